@@ -376,16 +376,17 @@ def _trimming(result: silvan.Result, net: Network) -> list[Difference]:
 def _losses(result: silvan.Result, net: Network) -> list[Difference]:
     """Compare lost packets: those of each link, then the payload."""
     expected = sorted(
-        (channel.name, fault.data_packets, fault.control_packets, fault.bytes)
+        (channel.name, fault.data_packets, fault.control_packets, fault.dropped, fault.bytes)
         for channel in net.channels
         if (fault := channel.fault) and fault.bytes
     )
     table = result.numpy("losses")
-    columns = (table[key].tolist() for key in ("link", "data_packets", "control_packets", "bytes"))
+    counts = ("data_packets", "control_packets", "dropped_packets", "bytes")
+    columns = (table[key].tolist() for key in ("link", *counts))
     rows = sorted((str(link), *counts) for link, *counts in zip(*columns, strict=True))
     found = _unlike("lost packets of links", expected, rows)
     if net.plan.recovery:
-        counts = {
+        repeated = {
             "resent_packets": net.resent,
             "repeated_bytes": net.repeated,
             "discarded_packets": net.discarded,
@@ -394,7 +395,7 @@ def _losses(result: silvan.Result, net: Network) -> list[Difference]:
         simulated = result.summary["losses"]["recovery"]
         found += [
             Difference(None, what, count, simulated[what])
-            for what, count in counts.items()
+            for what, count in repeated.items()
             if count != simulated[what]
         ]
     if net.plan.pfc and net.plan.pfc.lossy:

@@ -6,17 +6,22 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from verify import drawing, ecmp_drawing, pause_drawing, rdma_drawing, trimming_drawing
-from verify.quantities import NotCovered, time_ps
+from verify import drawing, ecmp_drawing, lid_drawing, pause_drawing, rdma_drawing, trimming_drawing
+from verify.pause_drawing import largest_headroom
+from verify.quantities import NotCovered, size_bytes, time_ps
 from verify.reading import network, plan
 
 Scenario = dict[str, Any]
 
 
 def base(seed: int) -> Scenario:
-    """Generate a scenario of any kind."""
+    """Generate a scenario of any kind, some of them on a fabric with a second file of tables."""
     kinds = (drawing, drawing, rdma_drawing, ecmp_drawing, pause_drawing, trimming_drawing)
     found: Scenario = kinds[seed % len(kinds)].variant(seed)
+    # Buffers of pause frames depend on the network.
+    has_pauses = found.get("flow_control", {}).get("kind") == "pfc"
+    if seed % 2 == 0 and not has_pauses and not found.get("ecmp") and lid_drawing.fits(found):
+        return lid_drawing.placed(found)
     return found
 
 
@@ -33,6 +38,9 @@ def variant(seed: int) -> Scenario:
     if found.get("flow_control", {}).get("kind") == "pfc":
         links = [link for link in links if all(port for _, port in link.ends)]
     ends = [f"{node}:{port}" if port else node for link in links for node, port in link.ends]
+    if is_on_fabric(found):
+        # Most events concern the links between the switches.
+        ends += 8 * [end for end in ends if end.startswith("swA:") and int(end[4:]) > 3]
     kinds = ["down", "down", "rate", "errors", "stall", "drain"]
     if "trimming" in found["switch"]:
         kinds = kinds[:4]
@@ -48,14 +56,34 @@ def variant(seed: int) -> Scenario:
     found["event"] = [
         event(rng, kinds, (ends, list(wiring.hosts)), duration) for _ in range(rng.randint(1, 3))
     ]
+    enlarge_buffers(found)
     drawn = {one["kind"] for one in found["event"]}
-    if "down" in drawn and rng.random() < 0.6:
+    if "down" in drawn and rng.random() < (0.9 if is_on_fabric(found) else 0.6):
         add(found, "rerouting", rerouting(found, rng, duration))
     if (is_lossy or drawn & {"down", "errors"}) and rng.random() < 0.7:
         kind = rng.choice(["selective-repeat", "go-back-n"])
         timeout = max(rng.choice([duration // 200, duration // 30, duration // 5]), 1)
         add(found, "recovery", {"kind": kind, "timeout": f"{timeout} ps"})
     return found
+
+
+def is_on_fabric(found: Scenario) -> bool:
+    """Tell whether there is a second file of tables for the network."""
+    return bool(found["topology"]["kind"] == "file")
+
+
+def enlarge_buffers(found: Scenario) -> None:
+    """Give receivers of pause frames the additional headroom that changes of rates require."""
+    if found.get("flow_control", {}).get("kind") != "pfc":
+        return
+    before, after = (plan({**found, "event": events}) for events in ([], found["event"]))
+    more = after.lanes.count * (largest_headroom(after) - largest_headroom(before))
+    for table in (found["host"], found["switch"]):
+        table["buffer"] = f"{size_bytes(table['buffer']) + more} B"
+    shared = found["flow_control"].get("shared", {})
+    if "memory" in shared:
+        ports = max(len(after.wiring.neighbours(switch)) for switch in after.wiring.switches)
+        shared["memory"] = f"{size_bytes(shared['memory']) + ports * more} B"
 
 
 def has_lossy_lanes(found: Scenario, rng: random.Random) -> bool:
@@ -72,7 +100,10 @@ def rerouting(found: Scenario, rng: random.Random, duration: int) -> Scenario:
     """Select the times of new tables, and of ports that packets avoid where they can choose."""
     can_choose = "adaptive_routing" in found or found.get("ecmp", {}).get("enabled", "ecmp" in found)
     keys = rng.choice([("delay",), ("port_delay",), ("delay", "port_delay")]) if can_choose else ("delay",)
-    return {key: f"{rng.choice([0, 1, duration // 100, duration // 10])} ps" for key in keys}
+    times = {key: f"{rng.choice([0, 1, duration // 100, duration // 10])} ps" for key in keys}
+    if is_on_fabric(found) and rng.random() < 0.8:
+        return {**times, "tables": str(lid_drawing.AFTER / "fabric.lft")}
+    return times
 
 
 def add(found: Scenario, key: str, table: Scenario) -> None:

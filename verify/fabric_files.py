@@ -25,6 +25,8 @@ class FileFabric(Wiring):
     """The wiring, and for each switch and host the ports towards the LIDs of the host."""
 
     routes: dict[str, dict[str, tuple[int, ...]]] = field(default_factory=dict)
+    #: The LIDs of each host, the base LID first.
+    lids_of: dict[str, range] = field(default_factory=dict)
 
     def ways(self) -> dict[str, dict[str, int]]:
         """Return the output port of each switch towards the base LID of each host."""
@@ -42,19 +44,29 @@ def fabric(topology: Mapping[str, Any], routing: Mapping[str, Any] | None) -> Fi
     delay = time_ps(given.pop("link_delay", "20 ns"))
     if (given.pop("kind"), way.pop("kind", "")) != ("file", "table"):
         raise NotCovered("a file without tables, or tables without a file")
-    net, lids = _wiring(Path(given.pop("file")).read_text(encoding="utf-8"), delay)
+    net = _wiring(Path(given.pop("file")).read_text(encoding="utf-8"), delay)
     tables = _tables(Path(way.pop("file")).read_text(encoding="utf-8"))
     way.pop("path_bits", None)
     nothing_left("topology", given)
     nothing_left("routing", way)
     net.routes = {
-        switch: {host: tuple(tables[switch][lid] for lid in lids[host]) for host in net.hosts}
+        switch: {host: tuple(tables[switch][lid] for lid in net.lids_of[host]) for host in net.hosts}
         for switch in net.switches
     }
     return net
 
 
-def _wiring(text: str, delay: int) -> tuple[FileFabric, dict[str, range]]:
+def ports_of(file: Path, net: FileFabric) -> dict[str, dict[str, int]]:
+    """Return the ports towards the base LIDs of hosts in another dump, which may lack some."""
+    tables = _tables(file.read_text(encoding="utf-8"))
+    lids = {host: lids[0] for host, lids in net.lids_of.items()}
+    return {
+        switch: {host: table[lid] for host, lid in lids.items() if lid in table}
+        for switch, table in tables.items()
+    }
+
+
+def _wiring(text: str, delay: int) -> FileFabric:
     names: dict[str, str] = {}
     ports: dict[str, int] = {}
     rows: list[tuple[str, int, str, int, str]] = []
@@ -70,14 +82,14 @@ def _wiring(text: str, delay: int) -> tuple[FileFabric, dict[str, range]]:
             rows.append((here, int(port[1]), port[2], int(port[3]), port[6]))
             if port[4]:
                 lids[names[here]] = range(int(port[4]), int(port[4]) + 2 ** int(port[5]))
-    net = FileFabric(sorted(lids), sorted(ports), ports=ports)
+    net = FileFabric(sorted(lids), sorted(ports), ports=ports, lids_of=lids)
     for near, out, far, into, rate in rows:
         ends = tuple(
             (names[at], port if names[at] in ports else 0) for at, port in ((near, out), (far, into))
         )
         if ends[0] < ends[1]:
             net.links.append(Link((ends[0], ends[1]), PACES[rate], delay))
-    return net, lids
+    return net
 
 
 def _tables(text: str) -> dict[str, dict[int, int]]:

@@ -15,6 +15,8 @@ from verify.reading import network
 
 Scenario = dict[str, Any]
 FOLDER = Path(__file__).parents[1] / "tests/data/lmc"
+#: Other tables, which send packets over the other link between the switches, and lack those of one host.
+AFTER = FOLDER.with_name("lmc-after")
 HOSTS = {f"H{number}" for number in range(1, 8)}
 NAME = re.compile(r"H([1-7])")
 PLACE = re.compile(r"[SL]\d")
@@ -56,17 +58,24 @@ def variant(seed: int) -> Scenario | None:
     found = (rdma_drawing if seed % 3 else drawing).variant(seed)
     if not fits(found):
         return None
-    found = {
-        key: on_fabric(value) for key, value in found.items() if key not in ("adaptive_routing", "routing")
-    }
+    found = placed(found)
     reaction = found.get("congestion", {}).get("reaction", {})
     kinds = ["zero", "per-flow", "per-flow", "per-packet", "per-packet"]
     path_bits = "per-flow" if "hpcc" in words(reaction) else rng.choice(kinds)
     if path_bits == "per-packet" and rng.random() < 0.5:
         found["host"] = {**found.get("host", {}), "delivery": rng.choice(["in-order", "out-of-order"])}
-    found["topology"] = {"kind": "file", "file": str(FOLDER / "fabric.topo")}
-    found["routing"] = {"kind": "table", "file": str(FOLDER / "fabric.lft"), "path_bits": path_bits}
-    return with_rates_of_fabric(found)
+    found["routing"]["path_bits"] = path_bits
+    return found
+
+
+def placed(found: Scenario) -> Scenario:
+    """Place a scenario that fits on the fabric, with the tables of the base LIDs."""
+    others = {
+        key: on_fabric(value) for key, value in found.items() if key not in ("adaptive_routing", "routing")
+    }
+    topology = {"kind": "file", "file": str(FOLDER / "fabric.topo")}
+    routing = {"kind": "table", "file": str(FOLDER / "fabric.lft")}
+    return with_rates_of_fabric({**others, "topology": topology, "routing": routing})
 
 
 def with_rates_of_fabric(found: Scenario) -> Scenario:

@@ -11,6 +11,9 @@ from typing import Any
 from verify.quantities import nothing_left, size_bytes, time_ps
 from verify.wiring import Link, Wiring
 
+#: An end of a link: a switch and its port, or a host and 0.
+End = tuple[str, int]
+
 
 @dataclass(frozen=True)
 class Packets:
@@ -80,6 +83,8 @@ class Pfc:
     lossy: frozenset[int]
     packets: Packets
     buffers: Buffers
+    #: The most picoseconds per byte that links with these ends have during the run, if their rate changes.
+    slowest: Mapping[End, Fraction]
 
     @property
     def paused_lanes(self) -> int:
@@ -97,17 +102,17 @@ class Pfc:
         for a packet or another frame that has just started, and travels. Until it takes effect, one more
         packet starts. All packets together start within this time, which is two picoseconds less than the
         sum: the other packet started a picosecond before, and the last one starts a picosecond before the
-        effect.
+        effect. What the receiver sends may still have the lowest rate of the link when the sender has the
+        usual one again.
         """
         if self.headroom is not None:
             return self.headroom
 
-        def span(size: int) -> int:
-            return ceil(size * link.ps_per_byte)
-
-        stored_after = span(self.packets.full) if to_host else self.buffers.latency_ps
-        longest = span(max(self.packets.full, self.packets.control, self.frame))
-        time = stored_after + longest + span(self.frame) + 2 * link.delay_ps + self.response_ps
+        back = max([link.ps_per_byte, *(self.slowest[end] for end in link.ends if end in self.slowest)])
+        full = self.packets.full
+        stored_after = ceil(full * link.ps_per_byte) if to_host else self.buffers.latency_ps
+        waits = ceil(max(full, self.packets.control, self.frame) * back)
+        time = stored_after + waits + ceil(self.frame * back) + 2 * link.delay_ps + self.response_ps
         passed = floor(max(time - 2, 0) / link.ps_per_byte)
         return self.packets.space(self.packets.full) + ceil(passed * self.packets.densest)
 
@@ -184,7 +189,7 @@ def shared_memory(table: Mapping[str, Any]) -> SharedMemory:
     return found
 
 
-def pfc(table: Mapping[str, Any], packets: Packets, buffers: Buffers) -> Pfc:
+def pfc(table: Mapping[str, Any], packets: Packets, buffers: Buffers, slowest: Mapping[End, Fraction]) -> Pfc:
     """Read `[flow_control]` with pause frames."""
     given = {key: value for key, value in table.items() if key != "kind"}
 
@@ -204,6 +209,7 @@ def pfc(table: Mapping[str, Any], packets: Packets, buffers: Buffers) -> Pfc:
         lossy=frozenset(given.pop("lossy_lanes", ())),
         packets=packets,
         buffers=buffers,
+        slowest=slowest,
     )
     nothing_left("flow_control", given)
     return found

@@ -6,17 +6,17 @@ others are rejected, so that no scenario is compared with some of its keys ignor
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from verify.direct import GRIDS, GROUPS, Direct, direct
-from verify.fabric_files import FileFabric, fabric
+from verify.fabric_files import FileFabric, fabric, ports_of
 from verify.groups import Groups, circle, groups
 from verify.parts import Congestion, Marking, Sizes, congestion
-from verify.pauses import Buffers, Packets, Pfc, payloads, pfc
+from verify.pauses import Buffers, End, Packets, Pfc, payloads, pfc
 from verify.quantities import NotCovered, nothing_left, rate_ps_per_byte, size_bytes, time_ps
 from verify.searched import searched
 from verify.trees import Tree, tree
@@ -319,6 +319,8 @@ class Plan:
     reroutes_after_ps: int | None
     #: Time from such a change until a switch avoids its own port, or uses it again.
     ports_after_ps: int | None
+    #: The ports of switches while any link is down, from a file; `None` if they follow from the network.
+    tables_after: Mapping[str, Mapping[str, int]] | None
 
     @property
     def announces(self) -> bool:
@@ -400,16 +402,18 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
     if (has_pauses or shared) and built.queues.is_divided:
         raise NotCovered("flow_control: the memory is divided")
     host_buffer, pauses = _share(host.pop("buffer", "64 KiB"), block, lanes), None
+    events = tuple(_event(event) for event in given.pop("event", []))
     if has_pauses:
         data = payloads(given.get("flow", []), given.get("traffic", []), mtu)
         kinds = (control, *(header + payload for payload in data))
         whole = size_bytes(scenario.get("switch", {}).get("buffer", "128 KiB"))
         places = Buffers(whole, built.buffer, host_buffer, built.latency_ps, lanes.count)
-        pauses = pfc(controls, Packets(mtu + header, control, kinds, block), places)
+        slowest = slowest_paces(events, time_ps(given["duration"]))
+        pauses = pfc(controls, Packets(mtu + header, control, kinds, block), places, slowest)
     flows = tuple(_flow(flow, mtu) for flow in given.pop("flow", []))
     rerouting = given.pop("rerouting", None)
-    if rerouting is not None and (not set(rerouting) <= {"delay", "port_delay"} or lanes.by_way):
-        raise NotCovered("rerouting: only tables that follow from the network, without lanes of routes")
+    if rerouting is not None and lanes.by_way:
+        raise NotCovered("rerouting: lanes follow from routes")
     if rerouting is not None and path_bits != "zero":
         raise NotCovered("rerouting: hosts have several LIDs")
     if rerouting is not None and built.queues.is_divided:
@@ -442,10 +446,9 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
         accepts=host.pop("delivery", "in-order") == "out-of-order",
         flows=flows,
         traffic=_traffic(given.pop("traffic", []), net, mtu, len(flows)),
-        events=tuple(_event(event) for event in given.pop("event", [])),
+        events=events,
         recovery=_recovery(given.pop("recovery", None), parts),
-        reroutes_after_ps=_time_or_none(rerouting or {}, "delay"),
-        ports_after_ps=_time_or_none(rerouting or {}, "port_delay"),
+        **_rerouting(rerouting or {}, net),
     )
     for place, table in (("packet", packet), ("host", host), ("measure", measure)):
         nothing_left(place, table)
@@ -487,6 +490,35 @@ def _event(table: Mapping[str, Any]) -> EventPlan:
     )
     nothing_left("event", given)
     return found
+
+
+def _rerouting(table: Mapping[str, Any], net: Wiring) -> dict[str, Any]:
+    """Read `[rerouting]`."""
+    given = dict(table)
+    delays = [time_ps(given.pop(key)) if key in given else None for key in ("delay", "port_delay")]
+    tables, file = None, given.pop("tables", None)
+    if file is not None:
+        assert isinstance(net, FileFabric)
+        tables = ports_of(Path(file), net)
+    nothing_left("rerouting", given)
+    return {"reroutes_after_ps": delays[0], "ports_after_ps": delays[1], "tables_after": tables}
+
+
+def slowest_paces(events: Iterable[EventPlan], duration_ps: int) -> dict[End, Fraction]:
+    """Return the most picoseconds per byte that events give to links, by the ends that the events name."""
+    found: dict[End, Fraction] = {}
+    for event in events:
+        if event.kind == "rate" and event.pace is not None and event.start_ps < duration_ps:
+            for place in event.places:
+                end = end_of(place)
+                found[end] = max(event.pace, found.get(end, event.pace))
+    return found
+
+
+def end_of(place: str) -> End:
+    """Return the end of a link that an event names: `S1:3`, or a host."""
+    name, _, port = place.partition(":")
+    return name, int(port or 0)
 
 
 def talkers(flows: list[Mapping[str, Any]], patterns: list[Mapping[str, Any]], hosts: list[str]) -> list[str]:
@@ -707,10 +739,6 @@ def _lanes(lanes: Mapping[str, Any], net: Wiring) -> Lanes:
 def _share(text: str, block: int, lanes: Lanes) -> int:
     """Read a buffer and return a lane's share of it, in whole blocks."""
     return size_bytes(text) // lanes.count // block * block
-
-
-def _time_or_none(table: Mapping[str, Any], key: str) -> int | None:
-    return time_ps(table[key]) if key in table else None
 
 
 def _rate_or_none(table: dict[str, Any], key: str) -> Fraction | None:

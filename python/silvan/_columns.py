@@ -156,6 +156,7 @@ losses: A row per link on which packets were lost, or arrived at a full buffer a
   n link: the channel; for dropped packets, the one on which they arrived
   w data_packets: lost
   w control_packets: lost
+  w dropped_packets: those of both kinds that arrived at a full buffer
   w bytes: lost, on the link
 recoveries: A row per instant at which links change, if what the network permits can be computed.
   r time_ns: time of the change

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from silvan.types import Provenance, Summary
 
 #: Version of the folder layout. Raise it if tables or keys change so that another version cannot use them.
-FORMAT = 3
+FORMAT = 4
 PROVENANCE = "provenance.json"
 SCENARIO, SUMMARY, ACCOUNT = "scenario.toml", "summary.json", "account.txt"
 #: Tables that a run may contain.

@@ -11,7 +11,7 @@ from conftest import ROOT
 
 sys.path.insert(0, str(ROOT))
 
-from verify import compare, event_drawing
+from verify import compare, event_drawing, lid_drawing, reading
 from verify.reference import faults, hosts, links, pausing, recovering
 
 STAR = {
@@ -43,6 +43,7 @@ def test_scenarios_cover_every_kind() -> None:
     rerouting = [one["rerouting"] for one in scenarios if "rerouting" in one]
     assert len(rerouting) >= 4
     assert {tuple(one) for one in rerouting} == {("delay",), ("port_delay",), ("delay", "port_delay")}
+    assert any("tables" in event_drawing.variant(seed).get("rerouting", {}) for seed in range(105, 115))
     assert any(one.get("flow_control", {}).get("lossy_lanes") for one in scenarios)
     kinds = [one["recovery"]["kind"] for one in scenarios if "recovery" in one]
     assert kinds.count("selective-repeat") >= 4
@@ -103,6 +104,34 @@ def test_broken_rerouting_is_noticed(
     scenario = {**tree(), **choice, "rerouting": rerouting}
     assert compare.differences(scenario) == []
     monkeypatch.setattr(faults.Faults, name, lambda *_, **__: None)
+    assert compare.differences(scenario)
+
+
+def test_broken_tables_of_a_file_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hosts of one switch send to those of another over one of two links, which fails."""
+    flows = [{"name": f"F{at}", "from": f"node-{at}", "to": f"node-{at + 3}"} for at in range(3)]
+    folder = lid_drawing.FOLDER
+    scenario = {
+        **STAR,
+        "topology": {"kind": "file", "file": str(folder / "fabric.topo")},
+        "routing": {"kind": "table", "file": str(folder / "fabric.lft")},
+        "flow": [*flows, {"name": "F3", "from": "node-0", "to": "node-6"}],
+        "event": [{"kind": "down", "links": ["swA:8"], "start": "50 us", "lasts": "100 us"}],
+        "rerouting": {"delay": "20 us", "tables": str(lid_drawing.AFTER / "fabric.lft")},
+    }
+    assert compare.differences(scenario) == []
+    monkeypatch.setattr(reading, "ports_of", lambda *_: {})
+    assert compare.differences(scenario)
+
+
+@pytest.mark.parametrize("shared", [{}, {"shared": {"alpha_shift": 0, "reserve": "4 KiB"}}])
+def test_broken_headroom_of_slow_links_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, shared: dict[str, Any]
+) -> None:
+    control, slow = {"kind": "pfc", **shared}, {**SLOW, "links": ["H2"]}
+    scenario = {**STAR, "flow_control": control, "switch": {"buffer": "64 KiB"}, "event": [slow]}
+    assert compare.differences(scenario) == []
+    monkeypatch.setattr(reading, "slowest_paces", lambda *_: {})
     assert compare.differences(scenario)
 
 

@@ -102,7 +102,7 @@ def test_scenarios_cover_every_key() -> None:
     for name, given in ((pauses.Pfc, rules), (pauses.SharedMemory, shared)):
         others = {"response_ps": "response_time", "watchdog_ps": "watchdog", "stops": "watchdog_action"}
         others |= {"is_by_rate": "alpha_by_rate"}
-        fields = set(name.__dataclass_fields__) - {"packets", "buffers", "lossy"}
+        fields = set(name.__dataclass_fields__) - {"packets", "buffers", "lossy", "slowest"}
         keys = {others.get(key, key) for key in fields}
         assert keys == {key for rule in given for key in rule} - {"kind"}
     assert {"0 ps", "20 us"} <= {rule.get("response_time") for rule in rules}

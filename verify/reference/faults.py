@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from verify.reading import end_of
 from verify.reference.streams import Stream
 
 if TYPE_CHECKING:
@@ -79,13 +80,15 @@ class Faults:
     def reroute(self, down: frozenset[Channel]) -> None:
         """Give all switches the tables of the network without some links.
 
-        A route stays if it is still a shortest one, or if there is none. Others are distributed over the
+        With given tables, all switches use these, and keep the routes that the tables lack. Otherwise, a
+        route stays if it is still a shortest one, or if there is none. Others are distributed over the
         ports of shortest routes by the number of the destination. A switch that no packet passes on these
         keeps its route.
         """
-        if not down:
+        given = self.net.plan.tables_after if down else {}
+        if given is not None:
             for name, switch in self.net.switches.items():
-                switch.table.update(self.tables[name])
+                switch.table.update({**self.tables[name], **given.get(name, {})})
                 switch.use_groups(self.groups.get(name, {}))
             return
         groups: dict[str, dict[str, tuple[int, ...]]] = {name: {} for name in self.net.switches}
@@ -158,7 +161,7 @@ class Faults:
 
     def channels(self, event: EventPlan) -> list[Channel]:
         """Return both directions of the links of an event."""
-        ends = {(name, int(port or 0)) for name, _, port in (one.partition(":") for one in event.places)}
+        ends = {end_of(place) for place in event.places}
         return [
             channel
             for channel in self.net.channels

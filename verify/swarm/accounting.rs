@@ -177,6 +177,8 @@ fn sums(outcome: &Outcome, fail: Fail<'_>) {
     equal("packets trimmed, by output", trimmed, total("trimming", "trimmed_packets"));
     equal("data packets lost, by link", losses.data_packets, total("losses", "data_packets"));
     equal("control packets lost, by link", losses.control_packets, total("losses", "control_packets"));
+    let dropped = losses.dropped_packets.unwrap_or_default();
+    equal("packets dropped, by link", dropped, total("losses", "dropped_packets"));
     let resent = summary.trimming.as_ref().map_or(0, |trimming| trimming.retransmitted_packets);
     let most = trimmed + recovery.resent_packets;
     equal("packets sent again, and trimmed or repeated", resent, resent.min(most));

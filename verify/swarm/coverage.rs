@@ -121,7 +121,7 @@ mod tests {
     /// Keys and choices that are not generated. The checks `threads` and `engine` run every relevant scenario with
     /// several numbers of threads and both schedulers, and the check `measure` switches the forest off. Without these keys,
     /// older builds can read the generated scenarios.
-    const EXEMPT: [&str; 26] = [
+    const EXEMPT: [&str; 25] = [
         "threads",
         "threads=auto",
         "scheduler",
@@ -140,8 +140,7 @@ mod tests {
         "congestion.reaction.timer",
         "congestion.reaction.timer=cyclic",
         "congestion.reaction.timer=notification",
-        // Lanes of paths, and routes after a fault, need files that match the network; they have their own tests.
-        "rerouting.tables",
+        // Lanes of paths need files that match the network; they have their own tests.
         "lanes.assignment=paths",
         "lanes.path_levels",
         "lanes.tables",

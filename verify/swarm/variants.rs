@@ -4,13 +4,16 @@ use std::collections::BTreeSet;
 
 use silvan_congestion::isolation::Isolation;
 use silvan_engine::{Rate, Time};
-use silvan_fabric::config::Assignment;
+use silvan_fabric::config::{Assignment, FlowControl, Pfc};
+use silvan_fabric::faults::{Event, EventKind};
+use silvan_fabric::pause_memory;
 use silvan_network::topology::{NodeRef, Topology};
 use silvan_network::traffic::Pattern;
 use silvan_scenario::Scenario;
 use silvan_scenario::spec::Spec;
 use toml::{Table, Value};
 
+use crate::case::read;
 use crate::draw::jobs::{Around, jobs, reduction};
 use crate::draw::{ecmp, events, rdma, sources, trimming};
 
@@ -312,7 +315,11 @@ pub fn with_events(table: &Table, scenario: &Scenario) -> Option<Table> {
     if spec.routing.allow_deadlock {
         return None;
     }
+    // The other links between the switches of the fabric with several LIDs have the same names.
+    let on_fabric = if spec.seed.is_multiple_of(2) { with_lids(table, scenario) } else { None };
+    let has_tables = on_fabric.is_some();
     let changed = match spec.seed % 5 {
+        _ if has_tables => on_fabric,
         0 => with_sources(table, scenario),
         1 => with_ecmp(table, scenario),
         2 => with_trimming(table, scenario),
@@ -354,6 +361,9 @@ pub fn with_events(table: &Table, scenario: &Scenario) -> Option<Table> {
         if !chooses {
             rerouting.remove("port_delay");
         }
+        if !has_tables {
+            rerouting.remove("tables");
+        }
         let by_way = matches!(spec.lanes.assignment, Assignment::Paths | Assignment::Routing);
         if !rerouting.is_empty() && !by_way {
             other.insert("rerouting".to_owned(), Value::Table(rerouting));
@@ -378,7 +388,34 @@ pub fn with_events(table: &Table, scenario: &Scenario) -> Option<Table> {
         }
     }
     other.insert("event".to_owned(), Value::Array(list));
+    make_room(&mut other)?;
     Some(other)
+}
+
+/// Gives receivers of pause frames the headroom that links need whose rate changes; `None` if that is not possible.
+fn make_room(table: &mut Table) -> Option<()> {
+    let Ok(Ok(scenario)) = read(table) else { return None };
+    let is_rate = |event: &Event| event.kind == EventKind::Rate;
+    let FlowControl::Pfc(pfc) = &scenario.spec.flow_control else { return Some(()) };
+    if !scenario.spec.event.iter().any(is_rate) {
+        return Some(());
+    }
+    let (topology, tables, mut config) = scenario.build().ok()?;
+    config.flow_control = FlowControl::Pfc(Pfc { headroom: None, shared: None, ..pfc.clone() });
+    let (_, most) = pause_memory(&topology, &tables, &config).ok()??.headroom;
+    let spec = &scenario.spec;
+    let sizes = [("switch", spec.switch.buffer), ("host", spec.host.buffer)];
+    for (key, size) in sizes {
+        let room = size.0 + u64::from(spec.lanes.count) * u64::from(most);
+        entry(table, key)?.insert("buffer".to_owned(), Value::from(format!("{room} B")));
+    }
+    let flow_control = entry(table, "flow_control")?;
+    flow_control.remove("headroom");
+    if let Some(shared) = flow_control.get_mut("shared").and_then(Value::as_table_mut) {
+        shared.remove("memory");
+        shared.remove("headroom_pool");
+    }
+    Some(())
 }
 
 /// The same scenario on a fabric with several LIDs per host, if it has a fabric with the same hosts.

@@ -388,7 +388,8 @@ pub struct Pfc {
     /// more.
     pub xon: Option<Bytes>,
     /// Space above `xoff` for each virtual lane of an input. If it is too small, the run stops with an error when a
-    /// packet does not fit: packets are never dropped. Default: derived from the link, which is always sufficient.
+    /// packet does not fit: packets are never dropped. Default: derived from the link and its rates during the run, which is always
+    /// sufficient.
     pub headroom: Option<Bytes>,
     /// Bytes of a pause frame on the link. Default: a frame of 64 bytes, the preamble of 8 bytes, and the gap of 12.
     pub frame: Bytes,

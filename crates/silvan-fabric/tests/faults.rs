@@ -2,6 +2,8 @@
 //! picosecond.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
+use std::collections::BTreeMap;
+
 use crate::common::*;
 use proptest::prelude::*;
 use silvan_congestion::Mechanism;
@@ -42,23 +44,6 @@ fn ten_packets() -> (Topology, Config) {
     let rate = Some(Rate(800_000_000));
     config.flows = vec![Flow { message: Some(Bytes(1_000)), rate, ..flow("A", "B") }];
     (topology, config)
-}
-
-fn event(kind: EventKind, link: &str, start: Time, lasts: Time) -> Event {
-    Event {
-        name: None,
-        kind,
-        links: vec![link.to_owned()],
-        switches: Vec::new(),
-        hosts: Vec::new(),
-        rate: None,
-        loss_ppb: None,
-        start,
-        lasts: Some(lasts),
-        every: None,
-        jitter: None,
-        mean_time_between: None,
-    }
 }
 
 fn down(link: &str, start: Time, lasts: Time) -> Event {
@@ -323,6 +308,123 @@ fn selective_repeat_sends_lost_packets_again_after_the_timeout() {
     }
 }
 
+/// When the receiver has the payload of the packet that is generated at each time, in nanoseconds; NaN for lost ones.
+fn delivered_ns(outcome: &Outcome) -> BTreeMap<u64, f64> {
+    let table = outcome.tables.iter().find(|table| table.name == "transfers").unwrap();
+    let column = |name| {
+        let column = table.columns.iter().find(|column| column.name == name).unwrap();
+        let Values::F64(times) = &column.values else { panic!("no times") };
+        times.iter().copied()
+    };
+    column("start_ns").map(|start| start as u64).zip(column("delivered_ns")).collect()
+}
+
+/// Compares with the time that is expected for each packet, from its number; packet k is generated at k times `every`.
+fn assert_delivered(outcome: &Outcome, every: Time, expected: impl Fn(u64) -> Option<f64>, name: &str) {
+    let found = delivered_ns(outcome);
+    assert!(found.len() > 8, "{name}: {found:?}");
+    for (start, delivered) in found {
+        if let Some(expected) = expected(start * 1_000 / every.0) {
+            let same = expected.total_cmp(&delivered).is_eq() || (expected.is_nan() && delivered.is_nan());
+            assert!(same, "{name}: the packet of {start} ns: {delivered} instead of {expected}");
+        }
+    }
+}
+
+/// A - S1 - S2 - B, and S1 - S3 - S2. The link of S1 and S2 fails at 25 us and is up at 65 us; tables change at 45 us and 85 us.
+///
+/// Packets take 1,400 ns over S1 and S2, and 1,550 ns over S3. Packets 3 and 4 are lost. If they are repeated after 53 us, they
+/// arrive at 84.55 us over S3 and at 94.4 us, and all later ones have waited for them.
+#[test]
+fn a_rerouted_flow_recovers_at_the_predicted_nanosecond() {
+    let topology = topology(
+        r#"{"kind": "custom", "hosts": ["A", "B"], "link_delay": "100 ns", "link_rate": "8 Gbit/s",
+            "switches": [{"name": "S1", "ports": 3}, {"name": "S2", "ports": 3}, {"name": "S3", "ports": 2}],
+            "links": [{"from": "A", "to": "S1:1"}, {"from": "S1:2", "to": "S2:2"}, {"from": "S2:1", "to": "B"},
+                      {"from": "S1:3", "to": "S3:1"}, {"from": "S3:2", "to": "S2:3"}]}"#,
+    );
+    let (_, mut config) = ten_packets();
+    config.measure.transfers = Some(true);
+    config.events = vec![down("S1:2", us(25), us(40))];
+    config.rerouting.delay = Some(us(20));
+    let at = |number: u64, ns: u64| (number * 10_000 + ns) as f64;
+    let over_s3 = |number: u64| if (5..=8).contains(&number) { 1_550 } else { 1_400 };
+    let lost = |number| Some(if matches!(number, 3 | 4) { f64::NAN } else { at(number, over_s3(number)) });
+    for (name, outcome) in run_in_all_switches(&topology, &config) {
+        assert_delivered(&outcome, us(10), lost, name);
+    }
+    config.recovery = Some(Recovery { kind: RecoveryKind::SelectiveRepeat, timeout: us(53) });
+    let repeated = |number| {
+        Some(match number {
+            0..=2 => at(number, 1_400),
+            3 => 84_550.0,
+            _ => 94_400.0,
+        })
+    };
+    for (name, outcome) in run_in_all_switches(&topology, &config) {
+        assert_delivered(&outcome, us(10), repeated, name);
+        assert_eq!(recovered(&outcome), (2, 0, 2), "{name}");
+    }
+}
+
+/// A is busy. The link from S2 to S3 is down from 10.25 us to 13.25 us, and every 20 us. Packet k starts on it at k us + 300 ns,
+/// so packets 10 to 12 and 30 to 32 are lost, and the receipts of packets 9 and 29.
+///
+/// If packets are repeated after 29.5 us, packets 9 to 12 start at 39 to 42 us, and packets 29 to 32 at 59 to 62 us. Later packets
+/// wait at B for them. A sends packet 39 at 43 us, and packet 46 at 50 us, which is lost.
+#[test]
+fn a_flow_over_a_flapping_link_recovers_at_the_predicted_nanosecond() {
+    let (topology, mut config) = three_switches(us(70));
+    config.measure.transfers = Some(true);
+    config.flows =
+        vec![Flow { message: Some(Bytes(1_000)), rate: Some(Rate::from_gbit(8)), ..flow("A", "B") }];
+    let flap = Event { every: Some(us(20)), ..down("S2:2", us(10) + Time::from_ns(250), us(3)) };
+    config.events = vec![flap];
+    let at = |start: u64| (start * 1_000 + 1_550) as f64;
+    let lost = |number| match number {
+        0..=49 => Some(if matches!(number % 20, 10..=12) { f64::NAN } else { at(number) }),
+        _ => None,
+    };
+    for (name, outcome) in run_in_all_switches(&topology, &config) {
+        assert_delivered(&outcome, us(1), lost, name);
+    }
+    let timeout = Time::from_ns(29_500);
+    config.recovery = Some(Recovery { kind: RecoveryKind::SelectiveRepeat, timeout });
+    let repeated = |number| match number {
+        0..=9 => Some(at(number)),
+        10..=29 => Some(at(number.min(12) + 30)),
+        30..=45 => Some(at(number.min(32) + 30)),
+        _ => None,
+    };
+    for (name, outcome) in run_in_all_switches(&topology, &config) {
+        assert_delivered(&outcome, us(1), repeated, name);
+    }
+}
+
+/// A sends a packet every 2 us, and the link from S2 to S3 has a quarter of its rate from 20 us to 40 us: packets 10 to 14 start
+/// there at 20.3, 24.3, 28.3, 32.3 and 36.3 us, and wait at S3 for their tails, 3 us longer than usual. Packet 15 starts at 40.3
+/// us, and the following ones without gaps, until packet 25 starts at 50.3 us, as if nothing had happened.
+#[test]
+fn a_flow_over_a_slower_link_recovers_at_the_predicted_nanosecond() {
+    let (topology, mut config) = three_switches(us(100));
+    config.measure.transfers = Some(true);
+    config.flows =
+        vec![Flow { message: Some(Bytes(1_000)), rate: Some(Rate::from_gbit(4)), ..flow("A", "B") }];
+    let rate = Some(Rate::from_gbit(2));
+    config.events = vec![Event { rate, ..event(EventKind::Rate, "S2:2", us(20), us(20)) }];
+    let started = |number: u64| match number {
+        10..=14 => 20_300 + 4_000 * (number - 10) + 3_000,
+        15..=25 => 40_300 + 1_000 * (number - 15),
+        _ => 2_000 * number + 300,
+    };
+    let expected = |number| (number < 49).then(|| (started(number) + 1_250) as f64);
+    for (name, outcome) in run_in_all_switches(&topology, &config) {
+        if name != "cioq" {
+            assert_delivered(&outcome, us(2), expected, name);
+        }
+    }
+}
+
 /// Packet 4 reaches B at 41.55 us. The request for packet 2 takes 450 ns to the last switch, 64 ns for its bytes, and 100 ns, so
 /// packets 2 to 4 start from 42.164 us on.
 #[test]
@@ -422,6 +524,9 @@ fn other_lanes_pause_and_lose_nothing() {
         config.flow_control = FlowControl::Pfc(Pfc { lossy_lanes: vec![1], shared, ..Pfc::default() });
         let outcome = run(&topology, &config);
         assert!(losses(&outcome).data_packets > 100);
+        let table = outcome.tables.iter().find(|table| table.name == "losses").unwrap();
+        let of = |name| table.columns.iter().find(|column| column.name == name).map(|column| &column.values);
+        assert_eq!(of("dropped_packets"), of("data_packets"), "no link fails");
         let paused = outcome.tables.iter().find(|table| table.name == "pauses").unwrap();
         let lanes = paused.columns.iter().find(|column| column.name == "vl").unwrap();
         let Values::U32(lanes) = &lanes.values else { panic!("no numbers") };
@@ -667,10 +772,7 @@ fn run_changing(kind: u8, events: &[Change], load: &RandomLoad, threads: u16) ->
         } else if kind == 0 && load.seed[2].is_multiple_of(3) {
             config.link = LinkConfig { error_rate_ppb: 10_000_000, retry: Some(LinkRetry::default()) };
         } else if kind == 2 && load.architecture == 0 {
-            // The usual headroom does not suffice for packets that leave while a frame waits behind a packet on a slow link.
-            let headroom = Some(Bytes(100_000));
-            config.flow_control =
-                FlowControl::Pfc(Pfc { xoff: Some(Bytes(20_000)), headroom, ..Pfc::default() });
+            config.flow_control = FlowControl::Pfc(Pfc { xoff: Some(Bytes(20_000)), ..Pfc::default() });
             config.switch.arbitration = Some(Arbitration::Fcfs);
             config.switch.buffer = Bytes(1 << 20);
             config.host.buffer = Bytes(1 << 20);

@@ -3,9 +3,11 @@
 
 use crate::common::*;
 use proptest::prelude::*;
-use silvan_engine::{Bytes, Time};
+use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{Arbitration, Config, FlowControl, Pfc, Scheduler, SharedMemory, WatchdogAction};
+use silvan_fabric::faults::{Event, EventKind};
 use silvan_fabric::outcome::{Outcome, Values};
+use silvan_fabric::pause_memory;
 use silvan_fabric::simulation::{ModelError, Simulation};
 use silvan_network::routing::RoutingSpec;
 use silvan_network::topology::Topology;
@@ -124,6 +126,33 @@ fn the_headroom_of_shared_memory_is_exact() {
         ),
         "{lacks}"
     );
+}
+
+/// The link of U has a quarter of its rate when the packet of X starts, which then takes 4000 ns, and when the frame starts behind
+/// it, which takes 336 ns and 500 ns to arrive, and 564.002 ns to take effect. So U, for which the usual rate applies, starts a
+/// packet every 1000 ns from 40 us to 46 us, the last one a picosecond before the effect.
+#[test]
+fn the_headroom_is_exact_if_the_rate_of_the_link_changes() {
+    let (topology, mut config) = blocked();
+    let quarter = |ps| {
+        let rate = Some(Rate::from_gbit(2));
+        Event { rate, ..event(EventKind::Rate, "U", Time(ps), Time(2)) }
+    };
+    config.events = [40_599_999, 44_599_998].map(quarter).to_vec();
+    let needed = 7_000;
+    let mut with = |xoff, headroom: Option<u64>| {
+        let response_time = Time(564_002);
+        config.flow_control = FlowControl::Pfc(Pfc { response_time, ..pfc(Some(xoff), headroom) });
+        let memory = pause_memory(&topology, &tables(&topology), &config).unwrap().unwrap();
+        assert_eq!(u64::from(memory.headroom.1), headroom.unwrap_or(needed));
+        try_run(&topology, &config)
+    };
+    assert!(with(60_000 - needed, None).is_ok());
+    assert!(with(60_001 - needed, None).is_err());
+    assert!(with(20_000, Some(needed)).is_ok());
+    assert!(with(19_999, Some(needed - 1)).is_ok());
+    let lacks = with(20_000, Some(needed - 1)).unwrap_err();
+    assert!(matches!(lacks, ModelError::Overflow { .. }), "{lacks}");
 }
 
 #[test]

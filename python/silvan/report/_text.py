@@ -271,12 +271,13 @@ def _lost(result: Result, run: int) -> str:
     if "losses" not in result.tables:
         return ""
     rows = result.numpy("losses")
-    columns = (rows[key].tolist() for key in ("link", "data_packets", "control_packets", "bytes"))
+    keys = ("link", "data_packets", "control_packets", "dropped_packets", "bytes")
+    columns = (rows[key].tolist() for key in keys)
     shown = [
-        (name(str(link)), count(data), count(control), size(lost))
-        for link, data, control, lost in sorted(zip(*columns, strict=True), key=lambda row: -row[3])
+        (name(str(link)), count(data), count(control), count(dropped), size(lost))
+        for link, data, control, dropped, lost in sorted(zip(*columns, strict=True), key=lambda row: -row[4])
     ]
-    heads = ("link", "data packets", "control packets", "bytes")
+    heads = ("link", "data packets", "control packets", "of these, dropped at full buffers", "bytes")
     return table("Lost packets, by the link on which they arrived", f"losses-{run}", heads, shown)
 
 

@@ -42,7 +42,7 @@ pub fn lossy_lanes(seed: u64, lanes: u8) -> Vec<Value> {
     (0..lanes).filter(|_| is_lossy && draw.chance(60)).map(|lane| int(lane.into())).collect()
 }
 
-/// How routes of a seed change.
+/// How routes of a seed change. The file is for the fabric of [`super::ecmp::lids`].
 pub fn rerouting(seed: u64, duration: u64) -> Table {
     let mut draw = Draw { random: Stream::new(seed, "swarm rerouting", 0), cycle: None, is_crowd: false };
     let mut found = Table::new();
@@ -52,6 +52,9 @@ pub fn rerouting(seed: u64, duration: u64) -> Table {
             let value = draw.time(delay);
             put(&mut found, key, value);
         }
+    }
+    if found.contains_key("delay") && draw.chance(50) {
+        put(&mut found, "tables", "../lmc-after/fabric.lft");
     }
     found
 }

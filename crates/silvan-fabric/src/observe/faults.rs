@@ -191,6 +191,7 @@ pub(crate) fn table(view: View, of: &[LinkName], names: &[String]) -> Table {
             Column { name: "link", values: Values::Name { codes, names } },
             column("data_packets", |lost| lost.data_packets),
             column("control_packets", |lost| lost.control_packets),
+            column("dropped_packets", |lost| lost.dropped_packets),
             column("bytes", |lost| lost.bytes),
         ],
     }

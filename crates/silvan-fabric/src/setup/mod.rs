@@ -147,6 +147,8 @@ struct Builder<'a> {
     reroutes: Reroutes,
     /// See [`Builder::find_largest_space`]; computed when it is first needed.
     largest_space: OnceCell<(u32, u32)>,
+    /// See [`Builder::find_slowest_rates`]; computed when it is first needed.
+    slowest_rates: OnceCell<Vec<Rate>>,
 }
 
 /// Creates the error for settings from which counters cannot be created.
@@ -245,8 +247,8 @@ impl<'a> Builder<'a> {
         routes::check_switches(config, topology)?;
         let forests = model.traffic.iter().enumerate().map(|traffic| placement(&model, traffic, topology));
         let forests = forests.collect();
-        let largest_space = OnceCell::new();
-        Ok(Self { topology, tables, model, forests, changes, reroutes, largest_space })
+        let (largest_space, slowest_rates) = (OnceCell::new(), OnceCell::new());
+        Ok(Self { topology, tables, model, forests, changes, reroutes, largest_space, slowest_rates })
     }
 
     /// How transfers are recorded.

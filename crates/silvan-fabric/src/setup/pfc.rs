@@ -7,6 +7,7 @@ use silvan_network::topology::{Link, NodeRef, Topology};
 use super::{Builder, FaultPlan, small};
 use crate::config::{Config, FlowControl, SharedMemory, WatchdogAction};
 use crate::error::{Reason, SetupError};
+use crate::faults::PlannedChanges;
 use crate::link::{ChannelId, FrameSpec, Frames, Rule, SwitchMemory};
 
 /// The division of the memory of switches with pause frames.
@@ -40,10 +41,12 @@ pub fn pause_memory(
     tables: &Tables,
     config: &Config,
 ) -> Result<Option<PauseMemory>, SetupError> {
-    let builder = Builder::new(topology, tables, config, FaultPlan::default())?;
+    let changes = PlannedChanges::new(&config.events, topology, config.duration, config.seed)?;
+    let builder = Builder::new(topology, tables, config, FaultPlan { changes, ..FaultPlan::default() })?;
     let Some(pfc) = &builder.model.pfc else { return Ok(None) };
     let to_switch = builder.directed().filter(|(.., to)| matches!(to.node, NodeRef::Switch(_)));
-    let headrooms: Vec<u32> = to_switch.map(|(_, link, ..)| builder.headroom(pfc, link, false)).collect();
+    let headrooms: Vec<u32> =
+        to_switch.map(|(id, link, ..)| builder.headroom(pfc, builder.paced(id, link), false)).collect();
     let (Some(&least), Some(&most)) = (headrooms.iter().min(), headrooms.iter().max()) else {
         return Ok(None);
     };
@@ -60,6 +63,13 @@ pub fn pause_memory(
         left: size,
     });
     Ok(Some(PauseMemory { headroom: (least, most), shared }))
+}
+
+/// A direction of a link, and the lowest rate that it has during the run.
+#[derive(Clone, Copy)]
+struct PacedLink<'a> {
+    link: &'a Link,
+    slowest: Rate,
 }
 
 /// Settings of pause frames, in bytes. Missing ones are derived from the link.
@@ -126,6 +136,7 @@ impl Builder<'_> {
         let slowest = self.topology.links.iter().map(|link| link.rate).min().unwrap_or_default();
         let mut channels = Vec::new();
         for (id, link, _, to) in self.directed() {
+            let paced = self.paced(id, link);
             let capacity = match to.node {
                 NodeRef::Switch(_) => self.model.switch.lane,
                 NodeRef::Host(_) => self.model.host.lane,
@@ -134,11 +145,11 @@ impl Builder<'_> {
                 (NodeRef::Switch(switch), Some(shared)) => Rule::Shared {
                     switch,
                     shift: shift(shared, link.rate, slowest),
-                    headroom: self.headroom(pfc, link, false),
+                    headroom: self.headroom(pfc, paced, false),
                     reserve: shared.reserve.0 as u32,
                 },
-                (NodeRef::Switch(_), None) => self.fixed(pfc, link, false, capacity)?,
-                (NodeRef::Host(_), _) => self.fixed(pfc, link, true, capacity)?,
+                (NodeRef::Switch(_), None) => self.fixed(pfc, paced, false, capacity)?,
+                (NodeRef::Host(_), _) => self.fixed(pfc, paced, true, capacity)?,
             };
             // The channels of a link have consecutive numbers, the first of which is even.
             channels.push((rule, capacity, id ^ 1 as ChannelId));
@@ -149,8 +160,15 @@ impl Builder<'_> {
     }
 
     /// The thresholds of a virtual lane at a link's receiver with `capacity` bytes for the lane.
-    fn fixed(&self, pfc: &PfcModel, link: &Link, to_host: bool, capacity: u32) -> Result<Rule, SetupError> {
-        let headroom = if self.paused_lanes(pfc) == 0 { 0 } else { self.headroom(pfc, link, to_host) };
+    fn fixed(
+        &self,
+        pfc: &PfcModel,
+        paced: PacedLink<'_>,
+        to_host: bool,
+        capacity: u32,
+    ) -> Result<Rule, SetupError> {
+        let link = paced.link;
+        let headroom = if self.paused_lanes(pfc) == 0 { 0 } else { self.headroom(pfc, paced, to_host) };
         let most = capacity.saturating_sub(headroom);
         // The thresholds of hosts are those of switches only if both have memory of their own.
         let xoff = pfc.xoff.unwrap_or(most);
@@ -175,6 +193,25 @@ impl Builder<'_> {
         u32::from(self.model.lanes.count) - pfc.lossy.count_ones()
     }
 
+    /// A direction of a link, by its channel.
+    fn paced<'b>(&self, id: ChannelId, link: &'b Link) -> PacedLink<'b> {
+        let slowest = self.slowest_rates.get_or_init(|| self.find_slowest_rates());
+        PacedLink { link, slowest: slowest.get(id as usize).copied().unwrap_or(link.rate) }
+    }
+
+    /// The lowest rate of each channel during the run; empty if nothing changes.
+    fn find_slowest_rates(&self) -> Vec<Rate> {
+        if self.changes.links.is_empty() {
+            return Vec::new();
+        }
+        let mut slowest: Vec<Rate> = self.topology.links.iter().map(|link| link.rate).collect();
+        for change in &self.changes.links {
+            slowest[change.link] = slowest[change.link].min(change.state.rate);
+        }
+        let ways = self.topology.links.iter().zip(slowest);
+        ways.flat_map(|(link, rate)| link.channels().map(move |_| rate)).collect()
+    }
+
     /// The configured headroom of a lane, or the bytes that can arrive, starting with the packet that exceeds the
     /// threshold, in packets that the sender starts before a pause takes effect.
     ///
@@ -182,15 +219,18 @@ impl Builder<'_> {
     /// for a packet, or for another frame, that started one picosecond earlier. The sender completes the packet that it
     /// starts one picosecond before the frame takes effect. The earlier packets took the time until then, without gaps at
     /// worst (IEEE 802.1Q, annex N).
-    fn headroom(&self, pfc: &PfcModel, link: &Link, to_host: bool) -> u32 {
+    ///
+    /// If the rate of the link changes during the run, the frame and what it waits for may have started at the lowest rate, and
+    /// the sender may send at the usual one.
+    fn headroom(&self, pfc: &PfcModel, PacedLink { link, slowest }: PacedLink<'_>, to_host: bool) -> u32 {
         if let Some(headroom) = pfc.headroom {
             return headroom;
         }
         let sizes = self.model.sizes;
-        let (pace, full) = (link.rate.pace(), sizes.mtu + sizes.header);
-        let stored_after = if to_host { pace.time(full) } else { self.model.switch.latency };
-        let longest = pace.time(full.max(sizes.control)).max(pace.time(pfc.frame));
-        let window = stored_after + longest + pace.time(pfc.frame) + link.delay + link.delay + pfc.response;
+        let (back, full) = (slowest.pace(), sizes.mtu + sizes.header);
+        let stored_after = if to_host { link.rate.pace().time(full) } else { self.model.switch.latency };
+        let longest = back.time(full.max(sizes.control).max(pfc.frame));
+        let window = stored_after + longest + back.time(pfc.frame) + link.delay + link.delay + pfc.response;
         let started = self.space_of_packets_in(window.saturating_sub(Time(2)), link.rate);
         u32::try_from(u64::from(self.model.full_space) + started).unwrap_or(u32::MAX)
     }
@@ -245,10 +285,11 @@ impl Builder<'_> {
         let (lanes, paused) = (u64::from(self.model.lanes.count), u64::from(self.paused_lanes(pfc)));
         let count = self.topology.switches.len();
         let (mut ports, mut headroom) = (vec![0u64; count], vec![0u64; count]);
-        for (_, link, _, to) in self.directed() {
+        for (id, link, _, to) in self.directed() {
             if let NodeRef::Switch(switch) = to.node {
                 ports[switch as usize] += 1;
-                headroom[switch as usize] += paused * u64::from(self.headroom(pfc, link, false));
+                headroom[switch as usize] +=
+                    paused * u64::from(self.headroom(pfc, self.paced(id, link), false));
             }
         }
         let mut memories = Vec::with_capacity(count);

@@ -4,6 +4,7 @@
 use silvan_congestion::{Congestion, Mechanism};
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{Arbitration, Architecture, Config, FlowControl, HostConfig, Measure, Scheduler};
+use silvan_fabric::faults::{Event, EventKind};
 use silvan_fabric::outcome::Outcome;
 use silvan_fabric::queueing::Queues;
 use silvan_fabric::simulation::{ModelError, Simulation};
@@ -248,4 +249,22 @@ pub fn run_random_load(
     config.traffic = vec![uniform];
     set(&mut config);
     try_run(&topology, &config)
+}
+
+/// An event of a link, by the name of a host or a port.
+pub fn event(kind: EventKind, link: &str, start: Time, lasts: Time) -> Event {
+    Event {
+        name: None,
+        kind,
+        links: vec![link.to_owned()],
+        switches: Vec::new(),
+        hosts: Vec::new(),
+        rate: None,
+        loss_ppb: None,
+        start,
+        lasts: Some(lasts),
+        every: None,
+        jitter: None,
+        mean_time_between: None,
+    }
 }
