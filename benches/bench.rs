@@ -269,6 +269,13 @@ const CASES: &[Case] = &[
         overrides: &[("packet.header", "90 B"), ("packet.control", "88 B"), ("congestion", HADOOP_HPCC)],
         interval: "40 us",
     },
+    // Larger flows, which arrive at random, with the sizes of web search.
+    Case {
+        name: "web_search_128_hpcc",
+        scenario: "scenarios/web-search-128.toml",
+        overrides: &[],
+        interval: "40 us",
+    },
     // Ultra Ethernet: sprayed transfers with the control of sources.
     Case {
         name: "nscc_1024",
@@ -285,6 +292,24 @@ const CASES: &[Case] = &[
             ("duration", "0.1 ms"),
             ("warmup", "0.02 ms"),
             ("measure.links", "false"),
+        ],
+        interval: "",
+    },
+    // A plane of 512 leaves and 256 spines: each host sends 64 KiB to another one.
+    Case {
+        name: "plane_131072",
+        scenario: "scenarios/uniform-648.toml",
+        overrides: &[
+            ("topology", PLANE),
+            ("host", "{}"),
+            ("traffic", PERMUTATION),
+            ("switch.arbitration", "fcfs"),
+            ("duration", "0.1 ms"),
+            ("warmup", "0 s"),
+            ("measure.interval", "0.1 ms"),
+            ("measure.hosts", "false"),
+            ("measure.links", "false"),
+            ("measure.forest", "false"),
         ],
         interval: "",
     },
@@ -334,6 +359,12 @@ const HPCC: &str = r#"{
     notification = "ack-each",
     reaction = { kind = "hpcc" }
 }"#;
+
+/// The network of the case `plane_131072`, and its traffic: 32 packets of each host.
+const PLANE: &str = "{ kind = \"two-level-fat-tree\", leaves = 512, spines = 256, hosts_per_leaf = 256, \
+                     link_rate = \"400 Gbit/s\" }";
+const PERMUTATION: &str = "[{ name = \"permutation\", pattern = { kind = \"permutation\" }, message = \"64 KiB\", \
+                           packets_per_host = 32 }]";
 
 /// DCQCN with acknowledgements of all packets, as in HPCC's evaluation.
 const HADOOP_DCQCN: &str = r#"{
