@@ -15,6 +15,10 @@ rate of its host.
 
 Acknowledgements share the queues of data in the switches of both.
 
+The simulators hash flows onto routes with different functions. With `--draws N`, Silvan simulates the same
+flows N times with other salts of its hash. The program then prints the least and the most difference from
+ns-3 for each size: differences between these two can be explained by the routes alone.
+
 The fork is built from its own sources, unchanged; its program `powertcp-evaluation-burst` reads parameters,
 topology and flows from files:
 
@@ -313,6 +317,29 @@ def measured(command: Sequence[str | Path], log: Path) -> Run:
     return Run(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
+def in_turns(programs: Mapping[str, Callable[[], Run]], pairs: int) -> dict[str, list[Run]]:
+    """Run one or two programs a number of times: A B, B A, A B."""
+    runs: dict[str, list[Run]] = {one: [] for one in programs}
+    for number in range(pairs):
+        order = list(programs) if number % 2 == 0 else list(reversed(programs))
+        for one in order:
+            runs[one].append(programs[one]())
+    return runs
+
+
+def times(runs: Mapping[str, Sequence[Run]]) -> str:
+    """Return the CPU times and the memory of programs, and the ratios of two programs."""
+    lines = []
+    for one, own in runs.items():
+        cpu = ", ".join(f"{run.cpu_s:.2f}" for run in own)
+        lines.append(f"{one:>7}: {cpu} s of CPU time; {max(run.memory_mb for run in own):.0f} MB")
+    if len(runs) == 2:
+        ratios = [one.cpu_s / two.cpu_s for one, two in zip(*runs.values(), strict=True)]
+        shown = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+        lines.append(f"  ratio: {shown}; median {statistics.median(ratios):.2f}, worst {min(ratios):.2f}")
+    return "\n".join(lines)
+
+
 def of_silvan(folder: Path) -> dict[tuple[int, int, int, int], list[int]]:
     """Read the times of flows in nanoseconds, by hosts, bytes and start."""
     import silvan
@@ -358,17 +385,37 @@ def slowdowns(
     return found
 
 
+def groups(rows: Sequence[tuple[int, list[float]]]) -> Iterator[tuple[int | None, list[list[float]]]]:
+    """Yield the limit of each group of sizes with flows, and the slowdowns of these; then those of all."""
+    below = 0
+    for limit in (*BINS, None):
+        chosen = [slow for size_, slow in rows if limit is None or below < size_ <= limit]
+        below = limit or below
+        if chosen:
+            yield limit, chosen
+
+
+def spread(rows: Sequence[tuple[int, list[float]]], draws: int) -> str:
+    """Return the least and the most difference from the first program, over all runs of the second one."""
+    heads = [f"p{percent} least, most" for percent in PERCENTILES]
+    lines = [f"Silvan with {draws + 1} draws of routes, relative to ns-3:"]
+    lines.append(f"{'bytes up to':>11} " + " ".join(f"{head:>17}" for head in heads))
+    for limit, chosen in groups(rows):
+        cells = []
+        for percent in PERCENTILES:
+            base, *others = (percentile(values, percent) for values in zip(*chosen, strict=True))
+            ratios = [100 * (other / base - 1) for other in others]
+            cells.append(f"{min(ratios):+8.1f} {max(ratios):+7.1f}%")
+        lines.append(f"{limit or 'all':>11} " + " ".join(cells))
+    return "\n".join(lines)
+
+
 def table(rows: Sequence[tuple[int, list[float]]], names: Sequence[str]) -> str:
     """Return the percentiles of slowdowns by size, with the difference of the second program in percent."""
     columns = (*names, "diff") if len(names) > 1 else names
     heads = [f"p{percent} {name}" for percent in PERCENTILES for name in columns]
     lines = [f"{'bytes up to':>11} {'flows':>6} " + " ".join(f"{head:>10}" for head in heads)]
-    below = 0
-    for limit in (*BINS, None):
-        chosen = [slow for size_, slow in rows if limit is None or below < size_ <= limit]
-        below = limit or below
-        if not chosen:
-            continue
+    for limit, chosen in groups(rows):
         cells = []
         for percent in PERCENTILES:
             values = [percentile([one[at] for one in chosen], percent) for at in range(len(names))]
@@ -411,23 +458,20 @@ def race(name: str, load: int, options: argparse.Namespace) -> None:
     if options.ns3:
         programs["ns-3"] = lambda: measured(others, folder / f"{name}-{load}-ns3.log")
     programs["Silvan"] = lambda: measured(own, folder / f"{name}-{load}-silvan.log")
-    runs: dict[str, list[Run]] = {one: [] for one in programs}
-    for number in range(options.pairs):
-        order = list(programs) if number % 2 == 0 else list(reversed(programs))
-        for one in order:
-            runs[one].append(programs[one]())
+    runs = in_turns(programs, options.pairs)
     results = [of_ns3(fct)] if options.ns3 else []
     results.append(of_silvan(result))
+    for seed in range(1, options.draws + 1):
+        other = folder / f"{name}-{load}-draw"
+        again = [*own[:2], scenario, "--set", f"seed={options.seed + seed}", "--out", other, "--force"]
+        measured(again, folder / f"{name}-{load}-draw.log")
+        results.append(of_silvan(other))
     rows = slowdowns(drawn, mechanism.header - (42 if name == "hpcc" else 0), results)
     print(f"\n{name}, {load} % load, {len(drawn)} flows; {len(rows)} ended in all runs")
-    for one, measured_ in runs.items():
-        times = ", ".join(f"{run.cpu_s:.1f}" for run in measured_)
-        print(f"{one:>7}: {times} s of CPU time; {max(run.memory_mb for run in measured_):.0f} MB")
-    if options.ns3:
-        ratios = [a.cpu_s / b.cpu_s for a, b in zip(runs["ns-3"], runs["Silvan"], strict=True)]
-        shown = ", ".join(f"{ratio:.2f}" for ratio in ratios)
-        print(f"  ratio: {shown}; median {statistics.median(ratios):.2f}, worst {min(ratios):.2f}")
+    print(times(runs))
     print(table(rows, list(programs)), flush=True)
+    if options.draws:
+        print(spread(rows, options.draws), flush=True)
 
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
@@ -446,6 +490,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
         "--load", nargs="+", type=int, default=[30, 50], help="percent of the hosts' rate (30 50)"
     )
     parser.add_argument("--pairs", type=int, default=3, help="runs of each program (3)")
+    parser.add_argument("--draws", type=int, default=0, help="further runs of Silvan with other routes (0)")
     parser.add_argument("--arrivals", type=int, default=1000, help="time in which flows start, in us (1000)")
     parser.add_argument("--duration", type=int, default=6000, help="simulated time, in us (6000)")
     parser.add_argument("--seed", type=int, default=1)
@@ -454,6 +499,8 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
         parser.error(f"--ns3 {options.ns3}: no such file")
     if options.ns3:
         options.ns3 = options.ns3.resolve()
+    elif options.draws:
+        parser.error("--draws: needs --ns3, with which it compares")
     return options
 
 

@@ -41,7 +41,8 @@ def done(tmp_path_factory):
     program.write_text(STAND_IN.format(python=sys.executable, tools=str(ROOT / "tools")))
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     words = ["--out", str(folder), "--ns3", str(program), "--mechanism", "hpcc", "--load", "30"]
-    options = ns3_race.arguments([*words, "--pairs", "2", "--arrivals", "10", "--duration", "1000"])
+    words += ["--pairs", "2", "--draws", "1", "--arrivals", "10", "--duration", "1000"]
+    options = ns3_race.arguments(words)
     return folder, options
 
 
@@ -54,9 +55,12 @@ def test_both_run_the_same_flows_in_turns(done, capsys):
     drawn = ns3_race.flows(30, 10, 1)
     assert f"hpcc, 30 % load, {len(drawn)} flows; {len(drawn)} ended in all runs" in said
     assert "ratio: " in said
-    (last,) = (line.split() for line in said.splitlines() if line.split()[:1] == ["all"])
+    last, spread = (line.split() for line in said.splitlines() if line.split()[:1] == ["all"])
     # Counts, then three percentiles of ns-3, of Silvan, and their difference.
     assert [last[1], last[2], last[5], last[8]] == [str(len(drawn)), "2.00", "2.00", "2.00"]
+    # The median of Silvan is half of that of the stand-in, whatever the routes are.
+    assert "Silvan with 2 draws of routes, relative to ns-3:" in said
+    assert [float(spread[at].rstrip("%")) for at in (1, 2)] == pytest.approx([-50, -50], abs=5)
     run = silvan.load(folder / "hpcc-30")
     assert run.summary["scheduler"]["kind"] == "binned"
     assert len(run.numpy("transfers")["bytes"]) == len(drawn)
