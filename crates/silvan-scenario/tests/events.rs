@@ -97,6 +97,50 @@ fn victims_are_flows_that_suffer_without_using_the_link_that_failed() {
     assert_eq!(victims, [0.0, 0.0], "a flow within the leaf does not suffer: {account}");
 }
 
+/// Flows of a hotspot are throttled, so all of their packets take port 6, which the table of the leaf has for H6. Packets that are
+/// sent again may take port 5. With the route of the table, they would never arrive.
+#[test]
+fn repeated_packets_of_throttled_flows_leave_the_route_of_the_table() {
+    let text = |port: u8, recovery: &str| {
+        format!(
+            r#"duration = "6 ms"
+adaptive_routing = {{ per = "packet", pinned = ["throttled"] }}
+{recovery}
+[topology]
+kind = "two-level-fat-tree"
+leaves = 2
+spines = 2
+hosts_per_leaf = 4
+link_rate = "100 Gbit/s"
+[congestion]
+mechanism = "ib-cc"
+[[event]]
+kind = "down"
+links = ["L1.1:{port}"]
+start = "200 us"
+[[flow]]
+name = "F"
+from = "H1"
+to = "H6"
+total = "1 MB"
+[[flow]]
+from = "H2"
+to = "H6"
+stop = "1 ms"
+[[flow]]
+from = "H7"
+to = "H6"
+stop = "1 ms"
+"#
+        )
+    };
+    let received = |text: String| outcome(&text).summary.flows[0].received_bytes;
+    assert_eq!(received(text(5, "")), 1_000_000, "no packet takes the other port");
+    assert!(received(text(6, "")) < 500_000, "all packets take the port of the table");
+    let recovery = r#"recovery = { kind = "selective-repeat", timeout = "200 us" }"#;
+    assert_eq!(received(text(6, recovery)), 1_000_000);
+}
+
 #[test]
 fn tables_that_could_deadlock_are_rejected() {
     let ring = r#"duration = "100 us"
