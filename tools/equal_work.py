@@ -28,7 +28,7 @@ class CannotRunError(Exception):
 class Switch(NamedTuple):
     """Settings with which a build that supports a key does the work of a build without the key, in TOML."""
 
-    #: The value with which it does so.
+    #: The value with which a build without the key does the same work.
     off: str
     #: Its default, if that differs.
     default: str | None = None
@@ -54,7 +54,7 @@ class Case:
 
     @property
     def has_threads(self) -> bool:
-        """Whether several threads work at it."""
+        """Whether several threads execute the case."""
         return any(_key(word) == "threads" for word in self.overrides)
 
     def on_one_thread(self) -> Case:

@@ -200,7 +200,7 @@ class Test:
 
     @property
     def patience_s(self) -> float:
-        """The time after which it is stopped."""
+        """The time after which the test is stopped."""
         return max(LEAST_PATIENCE_S, PATIENCE * self.seconds)
 
 

@@ -1,4 +1,4 @@
-"""The validation of Ultra Ethernet's simulator where it has losses, with the same trimming of packets."""
+"""The cases of the validation of Ultra Ethernet's simulator with trimmed packets, with the same trimming."""
 
 from silvan.papers import common, figures
 

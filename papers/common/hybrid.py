@@ -153,7 +153,7 @@ class Hotspots:
     #: Senders to hotspots among eight hosts.
     eighths: int
     roots: int
-    #: Which of several random selections of hosts it is.
+    #: Number of the random selection of hosts.
     draw: int = 0
 
     #: The time in which the hot senders send.

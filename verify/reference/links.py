@@ -96,12 +96,12 @@ class Packet:
 
     @property
     def is_control(self) -> bool:
-        """Whether it has no payload."""
+        """Whether the packet has no payload."""
         return self.kind != "data"
 
     @property
     def follows_data(self) -> bool:
-        """Whether it must not overtake the data of its flow."""
+        """Whether the packet must not overtake the data of its flow."""
         return self.kind in ("data", "tear-down")
 
 

@@ -31,7 +31,7 @@ class Queue:
 
     @property
     def bytes(self) -> int:
-        """Bytes in it."""
+        """Bytes in the queue."""
         return sum(packet.size for packet in self.packets)
 
 

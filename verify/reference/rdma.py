@@ -86,7 +86,7 @@ class DcqcnControl(Control):
                 self.release()
 
     def update_alpha(self, at: int) -> None:
-        """Let alpha move towards one, if a notification has come, or to zero."""
+        """Move alpha towards one if a notification has arrived, and towards zero otherwise."""
         self.alpha -= -(-self.alpha // self.reaction.divisor)
         if self.alpha_noted:
             self.alpha += LINE // self.reaction.divisor

@@ -105,7 +105,7 @@ class Retry:
         self.acknowledge()
 
     def acknowledge(self) -> None:
-        """Let an acknowledgement leave as soon as it may, unless one has still to leave."""
+        """Send an acknowledgement as soon as possible, unless another one is still to be sent."""
         now = self.net.now
         if self.ack_at is not None and self.ack_at >= now:
             return

@@ -212,11 +212,11 @@ pub struct Answer<'a> {
 /// A packet whose payload was lost, as its source learns from a negative acknowledgement or a timeout.
 #[derive(Debug, Clone, Copy)]
 pub struct Lost {
-    /// The time at which the source learns of it.
+    /// The time at which the source learns of the loss.
     pub now: Time,
     /// The time at which the source began to send the packet.
     pub sent_at: Time,
-    /// Whether an answer to this packet reports it, so that the time since `sent_at` is a round trip.
+    /// Whether an answer to the packet reports the loss, so that the time since `sent_at` is a round trip.
     pub is_answer: bool,
     /// Payload bytes that were lost.
     pub payload: u32,
@@ -227,7 +227,7 @@ pub struct Lost {
 /// A message that a source adds to a flow.
 #[derive(Debug, Clone, Copy)]
 pub struct Queued {
-    /// The time at which it is added.
+    /// The time at which the message is added.
     pub now: Time,
     /// Payload bytes of the message.
     pub bytes: u64,
@@ -289,7 +289,7 @@ pub struct Received<'a> {
     pub is_last: bool,
     /// Telemetry that the packet has collected, which the answer to the packet takes; `None` if packets carry none.
     pub hops: Option<&'a RefCell<Vec<Telemetry>>>,
-    /// The target of its flow that it carries; 0 if packets carry none.
+    /// The target of the flow that the packet carries; 0 if packets carry no targets.
     pub target: u32,
     /// Its entropy value; 0 if packets have none.
     pub entropy: u16,
@@ -308,6 +308,6 @@ pub struct Request {
     pub from: Sender,
     /// The requested amount. The components define its meaning; it is usually payload bytes.
     pub bytes: u32,
-    /// Whether the source repeats it because it has waited for a grant, which may have been lost.
+    /// Whether the source repeats the request because it has waited for a grant, which may have been lost.
     pub is_repeated: bool,
 }

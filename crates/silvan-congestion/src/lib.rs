@@ -224,7 +224,7 @@ pub struct Components {
 
 impl Serialize for Congestion {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // Do not write `none`, because the components would then be ignored when this is read again.
+        // Do not write `none`, because a reader of the resolved scenario would then ignore the components.
         let nothing = Mechanism::None.components(&Packet::default());
         let alone = self.mechanism == Mechanism::None && self.components(&Packet::default()) != nothing;
         let mut table = serializer.serialize_struct("Congestion", 10 - usize::from(alone))?;

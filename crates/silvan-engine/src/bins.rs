@@ -183,7 +183,7 @@ mod tests {
         bins.take(&mut due);
         bins.schedule_again(7, Time::NEVER, &mut slot);
         assert_eq!((due.as_slice(), slot), (&[7][..], UNSCHEDULED));
-        // The entry of its first time is left, and is to be ignored.
+        // The entry of the item's first time remains, and must be ignored.
         assert_eq!(bins.next(), Some(5));
         bins.turn_to(5);
         assert!(!bins.is_due(slot));

@@ -55,7 +55,7 @@ impl<'py> Checkpoints<'py> {
         self.every.is_some()
     }
 
-    /// Saves the run if it is time.
+    /// Saves the run if a checkpoint is due.
     pub fn advanced(&mut self, simulation: &Simulation, state: Progress) -> PyResult<()> {
         match self.every {
             Some(every) if state.now >= self.next && !state.done => {

@@ -87,7 +87,7 @@ fn a_tree_of_units_adds_the_way_between_switches() {
         let text = format!("{COMMON}{TREE}\n{}", all_reduce(16, u64::from(chunks) * 2048));
         let outcome = outcome(&text);
         let finished = only_job(&outcome).finished_ns.unwrap();
-        // A unit sends a chunk only when it has all of it: up, down, and to the host.
+        // A unit sends a chunk only when the whole chunk has arrived: upwards, downwards, and to the host.
         let links = 3.0 * PACKET;
         // The copies of a chunk wait for each other on the way to and from a unit, whose link has the rate of six links
         // in a leaf switch and of four in a spine.

@@ -1,4 +1,4 @@
-"""Checks the paths of fabrics before they are read, so that messages say what exists instead."""
+"""Checks the paths of fabrics before they are read, so that messages can name existing files instead."""
 
 from __future__ import annotations
 

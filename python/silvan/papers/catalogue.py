@@ -87,7 +87,7 @@ class Published:
     source: str
     #: The assumption where the source does not state a value.
     assumption: str
-    #: Why it is missed or open, in a few sentences.
+    #: The reason why the row is missed or open, in a few sentences.
     reason: str
     #: The cause in one word, one of `CAUSES`.
     cause: str
@@ -97,7 +97,7 @@ class Published:
     weak: str
     #: Whether a parameter of the model was chosen to meet this number.
     calibrated: bool
-    #: Whether it is computed from formulas or by counting, without simulating packets.
+    #: Whether the number is computed from formulas or by counting, without simulating packets.
     computed: bool
     #: Whether the source derives it from numbers of other rows, such as a gain of one over another.
     restated: bool

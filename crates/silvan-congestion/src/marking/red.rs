@@ -350,7 +350,7 @@ mod tests {
     #[test]
     fn the_regular_pattern_marks_every_tenth_packet_at_ten_percent() {
         let rule = rule(MarkingPattern::Regular);
-        // Ten times 1,677,721 is 6 short of 2^24, so the sum reaches it one packet later.
+        // Ten times 1,677,721 is 6 short of 2^24, so the sum reaches 2^24 one packet later.
         assert_eq!(marked(&rule, 30_000, 51, true), [11, 21, 31, 41, 51]);
         assert_eq!(marked(&rule, 50_001, 3, true), [1, 2, 3]);
         assert_eq!(marked(&rule, 10_000, 1_000, true), Vec::<u32>::new());

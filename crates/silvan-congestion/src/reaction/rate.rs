@@ -26,7 +26,7 @@ pub struct RateControl {
     /// Divisor of the rate for a marked acknowledgement.
     #[schemars(range(min = 2))]
     pub m: u8,
-    /// The lowest rate is the rate of the link divided by this.
+    /// The lowest rate is the rate of the link divided by this number.
     #[schemars(range(min = 2, max = 4096))]
     pub slowest: u16,
     /// Whether a rate and a window belong to a queue pair (flow) or to a service level of a host.

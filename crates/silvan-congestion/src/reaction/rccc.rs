@@ -64,7 +64,7 @@ pub struct Rccc {
     pub divide_requests: bool,
     /// Lower rates of grants while many packets are marked, for oversubscribed networks.
     pub oversubscribed: Option<Oversubscribed>,
-    /// A window as well, of NSCC with these parameters.
+    /// Parameters of NSCC, if a flow also has the window of NSCC.
     pub nscc: Option<Nscc>,
 }
 
@@ -90,7 +90,7 @@ pub struct Pacing {
     pub percent: u8,
     /// Quanta of a turn.
     pub turn: u32,
-    /// Quanta that a flow may have without asking for them.
+    /// Quanta that a flow may have without a request.
     pub idle: u32,
     /// How marks lower the rate.
     pub oversubscription: Option<Oversubscription>,

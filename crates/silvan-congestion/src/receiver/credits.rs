@@ -29,7 +29,7 @@ use crate::reaction::{Pacing, QUANTUM};
 pub struct AcknowledgeAndGrant {
     /// Pace of the host's link.
     pace: BytePace,
-    /// Without it, no flow asks for credit.
+    /// Without idle credit, no flow requests credit.
     pacing: Option<Pacing>,
     unit: Option<AcknowledgeUnit>,
 }
@@ -110,7 +110,7 @@ impl AcknowledgeAndGrant {
         }
     }
 
-    /// Lets the flow grant whose turn it is.
+    /// Grants credit to the flow whose turn it is.
     fn grant(&self, state: &mut Accounts, now: Time, out: &mut Replies) {
         let Some(pacing) = self.pacing else { return };
         let Some((to, quanta)) = self.demanded(state, pacing).or_else(|| self.idle(state, pacing)) else {
@@ -300,7 +300,7 @@ mod tests {
         rule.received(&mut state, &carrying(2, 0, 3), &mut out);
         rule.received(&mut state, &carrying(1, 0, 5), &mut out);
         assert_eq!(turns(&rule, &mut state, 2), [(6, 2, 3), (9, 1, 10)]);
-        // Flow 1 is 5 quanta ahead of its target, flow 2 none: both until they are 10 ahead.
+        // Flow 1 has grants of 5 quanta beyond its target, and flow 2 none: both get grants until they have 10.
         let expected = [(13, 2, 7), (17, 1, 14), (21, 2, 11), (25, 1, 18), (29, 2, 15)];
         assert_eq!(turns(&rule, &mut state, 9), expected);
     }

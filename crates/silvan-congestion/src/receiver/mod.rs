@@ -52,7 +52,7 @@ pub struct Sink {
     pub mtu: u32,
     /// Bytes of a full packet on the wire.
     pub full_size: u32,
-    /// How it grants credit, if the reaction gives that.
+    /// How the receiver grants credit, if the reaction needs it.
     pub pacing: Option<Pacing>,
 }
 
@@ -143,9 +143,9 @@ impl Echo {
 /// A control packet that a receiver sends.
 #[derive(Debug, Clone, PartialEq, Eq, Saved)]
 pub struct Reply {
-    /// The flow to whose source it goes.
+    /// The flow whose source receives the packet.
     pub to: Sender,
-    /// What it says.
+    /// The content of the packet.
     pub content: Content,
 }
 

@@ -57,9 +57,9 @@ struct Unanswered {
     packets: u32,
     payload: u32,
     size: u64,
-    /// When the first of these packets must be acknowledged.
+    /// The time at which the first unacknowledged packet must be acknowledged.
     due: Time,
-    /// The last of these packets, with the time of its arrival.
+    /// The last unacknowledged packet, with the time of its arrival.
     last: Option<(Time, Sender, Echo)>,
 }
 

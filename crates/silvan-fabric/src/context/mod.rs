@@ -29,7 +29,7 @@ pub(crate) use turns::Turns;
 /// The location of the receivers of packets, for nodes that handle events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 pub(crate) enum Scope {
-    /// In this partition, which is the only one.
+    /// The node is in this partition, which is the only one.
     Local,
     /// In this partition or in others, or links have pause frames or link-level retry.
     Shared,

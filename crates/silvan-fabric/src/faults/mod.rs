@@ -92,13 +92,13 @@ impl EventKind {
         }
     }
 
-    /// Whether it concerns hosts, and not links.
+    /// Whether the event concerns hosts, and not links.
     #[must_use]
     pub fn is_of_hosts(self) -> bool {
         matches!(self, Self::Stall | Self::Drain)
     }
 
-    /// Whether it is described by a rate.
+    /// Whether the event has a rate.
     #[must_use]
     pub fn has_rate(self) -> bool {
         matches!(self, Self::Rate | Self::Drain)

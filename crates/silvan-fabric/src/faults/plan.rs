@@ -25,9 +25,9 @@ pub(crate) struct LinkChange {
 /// The state of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HostState {
-    /// The time until which the host takes no packets out of its input buffer; zero if it does.
+    /// The time until which the host does not drain its input buffer; zero if it drains the buffer.
     pub stalls_until: Time,
-    /// The rate at which it takes them, if that is changed.
+    /// The rate at which the host drains its input buffer, if the rate is changed.
     pub drain: Option<Rate>,
 }
 

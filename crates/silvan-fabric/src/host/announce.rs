@@ -164,7 +164,7 @@ impl Announcer {
 /// Whether an announced flow may send.
 pub(super) enum Leave {
     Go,
-    /// Not before this time.
+    /// The flow may send from this time on.
     At(Time),
     /// Not before the answer to the flow's announcement arrives.
     Wait,
@@ -342,7 +342,7 @@ impl Host {
             return ctx.report_broken(format!("host {} has announced no flow, but got an answer", self.id));
         };
         let sends_probes = announcer.sends_probes();
-        // The answer to a probe can arrive after that to the end of its flow.
+        // The answer to a probe can arrive after the answer to the end of its flow.
         let Some(trip) = announcer.trips.get_mut(&key) else { return };
         let running = match (announcement.kind, trip.stage) {
             (Kind::TearDown, _) => {

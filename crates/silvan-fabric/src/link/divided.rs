@@ -63,7 +63,7 @@ struct OfDestination {
     /// The ledgers before and after it in [`Grown`]; [`NO_LEDGER`] if there are none.
     before: u32,
     after: u32,
-    /// Number of relays that lead to it.
+    /// Number of relays that lead to the ledger.
     relays: u32,
 }
 

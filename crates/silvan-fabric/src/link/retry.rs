@@ -68,7 +68,7 @@ pub(crate) struct Retries {
 struct Frame {
     size: u32,
     packet: PacketId,
-    /// The time at which the receiver accepts it, or `Time::NEVER`.
+    /// The time at which the receiver accepts the frame, or `Time::NEVER`.
     accepted_at: Time,
 }
 

@@ -508,7 +508,7 @@ impl Cams {
         }
     }
 
-    /// Makes the lines of an input forget a packet that they read last.
+    /// Clears `read` of the CAM lines of an input whose last read packet is this one.
     #[inline(never)]
     fn forget_read(&mut self, input: PortVl, id: PacketId) {
         for line in self.inputs[input.index()].special.iter_mut().flatten() {

@@ -81,7 +81,7 @@ pub struct LaneEntry {
     pub output: u16,
     /// Service level.
     pub level: u8,
-    /// The virtual lane to which it is mapped.
+    /// The virtual lane of the service level.
     pub lane: u8,
 }
 

@@ -97,7 +97,7 @@ impl PortGroups {
         let choices = |switch: usize| {
             let of_host = |host: usize| {
                 let base = tables.port(switch, host);
-                // A switch without a route to some LID is not on the way to it.
+                // No packet for a LID passes a switch without a route to it, so the entry has no effect.
                 let port = |path_bits| match tables.port_by(path_bits, switch, host) {
                     Tables::NO_ROUTE => base,
                     port => port,

@@ -135,7 +135,7 @@ fn recovery(spec: &Spec) -> Check {
     Ok(())
 }
 
-/// Checks that changes of hosts have the effect that they describe.
+/// Checks the settings that cannot be combined with changes of hosts.
 fn hosts(spec: &Spec) -> Check {
     let Some(index) = spec.event.iter().position(|event| event.kind.is_of_hosts()) else { return Ok(()) };
     let at = format!("event.{index}.kind");

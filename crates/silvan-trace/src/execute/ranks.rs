@@ -353,7 +353,7 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         self.outcome
     }
 
-    /// Occupies a CPU as soon as it is free; returns start and end.
+    /// Occupies a CPU as soon as the CPU is free; returns start and end.
     fn occupy(&mut self, now: u64, rank: u32, at: usize, span: u128) -> (u64, u64) {
         let number = self.trace.operation(at).cpu;
         let own = &mut self.ranks[rank as usize];
