@@ -54,7 +54,7 @@ def run(console: Console, out: Path, simulate: Simulate) -> None:
     rates = [last_gbit_s(off), last_gbit_s(on)]
     _show.comparison(console, off.summary["flows"], *rates)
     console.print()
-    _tell(console, rates)
+    _print_rates(console, rates)
     off.save(out / "cc-off")
     on.save(out / "cc-on")
     titles = ("CC off: the victim F1 waits in the tree", "CC on: the tree shrinks")
@@ -82,7 +82,7 @@ def _refuse_foreign(out: Path) -> None:
         raise FileExistsError(errno.EEXIST, what, str(figures[0]))
 
 
-def _tell(console: Console, rates: list[dict[str, float]]) -> None:
+def _print_rates(console: Console, rates: list[dict[str, float]]) -> None:
     for label, rate in zip(("CC off", "CC on"), rates, strict=True):
         others = {name: value for name, value in rate.items() if name != VICTIM}
         total = sum(others.values())

@@ -95,9 +95,9 @@ def _reporter(
         yield None
         return
     if callable(progress):
-        tell = progress
-        yield lambda done: tell(done, total)
-        tell(total, total)
+        notify = progress
+        yield lambda done: notify(done, total)
+        notify(total, total)
         return
     columns = (TextColumn("permutations"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     started = time.monotonic()

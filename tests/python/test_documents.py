@@ -46,7 +46,6 @@ SKIPS = [
     Skip("docs/engineer.md", "sudo opensm", "needs a subnet manager"),
     Skip("docs/jobs.md", "scorep mpicc", "needs MPI and Score-P"),
     Skip("docs/engineer.md", "ibccquery", "needs a fabric"),
-    Skip("docs/results.md", "silvan plot out/hpcc-1", "the folders are examples"),
     Skip("docs/transfers.md", "silvan run web-search-128", "takes minutes"),
     Skip("docs/questions/web-search.md", "silvan sweep", "takes minutes"),
     Skip("docs/questions/failed-uplink.md", "silvan sweep", "takes minutes"),

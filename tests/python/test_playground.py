@@ -108,7 +108,7 @@ def test_every_story_is_tested(page, file):
 @pytest.mark.parametrize("story", range(7))
 def test_a_copied_scenario_repeats_the_run_of_its_story(page, file, story):
     start(page, file)
-    page.run(f"Playground.tell(STORIES[{story}])")
+    page.run(f"Playground.open(STORIES[{story}])")
     page.wait("!Playground.isWaiting")
     # The run is short, and contains every hotspot of the story.
     page.run("Playground.settings.length = 900; Playground.begin(Playground.settings, null)")

@@ -52,7 +52,7 @@ def test_an_interrupted_tuning_goes_on_from_its_runs(small, tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        tuned(small, tmp_path, tell=stop, jobs=1)
+        tuned(small, tmp_path, notify=stop, jobs=1)
     again = tuned(small, tmp_path)
     assert again.reused >= 6
     assert again.best == whole.best

@@ -115,10 +115,10 @@ class RcccControl(Control):
         is_asked_for = self.credit > 0 or (had_some and not had_credit)
         return 0 if is_asked_for else self.ask()
 
-    def heard(self, answer: Answer) -> None:
+    def take_answer(self, answer: Answer) -> None:
         """Let an acknowledgement change the window."""
         if self.window:
-            self.window.heard(answer)
+            self.window.take_answer(answer)
 
     def eligible_at(self, now: int) -> int | None:
         """Return now, if there is credit and the window allows it."""

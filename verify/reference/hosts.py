@@ -254,7 +254,7 @@ class Host:
     def take_control(self, packet: Packet) -> None:
         """Take a control packet, or the header of a data packet."""
         if packet.announcement:
-            self.hear(packet)
+            self.take_reply(packet)
         elif packet.kind == "request":
             assert self.granter
             self.granter.asked(packet)
@@ -266,10 +266,10 @@ class Host:
             self.was_lost(packet)
         elif packet.kind == "receipt":
             assert self.recovery
-            self.recovery.hear(packet)
+            self.recovery.take_receipt(packet)
         else:
             if self.sprayer:
-                self.sprayer.heard(packet.flow, packet.entropy, is_marked=packet.becn)
+                self.sprayer.take_answer(packet.flow, packet.entropy, is_marked=packet.becn)
             if self.has_receipts and packet.answers and not self.settled(packet.flow, packet.answers.number):
                 return
             self.net.becn_received += packet.becn
@@ -302,7 +302,9 @@ class Host:
         assert header
         if self.sprayer:
             is_lost = not header.at_last
-            self.sprayer.heard(flow, nack.entropy, is_marked=nack.becn or is_lost, skips=4 if is_lost else 1)
+            self.sprayer.take_answer(
+                flow, nack.entropy, is_marked=nack.becn or is_lost, skips=4 if is_lost else 1
+            )
         if self.recovery and not self.recovery.settle(flow, header.number)[0]:
             # It has been sent again after a timeout.
             return
@@ -352,7 +354,7 @@ class Host:
             size = packet.payload + self.net.plan.header
             flow.control.lose(Loss(self.net.now, packet.injected, size, at_last=False, is_answer=False))
             if self.sprayer:
-                self.sprayer.heard(flow, packet.entropy, is_marked=True, skips=4)
+                self.sprayer.take_answer(flow, packet.entropy, is_marked=True, skips=4)
         # The packets may have asked for credit.
         self.ask(flow, flow.control.missing_grant())
         self.is_asked = True
@@ -418,9 +420,9 @@ class Host:
     def return_weights(self, packet: Packet) -> None:
         """Return the sums that a data packet has collected, if they differ from those of its source."""
         if packet.announcement and packet.announcement.largest_ps != packet.announcement.known_ps:
-            self.hear(packet)
+            self.take_reply(packet)
 
-    def hear(self, packet: Packet) -> None:
+    def take_reply(self, packet: Packet) -> None:
         """Return a packet that announces another host's flow, or take one that has returned."""
         if packet.kind == "reply":
             assert self.announcer
@@ -443,7 +445,7 @@ class Host:
             self.await_grant(flow)
         before = flow.control.strength(self.net.now)
         sent_at, size = data.injected + packet.waited, packet.covered_size or data.size
-        flow.control.heard(Answer(mark, self.net.now, packet.severity, sent_at, size, data.hops))
+        flow.control.take_answer(Answer(mark, self.net.now, packet.severity, sent_at, size, data.hops))
         self.log(flow, before)
         self.set_timer(flow)
         # An index grows only when an answer arrives; windows may open, and pauses end.

@@ -123,7 +123,7 @@ class IsolatingBuffers(Buffers):
     def say(self, place: Input, kind: str, line: str, destinations: tuple[str, ...] = ()) -> None:
         """Notify the node upstream of an input."""
         self.tally.notices[kind] += 1
-        rate = self.told(place, line) if self.rule.arbitration == "weighted" else None
+        rate = self.announced_rate(place, line) if self.rule.arbitration == "weighted" else None
         self.notices.append((place[0], Notice(kind, place[1], line, destinations, rate)))
 
     def in_use(self, ports: int, lanes: range) -> dict[str, int]:
@@ -340,13 +340,13 @@ class IsolatingBuffers(Buffers):
             for line in lines
             if line and lane == packet.lane
         ]
-        told = [
+        upstream = [
             line.destinations
             for (_, lane), known in self.known.items()
             for line in known
             if lane == packet.lane
         ]
-        return any(packet.destination in listed for listed in [*roots, *told])
+        return any(packet.destination in listed for listed in [*roots, *upstream])
 
     # The queue whose turn it is, if special queues are due only at certain times.
 
@@ -408,7 +408,7 @@ class IsolatingBuffers(Buffers):
         ]
         return None if whole is None else whole // len(alike)
 
-    def told(self, place: Input, name: str) -> int | None:
+    def announced_rate(self, place: Input, name: str) -> int | None:
         """Return the share of a line's flows that a notification reports to the upstream node."""
         kind, number = name.split()
         if kind == "own":

@@ -79,7 +79,7 @@ class QueuedSwitch(Switch):
         asked, self.buffers.asked = self.buffers.asked, []
         for way, port in asked:
             self.ask(way, port)
-        self.tell()
+        self.send_notices()
 
     def mark_moved(self) -> None:
         """Report packets that changed queues to the congestion managers."""
@@ -88,7 +88,7 @@ class QueuedSwitch(Switch):
             for packet, port in moved:
                 self.queue_changed(packet, port)
 
-    def tell(self) -> None:
+    def send_notices(self) -> None:
         """Send the notifications that are due, before packets that have not started."""
         if isinstance(self.buffers, IsolatingBuffers):
             notices, self.buffers.notices = self.buffers.notices, []
@@ -269,7 +269,7 @@ class IslipSwitch(QueuedSwitch):
         # Their inputs are busy now, so new requests there are handled when they become free.
         self.buffers.asked = []
         self.mark_moved()
-        self.tell()
+        self.send_notices()
 
     def match(self, step: int, *, moves_pointers: bool) -> dict[int, tuple[int, Queue]]:
         """Match free outputs with free inputs once; each input accepts the grant next to its pointer."""

@@ -234,7 +234,7 @@ class DctcpControl(FlightControl):
         """Return now, if the window is open."""
         return now if self.flight.bytes < self.window >> 16 else None
 
-    def heard(self, answer: Answer) -> None:
+    def take_answer(self, answer: Answer) -> None:
         """Take an acknowledgement."""
         is_used = 2 * self.flight.bytes >= self.window >> 16
         is_marked, is_first = answer.mark == "hot", self.flight.round_ends == 0
@@ -306,7 +306,7 @@ class TimelyControl(PacedControl):
         self.delay: int | None = None
         self.difference = self.increases = 0
 
-    def heard(self, answer: Answer) -> None:
+    def take_answer(self, answer: Answer) -> None:
         """Take an acknowledgement; once per round trip its delay counts."""
         if not self.flight.take(answer):
             return
@@ -370,7 +370,7 @@ class HpccControl(PacedControl):
                 found = used, tau
         return found
 
-    def heard(self, answer: Answer) -> None:
+    def take_answer(self, answer: Answer) -> None:
         """Take an acknowledgement with telemetry."""
         found, self.hops = self.busiest(answer.hops), answer.hops
         is_round = self.flight.take(answer)
@@ -401,7 +401,7 @@ class PccRttControl(PacedControl):
         self.samples = 0
         self.is_noted = False
 
-    def heard(self, answer: Answer) -> None:
+    def take_answer(self, answer: Answer) -> None:
         """Process an acknowledgement; if its packet was sent after the last sample, it is the next sample."""
         self.is_noted = self.is_noted or answer.mark == "hot"
         if self.flight.take(answer):
@@ -441,7 +441,7 @@ class PccTelemetryControl(PacedControl):
         self.slowest = part(reaction.slowest, pace, 2**14)
         self.hops: tuple[Hop, ...] = ()
 
-    def heard(self, answer: Answer) -> None:
+    def take_answer(self, answer: Answer) -> None:
         """Take an acknowledgement; that of a packet sent after the last sample is the next sample."""
         if not self.flight.take(answer):
             return
@@ -497,7 +497,7 @@ class SwiftControl(Control):
         above = max(self.root(self.window) - low, 0)
         return given.base_ps + given.hop_ps * hops + min(slope * above >> 16, given.range_ps)
 
-    def heard(self, answer: Answer) -> None:
+    def take_answer(self, answer: Answer) -> None:
         """Take an acknowledgement."""
         is_used = 2 * self.outstanding * self.one >= self.window
         self.outstanding -= 1
@@ -597,7 +597,7 @@ class NsccControl(FlightControl):
         self.interval_ends = now + self.least + self.reaction.target_ps
         return is_done
 
-    def heard(self, answer: Answer) -> None:
+    def take_answer(self, answer: Answer) -> None:
         """Take an acknowledgement."""
         now, is_marked, target = answer.now, answer.mark == "hot", self.reaction.target_ps
         self.flight.take(answer)

@@ -77,7 +77,7 @@ class Control:
         """Take note of an acknowledgement, before all that it says; return the target to request, or zero."""
         return 0
 
-    def heard(self, answer: Answer) -> None:
+    def take_answer(self, answer: Answer) -> None:
         """Take an answer with all that it says."""
         self.answered(answer.mark, answer.now, answer.severity)
 

@@ -73,7 +73,7 @@ class Recovery:
         was_outstanding = kept.pop(number, None) is not None
         return was_outstanding, [kept.pop(one)[0] for one in earlier]
 
-    def hear(self, receipt: Packet) -> None:
+    def take_receipt(self, receipt: Packet) -> None:
         """Take a receipt; a receipt with the validation bit requests a packet."""
         flow, number = receipt.flow, receipt.number
         if not receipt.validated:

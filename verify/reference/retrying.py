@@ -124,10 +124,12 @@ class Retry:
         """Send what has come so far to the sender."""
         complete = self.complete
         self.net.at(
-            self.net.now + self.channel.delay, lambda: self.hear(complete, is_nack=is_nack), rank=(4, 2)
+            self.net.now + self.channel.delay,
+            lambda: self.take_message(complete, is_nack=is_nack),
+            rank=(4, 2),
         )
 
-    def hear(self, complete: int, *, is_nack: bool) -> None:
+    def take_message(self, complete: int, *, is_nack: bool) -> None:
         """Forget what has come; send the rest again after a NACK."""
         with self.channel.reopening():
             if self.kept and self.kept[0].number < complete:

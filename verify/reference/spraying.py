@@ -75,7 +75,7 @@ class Sprayer:
         if path.step == self.rule.values:
             path.step, path.flip = 0, self.random.below(self.rule.values)
 
-    def heard(self, flow: Flow, value: int, *, is_marked: bool, skips: int = 1) -> None:
+    def take_answer(self, flow: Flow, value: int, *, is_marked: bool, skips: int = 1) -> None:
         """Take the answer to a packet with a value; a mark or a loss is worth a number of skips."""
         kind = self.rule.spraying
         if kind in ("oblivious", "random"):

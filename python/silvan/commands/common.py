@@ -284,7 +284,7 @@ def search_bar(
     """Show the progress of the runs of a search, and then of the comparison that follows the search."""
     with task_bar(console, title, runs, show=show) as update:
 
-        def tell(done: int, total: int, note: str) -> None:
+        def notify(done: int, total: int, note: str) -> None:
             update(completed=done, total=total or runs, note=note)
 
-        yield tell
+        yield notify

@@ -141,8 +141,8 @@ def study(  # noqa: PLR0913, PLR0917 - one argument per option
         return common.simulate(scenario, title=title, progress=progress)
 
     try:
-        with common.search_bar(errors, "settings", 1, show=shown) as tell:
-            studied = run_study(asked, run, tell)
+        with common.search_bar(errors, "settings", 1, show=shown) as notify:
+            studied = run_study(asked, run, notify)
     except KeyboardInterrupt:
         errors.print(f"stopped: finished runs are kept in {out / 'runs'}; repeat the command to continue")
         raise typer.Exit(common.EXIT_STOPPED) from None

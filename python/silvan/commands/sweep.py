@@ -18,7 +18,7 @@ from silvan.commands import common
 
 if TYPE_CHECKING:
     from silvan._store import Keep
-    from silvan.sweeps.driver import Tell
+    from silvan.sweeps.driver import Notify
     from silvan.sweeps.executors import Options
     from silvan.sweeps.table import Sweep
 
@@ -163,12 +163,12 @@ def run(request: Request, console: Console, errors: Console, shown: bool) -> int
     try:
         with bar(errors, study.name, show=shown) as shows:
 
-            def tell(finished: int, failed: int, total: int, found: int) -> None:
+            def notify(finished: int, failed: int, total: int, found: int) -> None:
                 done[:] = [finished, total]
                 shows(finished, failed, total, found)
 
             sweep = run_study(
-                study, store=store, out=out, executor=request.executor, options=options, tell=tell
+                study, store=store, out=out, executor=request.executor, options=options, notify=notify
             )
     except KeyboardInterrupt:
         errors.print(
@@ -190,15 +190,15 @@ def run(request: Request, console: Console, errors: Console, shown: bool) -> int
 
 
 @contextmanager
-def bar(console: Console, title: str, *, show: bool) -> Iterator[Tell]:
+def bar(console: Console, title: str, *, show: bool) -> Iterator[Notify]:
     """Show the finished runs and the elapsed and remaining time; do not count runs found in the store."""
     with common.task_bar(console, title, None, show=show) as update:
 
-        def tell(finished: int, failed: int, total: int, found: int) -> None:
+        def notify(finished: int, failed: int, total: int, found: int) -> None:
             notes = [f"{found} found"] * bool(found) + [f"{failed} failed"] * bool(failed)
             update(completed=finished - found, total=total - found, note=", ".join(notes))
 
-        yield tell
+        yield notify
 
 
 def print_table(sweep: Sweep, console: Console) -> None:

@@ -119,7 +119,7 @@ def tune(  # noqa: PLR0913, PLR0917 - one argument per option
     options = Options(jobs, address, cluster, partition, minutes, cpus, runs_per_task, folder / "slurm")
     errors, shown = common.progress_console(progress)
     try:
-        with common.search_bar(errors, tuning.name, tuning.runs, show=shown) as tell:
+        with common.search_bar(errors, tuning.name, tuning.runs, show=shown) as notify:
             tuned = tunings.tune(
                 tuning,
                 objectives=_objectives(objective),
@@ -127,7 +127,7 @@ def tune(  # noqa: PLR0913, PLR0917 - one argument per option
                 options=options,
                 store=keep,
                 out=folder,
-                tell=tell,
+                notify=notify,
             )
     except KeyboardInterrupt:
         errors.print(f"stopped: finished runs are kept in {keep}; repeat the command to continue")

@@ -86,7 +86,7 @@ class Server:
             self.recording.fail(str(error) if isinstance(error, SilvanError) else "The run was stopped.")
         # Wait until viewers have received the last samples and the end of the run.
         if self._is_serving:
-            self._viewers.wait_for_told(2.0)
+            self._viewers.wait_until_received(2.0)
         self.close()
 
     def close(self) -> None:
@@ -139,7 +139,7 @@ class Viewers:
         self._changed = threading.Condition()
         self._now = 0
         self._ever = 0
-        self._told = 0
+        self._received = 0
 
     def come(self) -> bool:
         """Add a viewer; return whether there was room."""
@@ -151,23 +151,23 @@ class Viewers:
             self._changed.notify_all()
             return True
 
-    def go(self, *, is_told: bool) -> None:
-        """Remove a viewer; `is_told` states whether it received the end of the run."""
+    def go(self, *, has_end: bool) -> None:
+        """Remove a viewer; `has_end` states whether it received the end of the run."""
         with self._changed:
             self._now -= 1
-            self._told -= is_told
+            self._received -= has_end
             self._changed.notify_all()
 
-    def told(self) -> None:
+    def end_received(self) -> None:
         """Record that a viewer received the end of the run."""
         with self._changed:
-            self._told += 1
+            self._received += 1
             self._changed.notify_all()
 
-    def wait_for_told(self, timeout_s: float) -> None:
+    def wait_until_received(self, timeout_s: float) -> None:
         """Wait until all viewers have received the end of the run."""
         with self._changed:
-            self._changed.wait_for(lambda: self._told >= self._now, timeout_s)
+            self._changed.wait_for(lambda: self._received >= self._now, timeout_s)
 
     def wait_for_none(self, end: float, *, first_s: float, return_s: float) -> None:
         """Wait until no viewer is connected, or until `end`; also wait for a first or a returning viewer."""
@@ -303,7 +303,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._head(status, kind, len(content))
             self.wfile.write(content)
             return
-        is_told = False
+        has_end = False
         try:
             self._head(HTTPStatus.OK, "text/event-stream")
             sent, has_network = 0, False
@@ -315,13 +315,13 @@ class _Handler(BaseHTTPRequestHandler):
                 for at in range(0, len(samples), BATCH):
                     self._send("samples", _list(samples[at : at + BATCH]))
                 sent += len(samples)
-                if end is not None and not is_told:
+                if end is not None and not has_end:
                     self._send("end", end)
-                    is_told = True
-                    app.viewers.told()
+                    has_end = True
+                    app.viewers.end_received()
                 elif end is None:
                     self._send("pulse", json.dumps({"wall_s": app.recording.wall_s()}))
-                if is_told:
+                if has_end:
                     select.select([self.connection], [], [], PULSE_S)
                 else:
                     app.recording.wait(sent, PULSE_S)
@@ -331,7 +331,7 @@ class _Handler(BaseHTTPRequestHandler):
             # Ignore the error, because the viewer has disconnected.
             pass
         finally:
-            app.viewers.go(is_told=is_told)
+            app.viewers.go(has_end=has_end)
 
     def _is_gone(self) -> bool:
         """Return whether the browser has closed the connection; it sends nothing after its request."""

@@ -29,7 +29,7 @@ const Watch = Object.assign(Object.create(Viewer), {
   connect() {
     const source = new EventSource("events");
     for (const kind of ["network", "samples", "pulse", "end"]) {
-      source.addEventListener(kind, (event) => this.hear(kind, JSON.parse(event.data)));
+      source.addEventListener(kind, (event) => this.take(kind, JSON.parse(event.data)));
     }
     source.addEventListener("error", () => {
       if (this.isOver) source.close();
@@ -39,12 +39,12 @@ const Watch = Object.assign(Object.create(Viewer), {
 
   receive() {
     addEventListener("message", ({ source, data }) => {
-      if (source === parent && Array.isArray(data)) for (const [kind, value] of data) this.hear(kind, value);
+      if (source === parent && Array.isArray(data)) for (const [kind, value] of data) this.take(kind, value);
     });
     parent.postMessage("silvan-ready", "*");
   },
 
-  hear(kind, value) {
+  take(kind, value) {
     const [{ live }] = this.sides;
     if (kind === "network") {
       live.begin(value);

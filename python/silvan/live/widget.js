@@ -15,17 +15,17 @@ export default {
       for (const count = model.get("count"); sent < count; sent += 1) events.push(...JSON.parse(model.get(`part_${sent}`)));
       if (events.length > 0) frame.contentWindow.postMessage(events, "*");
     };
-    const hear = ({ source, data }) => {
+    const receive = ({ source, data }) => {
       if (source !== frame.contentWindow || data !== "silvan-ready") return;
       [isReady, sent] = [true, 0];
       pass();
     };
-    addEventListener("message", hear);
+    addEventListener("message", receive);
     model.on("change:count", pass);
     frame.srcdoc = model.get("page");
     el.append(frame);
     return () => {
-      removeEventListener("message", hear);
+      removeEventListener("message", receive);
       model.off("change:count", pass);
     };
   },

@@ -147,7 +147,7 @@ def _finished(tasks: list[Task], jobs: int) -> Iterator[tuple[Task, RunData]]:
     """Run the tasks and yield each when it is done."""
     if jobs <= 1 or len(tasks) <= 1:
         for task in tasks:
-            yield task, _told(task, partial(simulate, task))
+            yield task, _outcome(task, partial(simulate, task))
         return
     # Fresh processes: forking one that has threads (a progress bar, say) can hang.
     context = multiprocessing.get_context("spawn")
@@ -157,7 +157,7 @@ def _finished(tasks: list[Task], jobs: int) -> Iterator[tuple[Task, RunData]]:
         try:
             for future in as_completed(futures):
                 task = futures[future]
-                yield task, _told(task, future.result)
+                yield task, _outcome(task, future.result)
         except BaseException:
             # Without this, Ctrl-C would wait for the runs that have begun.
             for worker in set(multiprocessing.active_children()) - others:
@@ -172,7 +172,7 @@ def _quiet() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def _told(task: Task, call: Callable[[], RunData]) -> RunData:
+def _outcome(task: Task, call: Callable[[], RunData]) -> RunData:
     """Call, and name the run in an error."""
     try:
         return call()

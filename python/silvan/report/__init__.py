@@ -149,7 +149,7 @@ def run_titles(results: Sequence[Result]) -> list[str]:
     names = [result.name for result in results]
     if len(set(names)) < len(names):
         mechanisms = [_mechanism(result) for result in results]
-        if len(set(mechanisms)) == 1 and (key := _telling(results)) is not None:
+        if len(set(mechanisms)) == 1 and (key := _distinguishing_key(results)) is not None:
             last = key.rpartition(".")[2]
             return [f"{last} = {_text.flat(result).get(key, '-')}" for result in results]
         names = [f"{name}: {own}" for name, own in zip(names, mechanisms, strict=True)]
@@ -158,7 +158,7 @@ def run_titles(results: Sequence[Result]) -> list[str]:
     return names
 
 
-def _telling(results: Sequence[Result]) -> str | None:
+def _distinguishing_key(results: Sequence[Result]) -> str | None:
     """Return the first key with short values that differ between all runs."""
     settings = [_text.flat(result) for result in results]
     for key in dict.fromkeys(key for one in settings for key in one):

@@ -149,7 +149,7 @@ def _in_all_runs(results: Sequence[Result], titles: Sequence[str]) -> list[str]:
     if len(results) < 2:
         return []
 
-    def told(values: Sequence[str]) -> str:
+    def by_run(values: Sequence[str]) -> str:
         return ", ".join(f"{value} in “{title}”" for value, title in zip(values, titles, strict=True))
 
     lines = []
@@ -158,13 +158,15 @@ def _in_all_runs(results: Sequence[Result], titles: Sequence[str]) -> list[str]:
             one.summary["jobs"][at]["span_ns"] for one in results if len(one.summary.get("jobs", ())) > at
         ]
         if len(spans) == len(results):
-            lines.append(f"The job {job['job']} takes {told([_text.time(span)[0] for span in spans])}.")
+            lines.append(f"The job {job['job']} takes {by_run([_text.time(span)[0] for span in spans])}.")
     if all("tree_links" in one.tables for one in results):
         sizes = [links_in_trees(one) for one in results]
         if any(sizes):
-            lines.append(f"Links in congestion trees, on average: {told([in_words(one) for one in sizes])}.")
+            lines.append(
+                f"Links in congestion trees, on average: {by_run([in_words(one) for one in sizes])}."
+            )
     rates = [in_words(one.summary["throughput_gbit_s"]) for one in results]
-    return [*lines, f"All hosts receive, in Gbit/s: {told(rates)}."]
+    return [*lines, f"All hosts receive, in Gbit/s: {by_run(rates)}."]
 
 
 def _label(what: str, names: list[str]) -> str:

@@ -38,7 +38,7 @@ class Difference extends Network {
     return [];
   }
 
-  tell() {
+  show() {
     const count = (state) => this.now.filter((one) => one === state).length;
     const output = this.stage.parentNode.querySelector("output");
     const [first, second] = this.pair.map((run) => run.title);

@@ -136,7 +136,7 @@ class Network {
     if (this.gl) this.drawFast(spans, chosen, idle, ratio);
     else this.drawPlain(spans, chosen, idle, ratio);
     this.drawMarks(spans, chosen, ratio);
-    this.tell(spans);
+    this.show(spans);
   }
 
   // Draws everything on one canvas, for a file.
@@ -357,7 +357,7 @@ class Network {
     context.setLineDash([]);
   }
 
-  tell(spans) {
+  show(spans) {
     const trees = new Set();
     let links = 0;
     for (const span of spans) {

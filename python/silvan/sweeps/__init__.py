@@ -31,7 +31,7 @@ from silvan.sweeps.study import Study, of_file, of_scenario, read_axes, read_mea
 
 if TYPE_CHECKING:
     from silvan._store import Keep
-    from silvan.sweeps.driver import Tell
+    from silvan.sweeps.driver import Notify
     from silvan.sweeps.executors import Options
     from silvan.sweeps.table import Sweep
 
@@ -55,7 +55,7 @@ def sweep(  # noqa: PLR0913 - most are named and have defaults
     options: Options | None = None,
     store: str | PathLike[str] = STORE,
     out: str | PathLike[str] | None = None,
-    tell: Tell | None = None,
+    notify: Notify | None = None,
 ) -> Sweep:
     """Run a scenario at all points of a grid; runs that the store contains are not repeated.
 
@@ -78,7 +78,7 @@ def sweep(  # noqa: PLR0913 - most are named and have defaults
         options: Options for Slurm and Dask, with `jobs`: :class:`silvan.sweeps.executors.Options`.
         store: Folder of the runs.
         out: Folder for the table (Parquet) and its provenance; not written by default.
-        tell: Called after each run; see :data:`silvan.sweeps.driver.Tell`.
+        notify: Called after each run; see :data:`silvan.sweeps.driver.Notify`.
 
     Returns:
         A :class:`silvan.sweeps.table.Sweep`: `.table`, `.to_xarray()`, `.to_parquet(path)`,
@@ -114,5 +114,5 @@ def sweep(  # noqa: PLR0913 - most are named and have defaults
         out=None if out is None else Path(out),
         executor=executor,
         options=options or AllOptions(jobs=jobs, logs=Path(store) / "slurm"),
-        tell=tell,
+        notify=notify,
     )

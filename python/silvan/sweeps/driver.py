@@ -27,7 +27,7 @@ from silvan.sweeps.worker import Done, Job, recall
 TABLE = "table.parquet"
 
 #: Called with the numbers of finished runs, of failed runs, of all runs, and of runs found in the store.
-Tell = Callable[[int, int, int, int], object]
+Notify = Callable[[int, int, int, int], object]
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def run_study(
     out: Path | None = None,
     executor: str | Executor = DEFAULT_EXECUTOR,
     options: Options | None = None,
-    tell: Tell | None = None,
+    notify: Notify | None = None,
 ) -> Sweep:
     """Run a study and return its table; runs that the store contains are not repeated.
 
@@ -61,7 +61,7 @@ def run_study(
     shelf = Store(store)
     planned = _plan(study)
     shelf.clear_leftovers()
-    outcomes = _outcomes(study, planned, shelf, executor, options, tell or (lambda *_: None))
+    outcomes = _outcomes(study, planned, shelf, executor, options, notify or (lambda *_: None))
     sweep = _sweep(study, planned, outcomes, shelf)
     sweep = replace(sweep, out=out, wall_s=time.time() - started)
     if out is not None:
@@ -92,7 +92,7 @@ def _outcomes(
     shelf: Store,
     executor: str | Executor,
     options: Options,
-    tell: Tell,
+    notify: Notify,
 ) -> dict[str, Done]:
     """Find or execute every run. Runs with equal addresses are executed once."""
     outcomes: dict[str, Done] = {}
@@ -115,7 +115,7 @@ def _outcomes(
 
     def report() -> None:
         bad = refused + sum(done.error is not None for done in outcomes.values())
-        tell(len(outcomes) + refused, bad, total, found)
+        notify(len(outcomes) + refused, bad, total, found)
 
     report()
     if jobs:

@@ -31,7 +31,7 @@ from silvan.tuning.problem import Tuning
 if TYPE_CHECKING:
     from silvan.sweeps.executors import Options
     from silvan.tuning.outcome import Tuned
-    from silvan.tuning.runs import Tell
+    from silvan.tuning.runs import Notify
 
 __all__ = ["Tuning", "tune"]
 
@@ -62,7 +62,7 @@ def tune(  # noqa: PLR0913 - most are named and have defaults
     options: Options | None = None,
     store: str | PathLike[str] = STORE,
     out: str | PathLike[str] | None = None,
-    tell: Tell | None = None,
+    notify: Notify | None = None,
 ) -> Tuned:
     """Search for the settings of a scenario that are best over all given kinds of traffic.
 
@@ -92,7 +92,7 @@ def tune(  # noqa: PLR0913 - most are named and have defaults
         options: Options for Slurm and Dask: :class:`silvan.sweeps.executors.Options`.
         store: Folder of the runs; finished runs in it are reused, also after an interruption.
         out: Folder for account, settings and figures; not written by default.
-        tell: Called with the number of finished runs, the most runs of the search, and the current step.
+        notify: Called with the number of finished runs, the most runs of the search, and the current step.
 
     Returns:
         A :class:`silvan.tuning.outcome.Tuned`: `.best`, `.scenario`, `.contrasts`, `.kept`,
@@ -122,7 +122,7 @@ def tune(  # noqa: PLR0913 - most are named and have defaults
     all_options = options or AllOptions(jobs=jobs, logs=Path(store) / "slurm")
 
     def opened(one: Tuning) -> Runs:
-        return open_runs(one, Path(store), executor, all_options, tell or (lambda *_: None))
+        return open_runs(one, Path(store), executor, all_options, notify or (lambda *_: None))
 
     apart.check(tuning, opened)
     done = opened(tuning)

@@ -18,7 +18,7 @@ from silvan.tuning.objectives import Roles, require, roles_of
 from silvan.tuning.problem import Kind, Tuning
 
 #: Called with the number of available runs, the number that may be needed, and the current activity.
-Tell = Callable[[int, int, str], object]
+Notify = Callable[[int, int, str], object]
 #: The values of the objectives in a run.
 Values = tuple["float | None", ...]
 
@@ -61,7 +61,7 @@ class Runs:
     store: Store
     executor: str | Executor
     options: Options
-    tell: Tell
+    notify: Notify
     #: Outcome of each setting on each instance: its values, or the reason why it failed.
     known: dict[tuple[Setting, Instance], Values | str] = field(default_factory=dict)
     #: Total number of runs if known; otherwise 0.
@@ -114,7 +114,7 @@ class Runs:
                 for outcome in outcomes:
                     self.simulated += 1
                     self._keep(outcome, pending[outcome.address])
-                    self.tell(len(self.known), self.expected, done)
+                    self.notify(len(self.known), self.expected, done)
         for keys in pending.values():
             for key in keys:
                 self.known.setdefault(key, self.known[keys[0]])
@@ -138,8 +138,10 @@ class Runs:
             self.known[key] = outcome
 
 
-def open_runs(tuning: Tuning, store: Path, executor: str | Executor, options: Options, tell: Tell) -> Runs:
+def open_runs(
+    tuning: Tuning, store: Path, executor: str | Executor, options: Options, notify: Notify
+) -> Runs:
     """Open the store, and return the runs of a search."""
     shelf = Store(store)
     shelf.clear_leftovers()
-    return Runs(tuning, shelf, executor, options, tell)
+    return Runs(tuning, shelf, executor, options, notify)

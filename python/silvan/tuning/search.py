@@ -123,7 +123,7 @@ class Search(Racing):
             steps = tuple(asked.params[f"{n}"] for n in range(len(self.axes)))
             if steps in self._by_steps:
                 repeats += 1
-                self._tell(asked, self._by_steps[steps])
+                self._report(asked, self._by_steps[steps])
                 if repeats < REPEATS_AT_MOST:
                     continue
                 self._study.enqueue_trial(self._parameters(self._untried()))
@@ -179,7 +179,7 @@ class Search(Racing):
             racing = going
         for asked, trial in batch:
             trial.runs = self.spent
-            self._tell(asked, trial)
+            self._report(asked, trial)
 
     def _affordable(self, racing: list[tuple[Any, Trial]]) -> list[tuple[Any, Trial]]:
         """Return the best settings so far, at most as many as the remaining runs allow."""
@@ -191,7 +191,7 @@ class Search(Racing):
             trial.state = "stopped"
         return best[:left]
 
-    def _tell(self, asked: Any, trial: Trial) -> None:
+    def _report(self, asked: Any, trial: Trial) -> None:
         states = self._optuna.trial.TrialState
         if trial.state == "failed" or trial.score is None:
             self._study.tell(asked, state=states.FAIL)

@@ -65,7 +65,7 @@ const Controls = (() => {
     const { settings } = page;
     const isFile = settings.text !== null;
     get("stories").replaceChildren(...STORIES.map((story) => make("button", {
-      type: "button", textContent: story.name, "aria-pressed": String(page.story === story), onclick: () => page.tell(story),
+      type: "button", textContent: story.name, "aria-pressed": String(page.story === story), onclick: () => page.open(story),
     })));
     get("story").textContent = page.story?.text ?? "";
     get("story").hidden = !page.story;

@@ -6,7 +6,7 @@ class Live {
     this.changed = changed;
     this.worker = new Worker(Live.address());
     this.worker.postMessage({ kind: "module", module: Live.module });
-    this.worker.onmessage = ({ data }) => this.hear(data);
+    this.worker.onmessage = ({ data }) => this.receive(data);
     this.number = 0;
     // What is shown, and what will take its place once it has reached the time that is shown.
     this.now = null;
@@ -32,7 +32,7 @@ class Live {
     this.worker.postMessage({ kind: "open", number: this.number, text });
   }
 
-  hear(data) {
+  receive(data) {
     if (data.run !== this.number) return;
     const run = this.next ?? this.now;
     if (data.kind === "network") {

@@ -15,11 +15,11 @@ const Playground = Object.assign(Object.create(Viewer), {
     });
     const given = await Scenario.settingsOf(location.hash.slice(1)).catch(() => null);
     if (given) this.begin(given, null);
-    else this.tell(STORIES[1]);
+    else this.open(STORIES[1]);
     this.turnWheel();
   },
 
-  async tell(story) {
+  async open(story) {
     this.speed = story.speed;
     this.begin(await Scenario.settingsOf(story.settings), story);
   },

@@ -28,7 +28,7 @@ from silvan.tuning.presets import DELAYS_US, LONGEST, NONE, PRESETS, REFERENCE
 from silvan.tuning.problem import Kind, Tuning
 from silvan.tuning.racing import Trial
 from silvan.tuning.report import shown_keys
-from silvan.tuning.runs import Instance, Runs, Setting, Tell, Values, open_runs
+from silvan.tuning.runs import Instance, Notify, Runs, Setting, Values, open_runs
 from silvan.tuning.survey import Survey
 
 #: Number of random draws of the roles, number of fresh seeds for each draw, and maximum number of settings
@@ -231,7 +231,7 @@ def _tuning(asked: Asked, site: Site, load: Load, base: Base) -> Tuning:
     )
 
 
-def study(asked: Asked, simulate: Simulate, tell: Tell) -> Simulated:
+def study(asked: Asked, simulate: Simulate, notify: Notify) -> Simulated:
     """Execute the runs and the survey, and compute the margins; see :func:`silvan.fabric.study`."""
     if asked.conf is not None:
         # Read the file now, so that its errors appear before the runs.
@@ -243,7 +243,7 @@ def study(asked: Asked, simulate: Simulate, tell: Tell) -> Simulated:
     file = asked.out / SITE
     _files.write_text(file, sites.scenario_text(site, load, sites.duration_ns(site), asked.seed))
     tuning = _tuning(asked, site, load, of_file(file))
-    done = open_runs(tuning, asked.out / "runs", DEFAULT_EXECUTOR, Options(jobs=asked.jobs), tell)
+    done = open_runs(tuning, asked.out / "runs", DEFAULT_EXECUTOR, Options(jobs=asked.jobs), notify)
     judged: _Judged | None = None
     try:
         judged = _judge(asked, tuning, done)
