@@ -192,7 +192,7 @@ class Test:
     """A test, with its time without a mutant and the mutants whose functions it reaches."""
 
     program: str
-    #: The folder of its crate, in which it runs.
+    #: The folder of the test's crate, in which the test runs.
     folder: Path
     name: str
     seconds: float

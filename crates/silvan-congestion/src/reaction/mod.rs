@@ -548,7 +548,7 @@ reactions! {
     Aimd(RateControl) => RateControl::aimd as RateRule;
     /// As `aimd`, but steps are larger the lower the rate is.
     Fimd(RateControl) => RateControl::fimd as RateRule;
-    /// A marked acknowledgement adds a unit of delay between packets, and an unmarked one removes one.
+    /// A marked acknowledgement adds a unit of delay between packets, and an unmarked acknowledgement removes a unit.
     Lipd(Lipd) => Lipd::rule as RateRule;
     /// Validated marks shrink a window and then add waiting slots; other marks only shrink the window.
     Mvcm(Mvcm) => Mvcm::rule as MvcmRule;
