@@ -2,9 +2,9 @@
 
     input queues --crossbar: one read port per input, one write port per output--> output queues -> link
 
-A packet moves at the crossbar's rate, but no faster than it comes in, when the ports are free and
-the output buffer has room for all of it. It may leave as soon as it begins to move. Of a buffer's
-memory it takes its space from when its head comes until its tail has left.
+A packet moves at the crossbar's rate, but no faster than it arrives, when the ports are free and the output
+buffer has room for the whole packet. It may leave as soon as it begins to move. It occupies its space in a
+buffer from the arrival of its head until its tail has left.
 """
 
 from __future__ import annotations

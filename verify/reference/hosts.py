@@ -55,7 +55,7 @@ class Flow:
         self, source: Source, ends: tuple[str, str], ways: tuple[int, int], control: Control
     ) -> None:
         self.source, self.control = source, control
-        #: The service level of its packets, and their lane on the link of the host.
+        #: The service level of the flow's packets, and their lane on the link of the host.
         self.level, self.lane = ways
         self.ends = self.origin, self.destination = ends
         self.messages: deque[Message] = deque()

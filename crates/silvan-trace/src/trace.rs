@@ -14,7 +14,7 @@ use crate::sequence::Sequence;
 
 /// Wildcard. As a peer, it means any source; as a tag, it means any tag below [`COLLECTIVE_TAGS`].
 pub const ANY: u32 = u32::MAX;
-/// As the size of a receive, it accepts messages of any size.
+/// The size of a receive that accepts messages of any size.
 pub const ANY_SIZE: u64 = u64::MAX;
 /// First tag for collective operations. Wildcards do not match these tags, and MPI tags are smaller.
 pub const COLLECTIVE_TAGS: u32 = 1 << 31;

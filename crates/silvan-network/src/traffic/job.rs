@@ -39,7 +39,7 @@ pub struct Job {
     pub parameters: Parameters,
     /// Time at which its ranks start.
     pub start: Time,
-    /// How its hosts send messages that are posted at the same time.
+    /// How the hosts of the job send messages that are posted at the same time.
     pub sends: Sends,
     /// The rate of messages between ranks of one host; without one, they take no time.
     pub memory_rate: Option<Rate>,

@@ -415,7 +415,7 @@ impl Source {
                 *next = if *next + 1 == *hosts { 1 } else { *next + 1 };
                 host
             }
-            // The list has the destinations.
+            // The list of transfers contains the destinations.
             Chooser::Listed => 0,
             Chooser::Forest(generator) => {
                 let streams = (&mut self.arrivals, &mut self.destinations);

@@ -249,7 +249,7 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         self.trace.clone()
     }
 
-    /// Time of the next event that the ranks know.
+    /// Time of the next pending event of the ranks.
     #[must_use]
     pub fn next(&self) -> Option<Time> {
         self.agenda.events.peek().map(|Reverse((time, ..))| Time(*time))

@@ -44,7 +44,7 @@ pub struct ExtendedTable {
 }
 
 impl ExtendedTable {
-    /// Index of its switch in [`Topology::switches`].
+    /// Index of the table's switch in [`Topology::switches`].
     #[must_use]
     pub fn switch(&self) -> u32 {
         self.switch
