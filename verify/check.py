@@ -25,7 +25,7 @@ class Check:
 
     @property
     def passed(self) -> bool:
-        """Tell whether the number is within its tolerance."""
+        """Return whether the number is within its tolerance."""
         return abs(self.simulated - self.law) <= self.tolerance
 
 

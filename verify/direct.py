@@ -297,7 +297,7 @@ class Groups(Direct):
         return self.routing in ("valiant", "ugal")
 
     def is_leaf(self, switch: str) -> bool:
-        """Tell whether a switch is a leaf."""
+        """Return whether a switch is a leaf."""
         return self.leaves is not None and switch in self.groups[self.group(switch)][: self.leaves]
 
 

@@ -49,7 +49,7 @@ class Tree(Wiring):
         ]
 
     def is_above(self, place: Place, host: int) -> bool:
-        """Tell whether a switch reaches a host (from 0) downwards."""
+        """Return whether a switch reaches a host (from 0) downwards."""
         return host // int(self.k**place.level) == place.row
 
     def ways(self) -> dict[str, dict[str, int]]:

@@ -70,7 +70,7 @@ class Wiring:
         return sorted(found)
 
     def has_rings(self) -> bool:
-        """Tell whether there are more links than a tree has."""
+        """Return whether there are more links than a tree has."""
         return len(self.links) != len(self.hosts) + len(self.switches) - 1
 
     def ways(self) -> dict[str, dict[str, int]]:

@@ -59,7 +59,7 @@ GO_BACK = {"kind": "go-back-n", "timeout": "30 us"}
     [
         ("expire", lambda *_: None, SELECTIVE),
         ("take", lambda self, packet: (True, True), SELECTIVE),
-        ("hear", lambda *_: None, GO_BACK),
+        ("take_receipt", lambda *_: None, GO_BACK),
         ("answer", lambda *_, **__: None, GO_BACK),
     ],
 )

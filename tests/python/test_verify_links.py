@@ -51,7 +51,7 @@ def test_a_host_checks_when_its_link_is_free_again(monkeypatch: pytest.MonkeyPat
     settle = waking.WakingHost.settle
 
     def waits(self: waking.WakingHost) -> None:
-        if self.out.free_at > self.net.now or not self.out.lacks((0, 0), 1):
+        if self.out.free_at > self.net.now or not self.out.must_wait((0, 0), 1):
             settle(self)
 
     monkeypatch.setattr(waking.WakingHost, "settle", waits)
@@ -81,7 +81,7 @@ def test_scenarios_cover_every_rule() -> None:
         ),
         (retrying, "BILLION", 2_000_000_000, RETRY),
         (links.Channel, "shares", lambda *_: True, SHARED),
-        (links.Channel, "lacks", lambda self, where, space: self.parts[where] < space, SHARED),
+        (links.Channel, "must_wait", lambda self, where, space: self.parts[where] < space, SHARED),
         (links.Stream, "below", lambda *_: 0, SPACED),
     ],
 )

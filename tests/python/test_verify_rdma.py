@@ -49,7 +49,7 @@ def take_every_answer(flight, answer):
         (rdma.NsccControl, "adapts", lambda *_, **__: False, 95),
         (credits.Granter, "expire", lambda *_: None, 7),
         (credits.RcccControl, "take", lambda *_: None, 7),
-        (credits.RcccControl, "heard", lambda *_: None, 14),
+        (credits.RcccControl, "take_answer", lambda *_: None, 14),
         (credits.RcccControl, "wanted", lambda *_: 0, 7),
         (credits.Slowdown, "pass_time", lambda *_: None, 7),
         (credits.Slowdown, "length", lambda self: self.rule.interval_ps, 7),

@@ -630,7 +630,7 @@ class Host:
         self.is_asked = True
 
     def request(self, flow: Flow, message: Message) -> None:
-        """Tell the control of a flow about a message, and send the request that it returns."""
+        """Pass a message to the control of its flow, and send the request that it returns."""
         packets = max(-(-message.left // self.net.plan.mtu), 1)
         self.ask(flow, flow.control.queued(message.left + packets * self.net.plan.header))
         self.await_grant(flow)

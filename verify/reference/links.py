@@ -199,8 +199,8 @@ class Channel:
         """Return the lane and region whose credit a packet needs."""
         return packet.lane, self.receiver.part(packet)
 
-    def lacks(self, where: tuple[int, Hashable], space: int) -> bool:
-        """Tell whether no packet of a lane and region and of this space may start."""
+    def must_wait(self, where: tuple[int, Hashable], space: int) -> bool:
+        """Return whether a packet of a lane, a region and this space must wait."""
         if self.pausing:
             return self.pausing.is_paused(where[0])
         if self.retry and not self.retry.is_open:
@@ -208,7 +208,7 @@ class Channel:
         return self.parts[where] < space or not self.shares(where[0], space)
 
     def shares(self, lane: int, space: int) -> bool:
-        """Tell whether a lane may use this much more of its reserve, or of what all lanes share."""
+        """Return whether a lane may use this much more of its reserve, or of what all lanes share."""
         rule = self.net.plan.shared
         if rule is None:
             return True
@@ -221,24 +221,24 @@ class Channel:
         return wanted == beyond[lane] or (wanted - beyond[lane] <= free and wanted <= limit)
 
     def has_some_credit(self, lane: int, space: int) -> bool:
-        """Tell whether some packet of a lane and of this space may start."""
+        """Return whether some packet of a lane and of this space may start."""
         known = [part for of, part in self.parts if of == lane]
         if not known:
             return not (self.retry and not self.retry.is_open) and self.capacity >= space
-        return any(not self.lacks((lane, part), space) for part in known)
+        return any(not self.must_wait((lane, part), space) for part in known)
 
     def used(self, lane: int) -> int:
         """Return how much of a lane's buffer is in use, in all its regions."""
         return sum(self.capacity - credit for (of, _), credit in self.parts.items() if of == lane)
 
     def can_take(self, packet: Packet) -> bool:
-        """Tell whether the link is free and the receiver has room for the whole packet."""
-        return self.free_at <= self.net.now and not self.lacks(self.where(packet), packet.space)
+        """Return whether the link is free and the receiver has room for the whole packet."""
+        return self.free_at <= self.net.now and not self.must_wait(self.where(packet), packet.space)
 
     def has_credit_or_wait(self, packet: Packet) -> bool:
         """Return whether there is credit; if not, the sender is woken when there is."""
         where = self.where(packet)
-        if not self.lacks(where, packet.space):
+        if not self.must_wait(where, packet.space):
             return True
         wanted = self.wanted.get(where, packet.space)
         # A sender that got its credit has been woken, and waits for other credit.
@@ -258,10 +258,10 @@ class Channel:
             if credit >= self.wanted[where]:
                 if self.ready.get(where) != time:
                     self.ready[where] = time
-                    self.net.at(time, lambda: self._tell_sender(where))
+                    self.net.at(time, lambda: self._notify_sender(where))
                 return
 
-    def _tell_sender(self, where: tuple[int, Hashable]) -> None:
+    def _notify_sender(self, where: tuple[int, Hashable]) -> None:
         """Wake the sender if it still waits for this credit."""
         if where in self.wanted and self.ready.get(where) == self.net.now:
             del self.ready[where]
@@ -292,7 +292,7 @@ class Channel:
         self.receiver.comes(packet, self.port, head=head, tail=tail)
 
     def loses(self, packet: Packet, head: int, tail: int) -> bool:
-        """Tell whether a packet that arrives now was lost. Its credit returns when its tail is there."""
+        """Return whether a packet that arrives now was lost. Its credit returns when its tail is there."""
         if self.fault is None:
             return False
         if not self.fault.loses(packet, head - self.delay):
