@@ -35,7 +35,7 @@ def _numbers(run, load):
     names = links["link"].astype(str)
     from_switch = np.char.startswith(names, "S") & inside
     to_switch = ~np.char.startswith(np.array([name.rpartition("->")[2] for name in names]), "H") & inside
-    # The acknowledgment has a header, and travels as far as the packet.
+    # The acknowledgment has a header, and crosses as many links as the packet.
     back = mvcm.HEADER + mvcm.Window().hops * mvcm.Window().hop_cycles
     outside = run.mean_latency_ns("cold", "injection") + back
     return {

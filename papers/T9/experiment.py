@@ -15,14 +15,14 @@ SCENARIO = "../common/testbed-scenario-1.toml"
 NONE = {"congestion.mechanism": "none"}
 CASES = {"a": (False, NONE), "b": (True, NONE), "c": (True, staged.HARDWARE_CC)}
 CONTRIBUTORS = ("H2", "H3", "H6")
-#: Chosen once, on case (a): see `published.toml`.
+#: Fitted once to case (a): see `published.toml`.
 OVERHEAD = "820 ns"
-#: Of messages between ranks of one host, on their latency. In the rings these have the other: what a rank
-#: waits for there is a message of the network.
+#: The overhead of messages between ranks of one host in the ping-pong. In the rings, these messages have the
+#: other overhead, because a rank waits for a message of the network there.
 SAME_HOST_OVERHEAD = "566 ns"
-#: Of the messages of a ring that sends in both directions at once.
+#: The overhead of messages of a ring that sends in both directions at the same time.
 AT_ONCE_OVERHEAD = "1020 ns"
-#: Sends of longer messages wait for the receiver. Chosen on RandomAccess in (b), whose messages have 2 KiB.
+#: Sends of longer messages wait for the receiver. Fitted to RandomAccess in (b), whose messages have 2 KiB.
 RENDEZVOUS = "1 KiB"
 #: Copies between ranks of a host, measured by the ping-pong alone, and while the host also uses the network.
 MEMORY_MB_S, SHARED_MEMORY_MB_S = 880.5, 624

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from silvan.comparison import Change, Comparison, Mean, Row
 
-#: Relative differences up to this one come from rounding.
+#: Relative differences of at most this size are due to rounding.
 ROUNDING = 1e-9
 #: Maximum number of letters of a setting.
 LETTERS = 60
@@ -90,7 +90,7 @@ def change_cell(change: Change | None, first: Mean | None) -> str:
     if change is None or first is None:
         return "-"
     scale, unit = (100 / abs(first.value), " %") if first.value else (1.0, "")
-    # Differences of this size come from rounding.
+    # Differences of this size are due to rounding.
     if abs(change.difference) <= ROUNDING * abs(first.value):
         return f"0{unit}"
     shown = f"{signed(change.difference * scale)}{unit}"

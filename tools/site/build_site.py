@@ -169,7 +169,7 @@ hosts](reports/silent-forest.html), while control settles. [What is what](docs/r
 
 
 def make_playground() -> None:
-    """Write the playground, and a link to it in its document; say why if it is left out."""
+    """Write the playground and a link to it in its document, or print why it is omitted."""
     try:
         module = playground.build_module()
     except playground.MissingError as missing:

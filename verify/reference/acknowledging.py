@@ -1,4 +1,4 @@
-"""Acknowledgements of several packets: what a receiver has got of each flow, and when it answers."""
+"""Acknowledgements of several packets: the packets of each flow that a receiver has, and when it answers."""
 
 from __future__ import annotations
 

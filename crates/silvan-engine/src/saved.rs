@@ -101,7 +101,7 @@ pub const fn layout(name: &str, parts: &[u64]) -> u64 {
     hash
 }
 
-/// Number of bytes that are written or read at once.
+/// Number of bytes that are written or read at a time.
 const BLOCK: usize = 1 << 16;
 
 /// Receives a saved state.
@@ -321,7 +321,7 @@ fn save_list<'v, T: Saved + 'v>(len: usize, values: impl IntoIterator<Item = &'v
     values.into_iter().for_each(|value| value.save(to));
 }
 
-/// Loads values one by one, so that the memory is limited by the length of the data, whatever length it states.
+/// Loads values one by one, so that the length of the data limits the memory, even if the stated length is larger.
 fn load_list<T: Saved>(len: usize, from: &mut Reader<'_>, mut add: impl FnMut(T)) -> Result<(), Damaged> {
     let start = from.taken();
     for count in 1..=len as u64 {

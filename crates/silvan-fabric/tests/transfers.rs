@@ -343,7 +343,7 @@ fn incasts_have_distinct_senders_within_their_jitter() {
     assert!(receivers.len() > 3, "{receivers:?}");
 }
 
-/// More transfers than a host can have under way with flows of their own, all due at once, with and without
+/// More transfers with flows of their own than a host can send at a time, all due at the same time, with and without
 /// acknowledgements and a reaction.
 #[test]
 fn listed_transfers_start_at_their_times_and_all_end() {

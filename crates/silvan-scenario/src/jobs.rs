@@ -66,8 +66,8 @@ pub struct JobSpec {
     /// Rate at which messages between ranks of one host are copied. By default, they take no time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_rate: Option<Rate>,
-    /// Messages larger than this are sent by rendezvous: they wait until the matching receive is posted. By
-    /// default all messages are sent at once.
+    /// Messages larger than this are sent by rendezvous: they wait until the matching receive is posted. By default,
+    /// messages of all sizes are sent without waiting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rendezvous_above: Option<Bytes>,
     /// The algorithm of each collective operation.

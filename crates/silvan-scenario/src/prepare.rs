@@ -282,7 +282,7 @@ fn leave_out_others(
         given.is_some() && given != kind_of(presets.get(*part)) && is_of_file(part)
     };
     let others: Vec<&str> = COMPONENTS.into_iter().filter(is_of_other).collect();
-    // The other settings belong to the components that are left out.
+    // The other settings belong to the components that are omitted.
     let attached: &[&str] = if others.is_empty() { &[] } else { &ATTACHED };
     for part in others.iter().chain(attached.iter().filter(|part| is_of_file(part))) {
         if congestion.remove(*part).is_some() {

@@ -1,4 +1,4 @@
-//! Runs of jobs: closed forms, placement, several jobs at once, invalid jobs.
+//! Runs of jobs: closed forms, placement, several jobs at the same time, invalid jobs.
 
 use std::path::Path;
 

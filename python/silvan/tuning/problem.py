@@ -78,7 +78,7 @@ class Tuning:
     #: Scenario keys of the short first runs, such as a shorter duration; empty if there are no short runs.
     short: Mapping[str, Any] = field(default_factory=dict)
     hotspots: tuple[str, ...] | None = None
-    #: Number of settings proposed at once. Larger batches use more cores, but base each proposal on fewer
+    #: Number of settings proposed at a time. Larger batches use more cores, but base each proposal on fewer
     #: results.
     batch: int = BATCH
     sampler_seed: int = 1

@@ -46,7 +46,7 @@ struct Account {
 }
 
 impl Account {
-    /// Quanta that the flow asks for; less than zero, if it has got some without asking.
+    /// Quanta that the flow requests; negative if it has received some without a request.
     fn demand(&self) -> i32 {
         self.target.wrapping_sub(self.granted) as i32
     }

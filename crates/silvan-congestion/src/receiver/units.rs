@@ -27,9 +27,9 @@ use silvan_engine::{Bytes, Time};
 use super::{Echo, Replies};
 use crate::facts::{Received, Sender};
 
-/// How many bytes of a flow an acknowledgement covers. Receivers also acknowledge at once: the first packet of a flow, the
-/// last one of a message, marked packets, packets that are sent again, and packets after which the window or the credit of the
-/// source is used up.
+/// How many bytes of a flow an acknowledgement covers. Receivers immediately acknowledge the first packet of a flow,
+/// the last one of a message, marked packets, packets that are sent again, and packets after which the window or the
+/// credit of the source is used up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AcknowledgeUnit {
@@ -45,7 +45,7 @@ impl Default for AcknowledgeUnit {
     }
 }
 
-/// What a receiver has got of a flow, and what no acknowledgement covers.
+/// The packets of a flow that a receiver has received, and those that no acknowledgement covers.
 #[derive(Debug, Default, Saved)]
 struct Unanswered {
     /// Packets that have arrived, and the highest number of one, plus one.

@@ -284,7 +284,7 @@ impl Links {
         }
     }
 
-    /// Prefetches the ledger itself, and the ledger of the next link, as far as they are known.
+    /// Prefetches the ledger and the ledger of the next link, if they are known.
     #[inline]
     pub fn prefetch_ledgers(&self, ledger: u32) {
         prefetch(&self.lanes, ledger as usize);

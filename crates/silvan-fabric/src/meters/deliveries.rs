@@ -5,7 +5,7 @@ use silvan_engine::saved::Saved;
 
 use crate::packet::Packet;
 
-/// A flow, as far as routes distinguish flows.
+/// A flow, with the fields on which its route depends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Saved)]
 pub(crate) struct RoutedFlow {
     pub host: u32,

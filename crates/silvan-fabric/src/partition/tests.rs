@@ -48,8 +48,9 @@ fn send(partition: &mut Partition, from: u32, at: Time) {
     send_marked(partition, (from, TARGET), at);
 }
 
-/// Has host 0 send at once, so that the turn passes to input 1. Packets of hosts 2 and 1 follow. The first one waits for
-/// the output, and the second one arrives at the instant at which the output becomes free. Returns that instant.
+/// Makes host 0 send immediately, so that the turn passes to input 1. Packets of hosts 2 and 1 follow. The first one
+/// waits for the output, and the second one arrives at the instant at which the output becomes free. Returns that
+/// instant.
 fn arrive_when_free(partition: &mut Partition) -> Time {
     let (head_delay, span) = times(partition);
     send(partition, 0, Time::ZERO);

@@ -430,7 +430,7 @@ impl<S: PortSet> Architecture for CioqSwitch<S> {
         }
     }
 
-    /// Sends from an output and moves packets into its buffer as far as possible, then schedules its next wake-up.
+    /// Sends from an output, moves packets into its buffer while there is room, and schedules its next wake-up.
     fn settle(&mut self, ctx: &mut Context, output: Port) {
         self.outputs[output.index()].dirty = false;
         self.expire(output, ctx.now);

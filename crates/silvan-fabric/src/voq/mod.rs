@@ -553,8 +553,8 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
         }
     }
 
-    /// Whether a packet that has just arrived at an idle output may leave at once. This requires that no other packet
-    /// waits and that the marking rule does not need the fill of the queue.
+    /// Whether a packet that has just arrived at an idle output may leave immediately. This requires that no other
+    /// packet waits and that the marking rule does not need the fill of the queue.
     #[inline(always)]
     pub fn may_pass(&self, output: usize, vl: usize, size: u32, marking: &SwitchMarking) -> bool {
         let record = &self.records[output];

@@ -358,7 +358,8 @@ struct Trees<'a> {
     /// Number of hosts connected to each switch.
     hosts_at: Vec<u64>,
     stage: Vec<TraceState>,
-    /// Switches in the order in which they became [`TraceState::Good`]. A switch comes after the next switch on its path.
+    /// Switches in the order in which they became [`TraceState::Good`], so that a switch follows the next switch on its
+    /// path.
     order: Vec<usize>,
     /// Flows through each switch to the current destination; zero between destinations.
     flows: Vec<u64>,

@@ -56,6 +56,8 @@ def read_site(
 ) -> Site:
     """Read the fabric without writing any files; raises :class:`FabricError`.
 
+    Aggregation nodes (SHARP) are omitted unless `whole` is true.
+
     Aggregation nodes (SHARP) are left out unless `whole` is true.
     """
     report = _core.fabric_check(_paths.files(fabric), tables, default_rate)
