@@ -22,7 +22,7 @@ CC = {"congestion.mechanism": "ib-cc", "congestion.marking.hysteresis": "2112 B"
 HOSTS = {"host.message_overhead": "1 us", "host.injection_rate": "13.33 Gbit/s"}
 
 #: Switches of the hardware: the queues per output of an input, and a buffer at each output, as in the switch
-#: that Paper I describes. Its size is not published. It was chosen on the latency of the ping-pong next to a
+#: that Paper I describes. Its size is not published. It was fitted to the latency of the ping-pong next to a
 #: congestion tree and on the natural ring (T9, b): the ping-pong takes the time of twelve packets at the rate
 #: of the link to H5.
 SWITCHES = {
@@ -41,7 +41,7 @@ def whole_packets(divisor: int) -> dict[str, Any]:
     """Return the table of Paper III, VII.B, with its divisor, as the adapters of the hardware have it.
 
     InfiniBand encodes a delay as a multiple of the transmission time of a packet. Fractions are cut off, and
-    the time is that at the signaling rate. Both were chosen on the smallest samples of table II (T4), which
+    the time is that at the signaling rate. Both were fitted to the smallest samples of table II (T4), which
     all three flows have: those of a flow that waits for one packet.
     """
     delays_ns = [i * i * 7000 / divisor**2 for i in range(128)]
@@ -50,7 +50,7 @@ def whole_packets(divisor: int) -> dict[str, Any]:
 
 
 #: An adapter of the hardware needs time to answer a marked packet. The time is not published. It was
-#: chosen on the 11 Gbit/s that two contributors have together (T2).
+#: fitted to the 11 Gbit/s that two contributors have together (T2).
 HARDWARE_CC = {**CC, **whole_packets(106), "congestion.notification_delay": "10 us"}
 
 
