@@ -21,7 +21,6 @@ mod frames;
 mod key;
 mod ledger;
 mod observe;
-mod pause;
 mod retry;
 mod returns;
 mod rules;
@@ -38,7 +37,6 @@ pub(crate) use frames::{
 };
 pub(crate) use key::{Class, MAX_NODES, MAX_PORTS, key, unkey};
 pub(crate) use ledger::{Balance, Ledger, LedgerView};
-pub(crate) use pause::{Pauses, Thresholds};
 pub(crate) use retry::{Replay, Retries, Retry, RetrySpec};
 pub(crate) use returns::{Returns, Spills};
 pub(crate) use rules::{CreditRules, ReturnClock, owner};
@@ -134,8 +132,6 @@ pub(crate) enum Division {
 enum Control {
     /// The ledgers, and more rules.
     Credits(CreditRules),
-    /// Receivers stop their senders by messages that take no space on the link.
-    Messages(Pauses),
     /// Receivers stop their senders by frames.
     Frames(Frames),
 }
@@ -152,8 +148,6 @@ pub(crate) struct ChannelSpec {
     /// Bytes of the receive buffer per region of a virtual lane.
     pub region_capacity: u32,
     pub division: Division,
-    /// Thresholds of each virtual lane, if the receiver stops its sender instead of giving credits.
-    pub pause: Option<Thresholds>,
 }
 
 /// All channels of the network.
@@ -243,8 +237,7 @@ impl Links {
             capacities,
             lane_count,
             divided: is_divided.then(|| Box::new(divided)),
-            control: Pauses::new(specs.iter().map(|spec| spec.pause), lane_count)
-                .map(|pauses| Box::new(Control::Messages(pauses))),
+            control: None,
             faults: None,
             packet_hops: 0,
         })
@@ -272,7 +265,6 @@ impl Links {
                 Err("its links send frames again after errors")
             }
             Some(Control::Credits(CreditRules { shared: Some(_), .. })) => Err("its lanes share credits"),
-            Some(Control::Messages(_)) => Err("it has on/off flow control"),
             None | Some(Control::Credits(_) | Control::Frames(_)) => Ok(()),
         }
     }
@@ -289,7 +281,7 @@ impl Links {
     pub fn clock(&self) -> Option<&ReturnClock> {
         match self.control.as_deref() {
             Some(Control::Credits(rules)) => rules.clock.as_ref(),
-            None | Some(Control::Messages(_) | Control::Frames(_)) => None,
+            None | Some(Control::Frames(_)) => None,
         }
     }
 
@@ -309,7 +301,7 @@ impl Links {
     pub fn frames(&self) -> Option<&Frames> {
         match self.control.as_deref() {
             Some(Control::Frames(frames)) => Some(frames),
-            None | Some(Control::Credits(_) | Control::Messages(_)) => None,
+            None | Some(Control::Credits(_)) => None,
         }
     }
 
@@ -317,7 +309,7 @@ impl Links {
     pub fn frames_mut(&mut self) -> Option<&mut Frames> {
         match self.control.as_deref_mut() {
             Some(Control::Frames(frames)) => Some(frames),
-            None | Some(Control::Credits(_) | Control::Messages(_)) => None,
+            None | Some(Control::Credits(_)) => None,
         }
     }
 
@@ -326,7 +318,7 @@ impl Links {
     pub fn retry(&self) -> Option<&Retry> {
         match self.control.as_deref() {
             Some(Control::Credits(rules)) => rules.retry.as_deref(),
-            None | Some(Control::Messages(_) | Control::Frames(_)) => None,
+            None | Some(Control::Frames(_)) => None,
         }
     }
 
@@ -335,7 +327,7 @@ impl Links {
     pub fn retry_mut(&mut self) -> Option<&mut Retry> {
         match self.control.as_deref_mut() {
             Some(Control::Credits(rules)) => rules.retry.as_deref_mut(),
-            None | Some(Control::Messages(_) | Control::Frames(_)) => None,
+            None | Some(Control::Frames(_)) => None,
         }
     }
 
@@ -381,11 +373,14 @@ impl Links {
         }
     }
 
-    /// Puts a pause frame for the sender of a channel on the wire of the other direction, which must be free. Returns the
-    /// time at which it takes effect.
+    /// Puts a pause frame for the sender of a channel on the wire of the other direction, which must be free unless frames
+    /// take no space. Returns the time at which it takes effect.
     pub fn send_frame(&mut self, channel: ChannelId, now: Time) -> Option<Time> {
         let frames = self.frames()?;
         let (reverse, FrameSpec { bytes, response, .. }) = (frames.reverse(channel), frames.spec);
+        if bytes == 0 {
+            return Some(now + self.delay(channel) + response);
+        }
         let link = self.parameters(reverse);
         let (end, delay) = (now + link.pace.time(bytes), link.delay);
         let wire = &mut self.channels[reverse as usize];
@@ -533,7 +528,6 @@ impl Links {
                     return false;
                 }
             }
-            Some(Control::Messages(pauses)) => return pauses.is_open(index, now),
             Some(Control::Frames(frames)) => return frames.is_open(index),
         }
         self.ledger(index).has_credit(space, now)
@@ -564,9 +558,6 @@ impl Links {
         channel.sent_bytes += u64::from(packet.size);
         self.packet_hops += 1;
         let arrival = if link.to_host { channel.free_at + link.delay } else { now + link.head_delay };
-        if let Some(Control::Messages(pauses)) = self.control.as_deref_mut() {
-            pauses.fills(index, arrival + link.delay, packet.space);
-        }
         let sent = (channel.free_at, Event { time: arrival, key: channel.arrival_key, data: packet_id });
         self.tidy(now);
         sent
@@ -611,15 +602,8 @@ impl Links {
         let mut back = time + self.parameters(id).delay;
         let index = if ledger == NO_LEDGER { self.lane_index(id, vl, dst) } else { ledger as usize };
         let is_wanted = self.lanes[index].wanted > 0;
-        match self.control.as_deref_mut() {
-            None | Some(Control::Frames(_)) => {}
-            Some(Control::Credits(rules)) => back += rules.later(id, time),
-            Some(Control::Messages(pauses)) => {
-                if is_wanted {
-                    pauses.advance(index, now);
-                }
-                pauses.drains(index, back, space);
-            }
+        if let Some(Control::Credits(rules)) = self.control.as_deref() {
+            back += rules.later(id, time);
         }
         self.ledger(index).give_back(back, space, now);
         // Credit of this call may arrive before credit that was returned earlier.
@@ -700,58 +684,11 @@ mod tests {
             wake_key: 1,
             region_capacity,
             division,
-            pause: None,
         }
     }
 
     fn links(capacity: u32) -> Links {
         Links::new(&[spec(capacity, Division::Whole)], 1).unwrap()
-    }
-
-    /// The sender was resumed at 20 and used the link for another lane. Space freed at 25 must not wake the sender at
-    /// 20.
-    #[test]
-    fn a_sender_is_not_woken_in_the_past() {
-        let mut links = links(1 << 20);
-        let pause = Some(Thresholds { xoff: 300, xon: 200 });
-        links.control = Pauses::new([pause].into_iter(), 1).map(|pauses| Box::new(Control::Messages(pauses)));
-        let way = (0, Vl::FIRST, 0);
-        let mut queue = EventQueue::new(Time(1), Time::ZERO);
-        if let Some(Control::Messages(pauses)) = links.control.as_deref_mut() {
-            pauses.fills(0, Time(10), 400);
-            pauses.drains(0, Time(20), 200);
-        }
-        assert!(!links.has_credit_or_wait(way, 64, Time(10), &mut queue));
-        assert_eq!(queue.pop().map(|event| event.time), Some(Time(20)));
-        assert!(
-            links.take_wake(Event { time: Time(20), key: 1, data: 0 }, Time(20)),
-            "the lane's credit is back"
-        );
-        links.release((way, NO_LEDGER), 64, ReturnTimes::new(Time(30), Time(25)), &mut queue);
-        assert!(queue.pop().is_none_or(|event| event.time >= Time(25)));
-    }
-
-    /// Space that is freed at the instant at which the sender resumes, but before its wake-up, does not cancel the
-    /// wake-up.
-    #[test]
-    fn a_sender_is_woken_when_it_is_resumed() {
-        let mut links = links(1 << 20);
-        let pause = Some(Thresholds { xoff: 300, xon: 200 });
-        links.control = Pauses::new([pause].into_iter(), 1).map(|pauses| Box::new(Control::Messages(pauses)));
-        let (way, mut queue) = ((0, Vl::FIRST, 0), EventQueue::new(Time(1), Time::ZERO));
-        if let Some(Control::Messages(pauses)) = links.control.as_deref_mut() {
-            pauses.fills(0, Time(10), 400);
-            pauses.drains(0, Time(20), 200);
-        }
-        assert!(!links.has_credit_or_wait(way, 64, Time(10), &mut queue));
-        links.release((way, NO_LEDGER), 64, ReturnTimes::new(Time(30), Time(20)), &mut queue);
-        assert_eq!(queue.pop().map(|event| event.time), Some(Time(20)));
-        assert!(
-            links.take_wake(Event { time: Time(20), key: 1, data: 0 }, Time(20)),
-            "the lane is open from now on"
-        );
-        links.release((way, NO_LEDGER), 64, ReturnTimes::new(Time(40), Time(25)), &mut queue);
-        assert_eq!(queue.pop(), None);
     }
 
     proptest! {

@@ -478,8 +478,9 @@ impl Context {
     /// Has the receiver of a channel send a pause frame, if one is due. Returns the channel on which it was sent.
     fn check_pause(&mut self, channel: ChannelId) -> Option<ChannelId> {
         let now = self.now;
-        let reverse = self.links.frames()?.reverse(channel);
-        let free_at = self.free_at(reverse);
+        let frames = self.links.frames()?;
+        let (reverse, takes_space) = (frames.reverse(channel), frames.spec.bytes > 0);
+        let free_at = if takes_space { self.free_at(reverse) } else { now };
         if free_at == Time::NEVER {
             // The host cannot send. It checks again when its link is up.
             return None;
@@ -500,7 +501,7 @@ impl Context {
                         self.queue.push(Event { time, key, data });
                     }
                 }
-                Some(reverse)
+                takes_space.then_some(reverse)
             }
         }
     }

@@ -23,7 +23,6 @@ fn links() -> Links {
         wake_key: key(Class::SwitchWake, from, Port(5)),
         region_capacity: CAPACITY,
         division: Division::Whole,
-        pause: None,
     };
     let channels = [(0, Class::SwitchArrival, 1), (1, Class::SwitchArrival, 0), (1, Class::HostArrival, 0)];
     Links::new(&channels.map(spec), 1).unwrap()

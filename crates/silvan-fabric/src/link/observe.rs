@@ -21,7 +21,6 @@ impl Links {
     /// about to resume the lane.
     pub fn is_stuck(&self, id: ChannelId, vl: Vl, now: Time) -> bool {
         self.ledgers(id, vl).any(|index| match self.control.as_deref() {
-            Some(Control::Messages(pauses)) => self.lanes[index].wanted > 0 && pauses.is_blocked(index, now),
             Some(Control::Frames(frames)) => self.lanes[index].wanted > 0 && !frames.is_open(index),
             Some(Control::Credits(CreditRules { shared: Some(_), .. })) => {
                 let wanted = self.lanes[index].wanted;
@@ -73,7 +72,6 @@ impl Links {
                 && self.divided.as_ref().is_some_and(|divided| divided.capacities[id as usize] >= space);
         }
         ledgers.any(|index| match self.control.as_deref() {
-            Some(Control::Messages(pauses)) => !pauses.is_stopped(index, now),
             Some(Control::Frames(frames)) => frames.is_open(index),
             Some(Control::Credits(rules)) => {
                 rules.is_open(id)

@@ -61,7 +61,7 @@ impl Links {
     fn shared(&self) -> Option<&Shared> {
         match self.control.as_deref() {
             Some(Control::Credits(rules)) => rules.shared.as_ref(),
-            None | Some(Control::Messages(_) | Control::Frames(_)) => None,
+            None | Some(Control::Frames(_)) => None,
         }
     }
 

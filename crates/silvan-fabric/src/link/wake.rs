@@ -22,7 +22,6 @@ impl Links {
                     return next;
                 }
             }
-            Some(Control::Messages(pauses)) => return pauses.opens_at(index),
             // The frame that resumes the lane wakes its sender.
             Some(Control::Frames(_)) => return None,
         }
@@ -108,7 +107,7 @@ impl Links {
             if counts {
                 self.ready[index] = Time::NEVER;
                 // If the lane is paused, a sender that was woken because the lane opened requests another wake-up.
-                if matches!(self.control.as_deref(), Some(Control::Messages(_) | Control::Frames(_))) {
+                if matches!(self.control.as_deref(), Some(Control::Frames(_))) {
                     self.lanes[index].wanted = 0;
                 }
             }

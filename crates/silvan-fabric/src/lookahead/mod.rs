@@ -148,7 +148,6 @@ mod tests {
             wake_key: 0,
             region_capacity: 4_096,
             division: Division::Whole,
-            pause: None,
         };
         Links::new(&RECEIVERS.each_ref().map(spec), 1).unwrap()
     }

@@ -436,7 +436,9 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         for input in inputs.iter() {
             let at = first as usize + input.index();
             let (Some(pauses), Some(frames)) = (&mut self.pauses, around.links.frames_mut()) else { return };
-            match frames.check(pauses.channels[at].1, now, self.voq.records[at].free_at) {
+            let takes_space = frames.spec.bytes > 0;
+            let free_at = if takes_space { self.voq.records[at].free_at } else { now };
+            match frames.check(pauses.channels[at].1, now, free_at) {
                 FrameCheck::Nothing => {}
                 FrameCheck::Later(time) => pauses.due[at] = time,
                 FrameCheck::Send(lanes) => self.send_frame(around, at, lanes, now),
@@ -449,12 +451,14 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         let Some(spec) = around.links.frames().map(|frames| frames.spec) else { return };
         let record = &mut self.voq.records[at];
         let link = &self.wiring.links[usize::from(record.own.link)].parameters;
-        debug_assert!(record.free_at <= now, "an output sends one frame at a time");
         let end = now + link.pace.time(spec.bytes);
-        record.free_at = end;
-        record.own.sent_bytes += u64::from(spec.bytes);
-        if record.own.ready_at < Time::NEVER {
-            record.own.ready_at = record.own.ready_at.max(end);
+        if spec.bytes > 0 {
+            debug_assert!(record.free_at <= now, "an output sends one frame at a time");
+            record.free_at = end;
+            record.own.sent_bytes += u64::from(spec.bytes);
+            if record.own.ready_at < Time::NEVER {
+                record.own.ready_at = record.own.ready_at.max(end);
+            }
         }
         self.events += 1;
         let time = end + link.delay + spec.response;

@@ -317,7 +317,6 @@ impl<'a> Builder<'a> {
                 let whole = || (Division::Whole, self.model.host.lane);
                 let (division, region_capacity) =
                     if to_host { whole() } else { divisions[to_node as usize].clone() };
-                let pause = self.pause(link, to_host, &division, region_capacity)?;
                 let region_capacity = match self.model.credits.and_then(|credits| credits.shared.as_ref()) {
                     _ if frames.is_some() || self.model.switch.trimming.is_some() => UNLIMITED,
                     None => region_capacity,
@@ -336,7 +335,6 @@ impl<'a> Builder<'a> {
                     wake_key: key(wake, from_node, from_port),
                     region_capacity,
                     division,
-                    pause,
                 })
             })
             .collect::<Result<_, SetupError>>()?;

@@ -19,7 +19,7 @@ use silvan_network::topology::Topology;
 use silvan_network::traffic::{Job, Pattern, Traffic};
 
 use super::offered::{self, Offered, OfferedFlow};
-use super::pfc::PfcModel;
+use super::pfc::PauseModel;
 use super::round_trip::round_trip;
 use super::{HostNames, small};
 use crate::config::{
@@ -55,10 +55,8 @@ pub(super) struct Model<'a> {
     /// leaves. Always present with output buffers.
     pub crossbar: Option<BytePace>,
     pub host: HostModel,
-    /// Thresholds of on/off flow control; `None` with another one.
-    pub on_off: Option<OnOffModel>,
-    /// Pause frames; `None` with another flow control.
-    pub pfc: Option<PfcModel>,
+    /// How receivers stop their senders; `None` with credits.
+    pub pauses: Option<PauseModel>,
     /// The settings of credits; `None` with another flow control.
     pub credits: Option<&'a Credits>,
     /// Errors of links, and how they are repaired.
@@ -142,12 +140,6 @@ pub(super) struct HostModel {
     pub message_overhead: Time,
     /// The division of the buffer between queues and link, and the bytes of each queue; `None` without such a buffer.
     pub output: Option<(Organisation, u32)>,
-}
-
-/// Thresholds in bytes. Missing ones are derived from the link.
-pub(super) struct OnOffModel {
-    pub xoff: Option<u32>,
-    pub xon: Option<u32>,
 }
 
 /// How routes of flows are selected.
@@ -285,13 +277,6 @@ impl<'a> Model<'a> {
         let trip = || round_trip(topology, tables, config);
         let needs_round_trip =
             parts.reactions().any(Reaction::needs_round_trip) || parts.marking.needs_round_trip();
-        let on_off = match &config.flow_control {
-            FlowControl::Credits(_) | FlowControl::Pfc(_) => None,
-            FlowControl::OnOff(given) => Some(OnOffModel {
-                xoff: given.xoff.map(|xoff| small(xoff, "flow_control.xoff")).transpose()?,
-                xon: given.xon.map(|xon| small(xon, "flow_control.xon")).transpose()?,
-            }),
-        };
         let packet_routes = config.chosen_routes(RoutePer::Packet);
         let flow_routes = config.chosen_routes(RoutePer::Flow).map(|adaptive| FlowChoice {
             heuristic: adaptive.heuristic.unwrap_or_default(),
@@ -309,8 +294,7 @@ impl<'a> Model<'a> {
             crossbar: crossbar(config, topology, switch.architecture)?,
             switch,
             host: HostModel::new(config, sizes, special.is_some())?,
-            on_off,
-            pfc: PfcModel::new(config)?,
+            pauses: PauseModel::new(config)?,
             credits: match &config.flow_control {
                 FlowControl::Credits(credits) => Some(credits),
                 FlowControl::OnOff(_) | FlowControl::Pfc(_) => None,

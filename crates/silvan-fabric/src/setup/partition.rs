@@ -280,7 +280,7 @@ impl Builder<'_> {
             Isolation::SpecialQueues(special) => Some(u32::try_from(special.message.0).unwrap_or(u32::MAX)),
         };
         let reports = (parts.notification == Notification::Backward).then_some(self.model.sizes.control);
-        let pauses = self.model.pfc.as_ref().map(|pfc| pfc.frame);
+        let pauses = self.model.pauses.as_ref().map(|pauses| pauses.frame);
         lines.into_iter().chain(reports).chain(pauses).min()
     }
 

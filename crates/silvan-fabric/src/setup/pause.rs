@@ -1,52 +1,24 @@
-//! Computes the thresholds of on/off flow control, and the space that is needed above them.
+//! Computes the space above the thresholds of on/off flow control.
 
-use silvan_engine::{Bytes, Rate, Time};
+use silvan_engine::{Rate, Time};
 use silvan_network::topology::Link;
 
 use super::Builder;
-use crate::error::{Reason, SetupError};
-use crate::link::{Division, Thresholds};
 
 impl Builder<'_> {
-    /// The thresholds of a virtual lane at a link's receiver, which has `capacity` bytes for the lane; `None` if
-    /// links use credits.
+    /// Bytes of a virtual lane at a link's receiver above the threshold at which it stops its sender.
     ///
     /// The stop message takes the link's delay after the arrival that exceeds the threshold. The buffer must hold the
     /// packets that were on their way at that time, and those that the sender starts before it receives the message.
-    pub(super) fn pause(
-        &self,
-        link: &Link,
-        to_host: bool,
-        division: &Division,
-        capacity: u32,
-    ) -> Result<Option<Thresholds>, SetupError> {
-        let Some(given) = &self.model.on_off else { return Ok(None) };
-        if *division != Division::Whole {
-            return Err(Reason::DividedMemory.of("flow_control.kind", "on-off"));
-        }
-        let full = self.model.full_space;
+    pub(super) fn room_above_threshold(&self, link: &Link, to_host: bool) -> u32 {
         // A packet counts from the arrival of its head at a switch, or of its tail at a host.
         let on_its_way = if to_host {
             link.delay + link.rate.pace().time(self.model.sizes.mtu + self.model.sizes.header)
         } else {
             link.delay + self.model.switch.latency
         };
-        let room = u64::from(2 * full) + self.space_in(on_its_way + link.delay, link.rate);
-        let most = u64::from(capacity).saturating_sub(room);
-        let xoff = given.xoff.unwrap_or_else(|| u32::try_from(most).unwrap_or(u32::MAX));
-        if u64::from(xoff) > most || capacity as u64 <= room {
-            let reason = Reason::NoRoomAboveThreshold { rate: link.rate, delay: link.delay, capacity, room };
-            return Err(match given.xoff {
-                Some(xoff) => reason.of("flow_control.xoff", Bytes(xoff.into())),
-                None => reason.of("flow_control.kind", "on-off"),
-            });
-        }
-        let usual = xoff.saturating_sub(2 * full).max(xoff / 2);
-        let xon = given.xon.unwrap_or(usual);
-        if xon > xoff {
-            return Err(Reason::XonAboveXoff { xoff }.of("flow_control.xon", Bytes(xon.into())));
-        }
-        Ok(Some(Thresholds { xoff, xon }))
+        let room = u64::from(2 * self.model.full_space) + self.space_in(on_its_way + link.delay, link.rate);
+        u32::try_from(room).unwrap_or(u32::MAX)
     }
 
     /// The maximum buffer space, in bytes, that packets sent within a given time need.

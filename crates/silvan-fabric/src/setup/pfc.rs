@@ -9,6 +9,7 @@ use crate::config::{Config, FlowControl, SharedMemory, WatchdogAction};
 use crate::error::{Reason, SetupError};
 use crate::faults::PlannedChanges;
 use crate::link::{ChannelId, FrameSpec, Frames, Rule, SwitchMemory};
+use crate::queueing::Queues;
 
 /// The division of the memory of switches with pause frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +44,7 @@ pub fn pause_memory(
 ) -> Result<Option<PauseMemory>, SetupError> {
     let changes = PlannedChanges::new(&config.events, topology, config.duration, config.seed)?;
     let builder = Builder::new(topology, tables, config, FaultPlan { changes, ..FaultPlan::default() })?;
-    let Some(pfc) = &builder.model.pfc else { return Ok(None) };
+    let Some(pfc) = &builder.model.pauses else { return Ok(None) };
     let to_switch = builder.directed().filter(|(.., to)| matches!(to.node, NodeRef::Switch(_)));
     let headrooms: Vec<u32> =
         to_switch.map(|(id, link, ..)| builder.headroom(pfc, builder.paced(id, link), false)).collect();
@@ -72,12 +73,14 @@ struct PacedLink<'a> {
     slowest: Rate,
 }
 
-/// Settings of pause frames, in bytes. Missing ones are derived from the link.
-pub(super) struct PfcModel {
+/// Settings of pause frames and of on/off flow control, in bytes. Missing ones are derived from the link.
+pub(super) struct PauseModel {
+    /// The value of `flow_control.kind`.
+    kind: &'static str,
     xoff: Option<u32>,
     xon: Option<u32>,
     headroom: Option<u32>,
-    /// Bytes of a pause frame on the link.
+    /// Bytes of a message on the link; zero for on/off flow control, whose messages take no space.
     pub frame: u32,
     response: Time,
     /// The length of a pause that stops the run; `NEVER` if none does.
@@ -89,17 +92,35 @@ pub(super) struct PfcModel {
     buffer: Bytes,
 }
 
-impl PfcModel {
-    /// `None` with another flow control.
+impl PauseModel {
+    /// `None` with credits.
     pub fn new(config: &Config) -> Result<Option<Self>, SetupError> {
-        let FlowControl::Pfc(given) = &config.flow_control else { return Ok(None) };
         let size = |value: Option<Bytes>, key| value.map(|value| small(value, key)).transpose();
+        let given = match &config.flow_control {
+            FlowControl::Credits(_) => return Ok(None),
+            FlowControl::OnOff(given) => {
+                return Ok(Some(Self {
+                    kind: "on-off",
+                    xoff: size(given.xoff, "flow_control.xoff")?,
+                    xon: size(given.xon, "flow_control.xon")?,
+                    headroom: None,
+                    frame: 0,
+                    response: Time::ZERO,
+                    longest: Time::NEVER,
+                    shared: None,
+                    lossy: 0,
+                    buffer: config.switch.buffer,
+                }));
+            }
+            FlowControl::Pfc(given) => given,
+        };
         if let Some(shared) = &given.shared {
             small(shared.reserve, "flow_control.shared.reserve")?;
             small(shared.resume_offset, "flow_control.shared.resume_offset")?;
             size(shared.headroom_pool, "flow_control.shared.headroom_pool")?;
         }
         Ok(Some(Self {
+            kind: "pfc",
             xoff: size(given.xoff, "flow_control.xoff")?,
             xon: size(given.xon, "flow_control.xon")?,
             headroom: size(given.headroom, "flow_control.headroom")?,
@@ -117,15 +138,15 @@ impl PfcModel {
 }
 
 impl Builder<'_> {
-    /// The pause frames of a network; `None` with another flow control.
+    /// The pause frames of a network, or the messages of on/off flow control; `None` with credits.
     pub(super) fn frames(&self) -> Result<Option<Frames>, SetupError> {
-        let Some(pfc) = &self.model.pfc else { return Ok(None) };
-        if self.topology.links.iter().any(|link| link.channels().count() < 2) {
+        let Some(pfc) = &self.model.pauses else { return Ok(None) };
+        if pfc.frame > 0 && self.topology.links.iter().any(|link| link.channels().count() < 2) {
             let topology = self.topology.name.clone();
             return Err(Reason::OneWayPauses { topology }.of("flow_control.kind", "pfc"));
         }
-        if !self.model.switch.shared {
-            return Err(Reason::DividedMemory.of("flow_control.kind", "pfc"));
+        if !self.model.switch.shared && self.model.switch.queues != Queues::Single {
+            return Err(Reason::DividedMemory.of("flow_control.kind", pfc.kind));
         }
         let memories = match &pfc.shared {
             Some(shared) => {
@@ -151,7 +172,7 @@ impl Builder<'_> {
                 (NodeRef::Switch(_), None) => self.fixed(pfc, paced, false, capacity)?,
                 (NodeRef::Host(_), _) => self.fixed(pfc, paced, true, capacity)?,
             };
-            // The channels of a link have consecutive numbers, the first of which is even.
+            // If all links have two channels, these have consecutive numbers, the first of which is even.
             channels.push((rule, capacity, id ^ 1 as ChannelId));
         }
         let spec = FrameSpec { bytes: pfc.frame, response: pfc.response, longest: pfc.longest };
@@ -162,7 +183,7 @@ impl Builder<'_> {
     /// The thresholds of a virtual lane at a link's receiver with `capacity` bytes for the lane.
     fn fixed(
         &self,
-        pfc: &PfcModel,
+        pfc: &PauseModel,
         paced: PacedLink<'_>,
         to_host: bool,
         capacity: u32,
@@ -177,7 +198,7 @@ impl Builder<'_> {
             let reason = Reason::NoRoomAboveThreshold { rate: link.rate, delay: link.delay, capacity, room };
             return Err(match pfc.xoff {
                 Some(xoff) => reason.of("flow_control.xoff", Bytes(xoff.into())),
-                None => reason.of("flow_control.kind", "pfc"),
+                None => reason.of("flow_control.kind", pfc.kind),
             });
         }
         let usual = xoff.saturating_sub(2 * self.model.full_space).max(xoff / 2);
@@ -189,7 +210,7 @@ impl Builder<'_> {
     }
 
     /// The number of lanes that can be paused.
-    fn paused_lanes(&self, pfc: &PfcModel) -> u32 {
+    fn paused_lanes(&self, pfc: &PauseModel) -> u32 {
         u32::from(self.model.lanes.count) - pfc.lossy.count_ones()
     }
 
@@ -222,9 +243,12 @@ impl Builder<'_> {
     ///
     /// If the rate of the link changes during the run, the frame and what it waits for may have started at the lowest rate, and
     /// the sender may send at the usual one.
-    fn headroom(&self, pfc: &PfcModel, PacedLink { link, slowest }: PacedLink<'_>, to_host: bool) -> u32 {
+    fn headroom(&self, pfc: &PauseModel, PacedLink { link, slowest }: PacedLink<'_>, to_host: bool) -> u32 {
         if let Some(headroom) = pfc.headroom {
             return headroom;
+        }
+        if pfc.frame == 0 {
+            return self.room_above_threshold(link, to_host);
         }
         let sizes = self.model.sizes;
         let (back, full) = (slowest.pace(), sizes.mtu + sizes.header);
@@ -279,7 +303,7 @@ impl Builder<'_> {
     /// The shared memory of each switch, and the reserves of its inputs.
     fn shared_memories(
         &self,
-        pfc: &PfcModel,
+        pfc: &PauseModel,
         shared: &SharedMemory,
     ) -> Result<Vec<(SwitchMemory, u64)>, SetupError> {
         let (lanes, paused) = (u64::from(self.model.lanes.count), u64::from(self.paused_lanes(pfc)));

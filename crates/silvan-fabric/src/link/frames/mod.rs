@@ -120,7 +120,7 @@ pub(crate) enum FrameCheck {
 /// The settings that all links share.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FrameSpec {
-    /// Bytes of a frame.
+    /// Bytes of a frame on the link. With zero bytes, frames do not wait for the link either (on/off flow control).
     pub bytes: u32,
     /// Time from the arrival of a frame until it takes effect.
     pub response: Time,
