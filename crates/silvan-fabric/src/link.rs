@@ -15,6 +15,7 @@ use silvan_network::port::{Port, Vl};
 
 use crate::packet::{NO_LEDGER, Packet, PacketId};
 
+mod control;
 mod divided;
 mod faults;
 mod frames;
@@ -27,13 +28,15 @@ mod rules;
 mod shared;
 mod wake;
 
+use control::Control;
 use divided::Divided;
 use faults::Faults;
 use retry::SentFrame;
 
+pub(crate) use control::{Check, FlowControl, Signal};
 pub(crate) use faults::{Change, Effect, LinkState, LossCounts, What};
 pub(crate) use frames::{
-    FrameCheck, FrameSpec, Frames, Overflow, Paused, Rule, Stage, SwitchMemory, TooLong,
+    FrameSpec, Frames, Overflow, Paused, Rule, Stage, SwitchMemory, TooLong,
 };
 pub(crate) use key::{Class, MAX_NODES, MAX_PORTS, key, unkey};
 pub(crate) use ledger::{Balance, Ledger, LedgerView};
@@ -124,16 +127,6 @@ pub(crate) enum Division {
     Table(Arc<[u16]>, u32),
     /// One region per destination, created at its first use.
     PerDestination,
-}
-
-/// What determines whether a sender may start a packet, unless the ledgers alone do.
-#[derive(Debug, Clone, Saved)]
-#[expect(clippy::large_enum_variant, reason = "the links have a single one, on the heap")]
-enum Control {
-    /// The ledgers, and more rules.
-    Credits(CreditRules),
-    /// Receivers stop their senders by frames.
-    Frames(Frames),
 }
 
 /// The properties of a channel at construction.
@@ -265,7 +258,8 @@ impl Links {
                 Err("its links send frames again after errors")
             }
             Some(Control::Credits(CreditRules { shared: Some(_), .. })) => Err("its lanes share credits"),
-            None | Some(Control::Credits(_) | Control::Frames(_)) => Ok(()),
+            None | Some(Control::Credits(_)) => Ok(()),
+            Some(control) => control.by_messages().map_or(Ok(()), FlowControl::has_bins),
         }
     }
 
@@ -291,10 +285,22 @@ impl Links {
         self.control = Some(Box::new(Control::Frames(frames)));
     }
 
-    /// Whether receivers stop their senders by frames.
+    /// Whether receivers count what their buffers hold, and tell their senders by messages what they may send.
     #[inline(always)]
-    pub fn has_frames(&self) -> bool {
-        self.control.as_deref().is_some_and(|stops| matches!(stops, Control::Frames(_)))
+    pub fn has_messages(&self) -> bool {
+        self.by_messages().is_some()
+    }
+
+    /// The flow control by messages; `None` with credits.
+    #[inline(always)]
+    pub fn by_messages(&self) -> Option<&dyn FlowControl> {
+        self.control.as_deref()?.by_messages()
+    }
+
+    /// See [`Self::by_messages`].
+    #[inline(always)]
+    pub fn by_messages_mut(&mut self) -> Option<&mut dyn FlowControl> {
+        self.control.as_deref_mut()?.by_messages_mut()
     }
 
     /// The state of pause frames, if there are any.
@@ -366,41 +372,43 @@ impl Links {
     pub fn reopen(&mut self, channel: ChannelId, now: Time, queue: &mut EventQueue) {
         let lanes = (0..self.lane_count as u8).flat_map(|vl| self.ledgers(channel, Vl(vl)));
         let waiting: Vec<usize> = lanes.filter(|&index| self.lanes[index].wanted > 0).collect();
-        let key = self.channels[channel as usize].wake_key;
         for index in waiting {
-            self.ready[index] = now;
-            queue.push(Event { time: now, key, data: index as u32 });
+            self.wake_lane(channel, index, now, queue);
         }
     }
 
-    /// Puts a pause frame for the sender of a channel on the wire of the other direction, which must be free unless frames
-    /// take no space. Returns the time at which it takes effect.
-    pub fn send_frame(&mut self, channel: ChannelId, now: Time) -> Option<Time> {
-        let frames = self.frames()?;
-        let (reverse, FrameSpec { bytes, response, .. }) = (frames.reverse(channel), frames.spec);
+    /// Wakes the sender of a lane at this instant.
+    fn wake_lane(&mut self, channel: ChannelId, index: usize, now: Time, queue: &mut EventQueue) {
+        self.ready[index] = now;
+        queue.push(Event { time: now, key: self.channels[channel as usize].wake_key, data: index as u32 });
+    }
+
+    /// Puts a message of flow control for the sender of a channel on the wire of the other direction, which must be free unless
+    /// messages take no space. Returns the time at which it takes effect.
+    pub fn send_signal(&mut self, channel: ChannelId, now: Time) -> Option<Time> {
+        let control = self.by_messages()?;
+        let (reverse, bytes, response) = (control.reverse(channel), control.bytes(), control.response());
         if bytes == 0 {
             return Some(now + self.delay(channel) + response);
         }
         let link = self.parameters(reverse);
         let (end, delay) = (now + link.pace.time(bytes), link.delay);
         let wire = &mut self.channels[reverse as usize];
-        debug_assert!(wire.free_at <= now, "a channel sends one frame at a time");
+        debug_assert!(wire.free_at <= now, "a channel sends one message at a time");
         wire.free_at = end;
         wire.sent_bytes += u64::from(bytes);
         Some(end + delay + response)
     }
 
-    /// Pauses these lanes of the sender of a channel, and resumes all others. Wakes the sender if packets wait for one of
-    /// them. Returns whether receivers stop their senders by frames.
-    pub fn obey(&mut self, channel: ChannelId, lanes: u16, now: Time, queue: &mut EventQueue) -> bool {
-        let Some(frames) = self.frames_mut() else { return false };
-        let resumed = frames.obey(channel, lanes, now);
-        for vl in (0..self.lane_count).filter(|vl| resumed >> vl & 1 != 0) {
+    /// A message of flow control takes effect at the sender of a channel. Wakes the sender if packets wait for a lane that it
+    /// opens. Returns whether there are such messages.
+    pub fn obey(&mut self, channel: ChannelId, signal: Signal, now: Time, queue: &mut EventQueue) -> bool {
+        let Some(control) = self.by_messages_mut() else { return false };
+        let opened = control.obey(channel, signal, now);
+        for vl in (0..self.lane_count).filter(|vl| opened >> vl & 1 != 0) {
             let index = channel as usize * self.lane_count + vl;
             if self.lanes[index].wanted > 0 {
-                self.ready[index] = now;
-                let key = self.channels[channel as usize].wake_key;
-                queue.push(Event { time: now, key, data: index as u32 });
+                self.wake_lane(channel, index, now, queue);
             }
         }
         true
@@ -528,7 +536,7 @@ impl Links {
                     return false;
                 }
             }
-            Some(Control::Frames(frames)) => return frames.is_open(index),
+            Some(control) => return control.by_messages().is_none_or(|control| control.is_open(index, now)),
         }
         self.ledger(index).has_credit(space, now)
     }
@@ -557,6 +565,9 @@ impl Links {
         channel.free_at = now + span;
         channel.sent_bytes += u64::from(packet.size);
         self.packet_hops += 1;
+        if let Some(control) = self.control.as_deref_mut().and_then(Control::by_messages_mut) {
+            control.starts(index, packet.space, now);
+        }
         let arrival = if link.to_host { channel.free_at + link.delay } else { now + link.head_delay };
         let sent = (channel.free_at, Event { time: arrival, key: channel.arrival_key, data: packet_id });
         self.tidy(now);
@@ -624,9 +635,9 @@ impl Links {
         is_ample: impl FnOnce(u32) -> bool,
     ) -> bool {
         let lane = &mut self.lanes[id as usize * self.lane_count + vl.index()];
-        // With pause frames, a packet never waits for credit.
-        let is_by_ledgers = matches!(self.control.as_deref(), None | Some(Control::Frames(_)));
-        let is_early = is_by_ledgers && is_ample(lane.available);
+        // Without ledgers that decide, a packet never waits for credit.
+        let has_no_rules = !matches!(self.control.as_deref(), Some(Control::Credits(_)));
+        let is_early = has_no_rules && is_ample(lane.available);
         if is_early {
             lane.available += space;
         }

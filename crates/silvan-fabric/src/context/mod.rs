@@ -15,7 +15,7 @@ use silvan_engine::saved::Saved;
 use silvan_engine::{Event, EventQueue, Time};
 use silvan_network::port::{Port, Vl};
 
-use crate::link::{ChannelId, Class, FrameCheck, Links, NoticeOnWire, ReturnTimes, Stage, Way, unkey};
+use crate::link::{ChannelId, Check, Class, Links, NoticeOnWire, ReturnTimes, Stage, Way, unkey};
 use crate::message::{
     Announcements, Cause, CreditReturn, Entering, Mailbox, Notices, PacketMessage, Report, Word,
 };
@@ -115,7 +115,7 @@ impl Context {
     ) -> Self {
         let scope = match &borders {
             _ if is_binned => Scope::Binned,
-            None if !links.has_frames() && links.retry().is_none() => Scope::Local,
+            None if !links.has_messages() && links.retry().is_none() => Scope::Local,
             _ => Scope::Shared,
         };
         let mailboxes = if partitions > 1 { partitions } else { 0 };
@@ -311,8 +311,8 @@ impl Context {
     #[inline(never)]
     fn release_outside(&mut self, credit: CreditReturn) -> bool {
         let (channel, vl, _) = credit.way;
-        if let Some(frames) = self.links.frames_mut() {
-            let data = frames.will_leave(channel, vl, credit.space);
+        if let Some(control) = self.links.by_messages_mut() {
+            let data = control.will_leave(channel, vl, credit.space);
             self.queue.push(Event { time: credit.leaves_at, key: Stage::Freed.key(), data });
         }
         let Some(there) = self.borders.as_ref().and_then(|borders| borders.sender(channel)) else {
@@ -391,8 +391,8 @@ impl Context {
 
     /// Same as [`Self::store`], for a packet of a given lane and space.
     pub fn store_lane(&mut self, channel: ChannelId, vl: Vl, space: u32) {
-        let Some(frames) = self.links.frames_mut() else { return };
-        if frames.store(channel, vl, space, self.now) {
+        let Some(control) = self.links.by_messages_mut() else { return };
+        if control.store(channel, vl, space, self.now) {
             self.queue.push(Event { time: self.now, key: Stage::Check.key(), data: channel });
         }
     }
@@ -453,47 +453,48 @@ impl Context {
             return self.retry(data);
         }
         if stage == Port(Stage::Freed as u16) {
-            let channel = self.links.frames_mut()?.left(data, self.now)?;
+            let channel = self.links.by_messages_mut()?.left(data, self.now)?;
             self.queue.push(Event { time: self.now, key: Stage::Check.key(), data: channel });
             return None;
         }
         if stage == Port(Stage::Check as u16) {
-            return self.check_pause(data);
+            return self.check_signal(data);
         }
         match self.notices.take(data) {
-            Some(Word::Pause(channel, lanes)) => {
-                if !self.links.obey(channel, lanes, self.now, &mut self.queue) {
+            Some(Word::Signal(channel, signal)) => {
+                if !self.links.obey(channel, signal, self.now, &mut self.queue) {
                     self.report_broken(format!(
-                        "a pause frame for channel {channel} has arrived without pause frames"
+                        "a message of flow control for channel {channel} has arrived, but links have credits"
                     ));
                 }
             }
             None | Some(Word::Line(_) | Word::Report(_)) => {
-                self.report_broken(format!("pause frame {data} has arrived twice"));
+                self.report_broken(format!("message {data} of flow control has arrived twice"));
             }
         }
         None
     }
 
-    /// Has the receiver of a channel send a pause frame, if one is due. Returns the channel on which it was sent.
-    fn check_pause(&mut self, channel: ChannelId) -> Option<ChannelId> {
+    /// Has the receiver of a channel send a message of flow control, if one is due. Returns the channel on which it was sent,
+    /// unless it takes no space.
+    fn check_signal(&mut self, channel: ChannelId) -> Option<ChannelId> {
         let now = self.now;
-        let frames = self.links.frames()?;
-        let (reverse, takes_space) = (frames.reverse(channel), frames.spec.bytes > 0);
+        let control = self.links.by_messages()?;
+        let (reverse, takes_space) = (control.reverse(channel), control.bytes() > 0);
         let free_at = if takes_space { self.free_at(reverse) } else { now };
         if free_at == Time::NEVER {
             // The host cannot send. It checks again when its link is up.
             return None;
         }
-        match self.links.frames_mut()?.check(channel, now, free_at) {
-            FrameCheck::Nothing => None,
-            FrameCheck::Later(time) => {
+        match self.links.by_messages_mut()?.check(channel, now, free_at) {
+            Check::Nothing => None,
+            Check::Later(time) => {
                 self.queue.push(Event { time, key: Stage::Check.key(), data: channel });
                 None
             }
-            FrameCheck::Send(lanes) => {
-                let (time, key) = (self.links.send_frame(channel, now)?, Stage::Obeyed.key());
-                let word = Word::Pause(channel, lanes);
+            Check::Send(signal) => {
+                let (time, key) = (self.links.send_signal(channel, now)?, Stage::Obeyed.key());
+                let word = Word::Signal(channel, signal);
                 match self.borders.as_ref().and_then(|borders| borders.sender(channel)) {
                     Some(there) => self.outbox[there].send_notice(time, key, word),
                     None => {

@@ -217,7 +217,7 @@ fn a_packet_takes_everything_that_it_carries_to_another_partition() {
 
 #[test]
 fn a_notification_occupies_the_link_and_crosses_a_border() {
-    let word = Word::Pause(0, 1);
+    let word = Word::Signal(0, 1);
     for (mut ctx, is_outside) in [(alone(), false), (divided(0), true)] {
         send(&mut ctx, 0, 1_024);
         let (free_at, span) = (ctx.free_at(0), ctx.links.span(0, 64));
@@ -280,7 +280,7 @@ fn the_first_violated_invariant_counts() {
 #[test]
 fn a_notification_that_arrives_twice_ends_the_run() {
     let mut ctx = alone();
-    let id = ctx.notices.add(Word::Pause(0, 1));
+    let id = ctx.notices.add(Word::Signal(0, 1));
     ctx.notices.take(id);
     assert_eq!(ctx.link_event(Port(Stage::Obeyed as u16), id), None);
     assert!(ctx.broken.unwrap().1.contains("twice"));

@@ -164,7 +164,7 @@ impl Host {
         let notice = match ctx.notices.take(id) {
             Some(Word::Line(notice)) => notice,
             Some(Word::Report(report)) => return self.reported(ctx, report),
-            None | Some(Word::Pause(..)) => {
+            None | Some(Word::Signal(..)) => {
                 return ctx.report_broken(format!("notification {id} has arrived twice at host {}", self.id));
             }
         };

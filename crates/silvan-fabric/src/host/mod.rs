@@ -362,7 +362,7 @@ impl Host {
     /// Schedules the first wake-up, at the start of the earliest source.
     pub fn start(&mut self, ctx: &mut Context) {
         // A pause frame must not take effect before an earlier turn.
-        self.is_solo = self.is_solo() && !ctx.links.is_divided() && !ctx.links.has_frames();
+        self.is_solo = self.is_solo() && !ctx.links.is_divided() && !ctx.links.has_messages();
         self.drawing = self.sources.partition_point(|source| !matches!(source.clock, Clock::Fed));
         let own = &self.sources[..self.drawing];
         self.live = (own.len() >= Live::LEAST).then(|| Box::new(Live::new(own)));

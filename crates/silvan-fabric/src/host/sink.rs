@@ -116,7 +116,7 @@ impl Host {
             return ctx.now + packet.tail_lag;
         }
         let way = (self.into, packet.vl, packet.dst);
-        if ctx.links.has_frames() {
+        if ctx.links.has_messages() {
             ctx.store_lane(self.into, packet.vl, packet.space);
         }
         let times = (ctx.now.saturating_sub(packet.tail_lag), ctx.now);

@@ -245,7 +245,7 @@ impl Links {
 
     /// Whether the receiver of a channel drops a packet that arrives, because it does not fit.
     pub fn drops(&self, channel: ChannelId, packet: &Packet) -> bool {
-        self.frames().is_some_and(|frames| frames.drops(channel, packet.vl, packet.space))
+        self.by_messages().is_some_and(|control| control.drops(channel, packet.vl, packet.space))
     }
 
     /// Counts a packet that was lost on a channel, or dropped.

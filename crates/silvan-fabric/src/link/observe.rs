@@ -3,7 +3,8 @@
 use silvan_engine::Time;
 use silvan_network::port::Vl;
 
-use super::{Balance, ChannelId, Control, CreditRules, LedgerView, Links};
+use super::control::Control;
+use super::{Balance, ChannelId, CreditRules, LedgerView, Links};
 
 impl Links {
     pub(super) fn view(&self, index: usize) -> LedgerView<'_> {
@@ -20,13 +21,16 @@ impl Links {
     /// Whether the sender waits on this lane for credit that is not on its way. With pause frames, the receiver may be
     /// about to resume the lane.
     pub fn is_stuck(&self, id: ChannelId, vl: Vl, now: Time) -> bool {
+        if let Some(control) = self.by_messages() {
+            let is_shut = |index| !control.is_open(index, now) && control.opens_at(index).is_none();
+            return self.ledgers(id, vl).any(|index| self.lanes[index].wanted > 0 && is_shut(index));
+        }
         self.ledgers(id, vl).any(|index| match self.control.as_deref() {
-            Some(Control::Frames(frames)) => self.lanes[index].wanted > 0 && !frames.is_open(index),
             Some(Control::Credits(CreditRules { shared: Some(_), .. })) => {
                 let wanted = self.lanes[index].wanted;
                 wanted > 0 && self.has_no_returns(id) && self.pool_would_lack(id, index, wanted, now)
             }
-            None | Some(Control::Credits(_)) => self.view(index).is_stuck(),
+            _ => self.view(index).is_stuck(),
         })
     }
 
@@ -71,14 +75,16 @@ impl Links {
             return !is_closed
                 && self.divided.as_ref().is_some_and(|divided| divided.capacities[id as usize] >= space);
         }
+        if let Some(control) = self.by_messages() {
+            return ledgers.any(|index| control.is_open(index, now));
+        }
         ledgers.any(|index| match self.control.as_deref() {
-            Some(Control::Frames(frames)) => frames.is_open(index),
             Some(Control::Credits(rules)) => {
                 rules.is_open(id)
                     && self.view(index).has(now) >= space
                     && !self.pool_would_lack(id, index, space, now)
             }
-            None => self.view(index).has(now) >= space,
+            _ => self.view(index).has(now) >= space,
         })
     }
 }

@@ -6,7 +6,8 @@
 
 use silvan_engine::{EventQueue, Time};
 
-use super::{ChannelId, Control, Links};
+use super::control::Control;
+use super::{ChannelId, Links};
 
 /// How much of a pool a lane may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

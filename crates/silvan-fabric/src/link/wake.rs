@@ -4,7 +4,8 @@
 use silvan_engine::cache::prefetch;
 use silvan_engine::{Event, EventQueue, Time};
 
-use super::{ChannelId, Control, Links, Way};
+use super::control::Control;
+use super::{ChannelId, Links, Way};
 
 /// Flag in the data of a wake-up. If it is set, the sender requested this time, and the other bits are the channel.
 /// Otherwise, the other bits are the ledger for whose credit a packet waits.
@@ -22,8 +23,8 @@ impl Links {
                     return next;
                 }
             }
-            // The frame that resumes the lane wakes its sender.
-            Some(Control::Frames(_)) => return None,
+            // A message that opens the lane wakes its sender.
+            Some(control) => return control.by_messages().and_then(|control| control.opens_at(index)),
         }
         self.ledger(index).ready_at()
     }
@@ -107,7 +108,7 @@ impl Links {
             if counts {
                 self.ready[index] = Time::NEVER;
                 // If the lane is paused, a sender that was woken because the lane opened requests another wake-up.
-                if matches!(self.control.as_deref(), Some(Control::Frames(_))) {
+                if self.has_messages() {
                     self.lanes[index].wanted = 0;
                 }
             }

@@ -92,10 +92,10 @@ impl Effects<'_> {
         for link in self.links.all_parameters() {
             reach.least = reach.least.min(link.head_delay).min(least_use + link.delay);
             reach.most = reach.most.max(link.head_delay);
-            if let Some(frames) = self.links.frames() {
-                let effect = link.pace.time(frames.spec.bytes) + link.delay;
+            if let Some(control) = self.links.by_messages() {
+                let effect = link.pace.time(control.bytes()) + link.delay;
                 reach.least = reach.least.min(effect);
-                reach.most = reach.most.max(effect + frames.spec.response);
+                reach.most = reach.most.max(effect + control.response());
             }
         }
         // A packet that waits for its tail is ready later.

@@ -6,7 +6,7 @@ use silvan_engine::Time;
 use silvan_engine::saved::Saved;
 use silvan_network::port::Port;
 
-use crate::link::ChannelId;
+use crate::link::{ChannelId, Signal};
 use crate::packet::{Kind, PacketId};
 use crate::queueing::isolation::Notice;
 pub(crate) use mailbox::{
@@ -49,8 +49,8 @@ pub(crate) enum Word {
     Line(Notice),
     /// For a host, through switches.
     Report(Report),
-    /// A pause frame for the sender of a channel, with the set of paused lanes.
-    Pause(ChannelId, u16),
+    /// A message of flow control for the sender of a channel.
+    Signal(ChannelId, Signal),
 }
 
 /// Notifications on the wire. Slots are reused.

@@ -84,7 +84,7 @@ impl Plan<'_> {
             // An adapter's output buffer sends at times that do not follow from the host's link.
             (self.have_adapters, "its hosts have output buffers"),
             (
-                self.effects.trims && self.effects.links.has_frames(),
+                self.effects.trims && self.effects.links.has_messages(),
                 "its switches trim packets and send pause frames",
             ),
             (!switches.iter().all(|ports| ports.count() <= MAX_INPUTS), "a switch has more than 256 ports"),
@@ -211,7 +211,7 @@ impl<'a> OutputsBuilder<'a> {
             _ => DEPARTURES,
         };
         // Pause frames arrive like notifications, and packets are trimmed on arrival.
-        let acts = self.plan.effects.links.has_frames() || self.plan.effects.trims;
+        let acts = self.plan.effects.links.has_messages() || self.plan.effects.trims;
         let needs = if acts { ALL_EVENTS } else { needs };
         let is_wide = own_ports(switches, partition) > 64;
         match (self.plan.lanes, needs) {
@@ -241,7 +241,7 @@ impl<'a> OutputsBuilder<'a> {
         let (smallest, credit_block) = (self.plan.effects.smallest, self.plan.credit_block);
         let most_space = u64::from(self.plan.most_space());
         let has_clock = self.plan.effects.links.clock().is_some();
-        let has_frames = self.plan.effects.links.has_frames();
+        let has_frames = self.plan.effects.links.has_messages();
         let link = |parameters: &LinkParameters| {
             if has_frames {
                 // There is always credit, so all credit is booked early.

@@ -16,7 +16,7 @@ use silvan_network::port::{Port, Vl};
 use silvan_network::port_set::{PortSet, Ports256};
 
 use super::{Around, Arrival, Bank, Feeder, RemoteOutput};
-use crate::link::{ChannelId, FrameCheck, Frames, Stage};
+use crate::link::{ChannelId, Check, FlowControl, Frames, Stage};
 use crate::message::{OutputPause, Word};
 
 /// Lane number that identifies an [`Arrival`] as a pause frame, whose paused lanes are in the place of the packet.
@@ -439,9 +439,9 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
             let takes_space = frames.spec.bytes > 0;
             let free_at = if takes_space { self.voq.records[at].free_at } else { now };
             match frames.check(pauses.channels[at].1, now, free_at) {
-                FrameCheck::Nothing => {}
-                FrameCheck::Later(time) => pauses.due[at] = time,
-                FrameCheck::Send(lanes) => self.send_frame(around, at, lanes, now),
+                Check::Nothing => {}
+                Check::Later(time) => pauses.due[at] = time,
+                Check::Send(lanes) => self.send_frame(around, at, lanes as u16, now),
             }
         }
     }
@@ -469,7 +469,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
                 around.outbox[usize::from(partition)].send_output_pause(OutputPause { output, lanes, time });
             }
             Feeder::Host(channel) => {
-                let data = around.notices.add(Word::Pause(channel, lanes));
+                let data = around.notices.add(Word::Signal(channel, lanes.into()));
                 around.queue.push(Event { time, key: Stage::Obeyed.key(), data });
             }
         }
@@ -484,7 +484,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     pub(super) fn obey(&mut self, around: &mut Around, frame: &Arrival, now: Time) {
         let (output, lanes) = (frame.output as usize, frame.packet as u16);
         let (Some(pauses), Some(frames)) = (&self.pauses, around.links.frames_mut()) else { return };
-        let resumed = frames.obey(pauses.channel(output), lanes, now);
+        let resumed = frames.obey(pauses.channel(output), lanes.into(), now);
         let record = &mut self.voq.records[output];
         for (vl, lane) in record.lanes.iter_mut().enumerate() {
             lane.paused = lanes >> vl & 1 != 0;

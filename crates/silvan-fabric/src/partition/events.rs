@@ -141,7 +141,7 @@ impl<A: Architecture> Handler<'_, A> {
                 if ctx.loses(switches[node].ports().feeder(port), event.data) {
                     return 1;
                 }
-                if ctx.links.has_frames() {
+                if ctx.links.has_messages() {
                     ctx.store(switches[node].ports().feeder(port), event.data);
                 }
                 switches[node].accept(ctx, port, event.data);
@@ -228,7 +228,7 @@ impl<A: Architecture> Handler<'_, A> {
                     let host = &mut hosts[ctx.links.sending_host(channel)];
                     if is_up {
                         host.wake(ctx);
-                        if ctx.links.has_frames() {
+                        if ctx.links.has_messages() {
                             ctx.queue.push(Event { time: now, key: Stage::Check.key(), data: host.into });
                         }
                     }

@@ -237,7 +237,7 @@ impl<'a> View<'a> {
         let is_shut = || match self.receiver[channel as usize] {
             Some((switch, _)) => {
                 let links = &self.place(switch).0.ctx.links;
-                links.frames().is_none_or(|frames| frames.is_shut(channel, vl))
+                links.by_messages().is_none_or(|control| control.is_shut(channel, vl))
             }
             None => true,
         };

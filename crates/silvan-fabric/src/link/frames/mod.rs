@@ -15,7 +15,7 @@ use silvan_engine::Time;
 use silvan_engine::saved::Saved;
 use silvan_network::port::{Port, Vl};
 
-use super::{ChannelId, Class, MAX_NODES, MAX_PORTS, key};
+use super::{ChannelId, Check, Class, FlowControl, MAX_NODES, MAX_PORTS, Signal, key};
 use memory::Gate;
 pub(crate) use memory::{Lack, Rule, SwitchMemory};
 
@@ -105,16 +105,6 @@ pub(crate) struct TooLong {
     pub time: Time,
     pub channel: ChannelId,
     pub vl: u8,
-}
-
-/// What a check leads to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FrameCheck {
-    Nothing,
-    /// A check at this time.
-    Later(Time),
-    /// A frame that pauses these lanes, and no others.
-    Send(u16),
 }
 
 /// The settings that all links share.
@@ -209,47 +199,9 @@ impl Frames {
         channel as usize * self.lanes + vl.index()
     }
 
-    /// The channel in the other direction.
-    pub fn reverse(&self, channel: ChannelId) -> ChannelId {
-        self.receivers[channel as usize].reverse
-    }
-
-    /// Whether the sender of a lane may start a packet.
-    pub fn is_open(&self, lane: usize) -> bool {
-        self.senders[lane].since.is_none()
-    }
-
-    /// Whether no event is pending that could resume a lane: its receiver has paused it, and no packet is leaving.
-    pub fn is_shut(&self, channel: ChannelId, vl: Vl) -> bool {
-        let receiver = &self.receivers[channel as usize];
-        receiver.stopped & receiver.announced & 1 << vl.0 != 0 && self.leaving[self.index(channel, vl)] == 0
-    }
-
     /// Whether receivers may drop packets.
     pub fn may_drop(&self) -> bool {
         self.lossy != 0
-    }
-
-    /// Whether the receiver of a channel drops a packet that arrives.
-    pub fn drops(&self, channel: ChannelId, vl: Vl, space: u32) -> bool {
-        let receiver = &self.receivers[channel as usize];
-        let rule = (&receiver.rule, receiver.capacity);
-        let gate = &self.gates[self.index(channel, vl)];
-        self.lossy >> vl.0 & 1 != 0 && !gate.fits(rule, &self.memories, space)
-    }
-
-    /// Stores a packet that has arrived. Returns whether a check at this instant is needed.
-    pub fn store(&mut self, channel: ChannelId, vl: Vl, space: u32, now: Time) -> bool {
-        let index = self.index(channel, vl);
-        let receiver = &mut self.receivers[channel as usize];
-        let is_lossy = self.lossy >> vl.0 & 1 != 0;
-        let lack = self.gates[index].store(&receiver.rule, &mut self.memories, space);
-        if let Some(lack) = lack.filter(|_| !is_lossy) {
-            let found = Overflow { time: now, channel, vl: vl.0, lack };
-            self.overflow = Some(self.overflow.map_or(found, |first| first.min(found)));
-        }
-        receiver.arrived |= 1 << vl.0;
-        std::mem::replace(&mut receiver.checked_at, now) != now
     }
 
     /// Stores a packet of a switch whose lanes all have [`Self::room`], so no check is needed.
@@ -304,8 +256,70 @@ impl Frames {
         &self.receivers[channel as usize].rule
     }
 
-    /// Notes that a packet will have left at a known time. Returns the data of the event for that time.
-    pub fn will_leave(&mut self, channel: ChannelId, vl: Vl, space: u32) -> u32 {
+    /// The first pause that has reached the limit by now, whether it lasts or not.
+    pub fn too_long(&self, now: Time) -> Option<TooLong> {
+        let limit = self.spec.longest;
+        if limit == Time::NEVER {
+            return None;
+        }
+        let lasting = self.senders.iter().enumerate().filter_map(|(index, sender)| {
+            let lane = ((index / self.lanes) as ChannelId, (index % self.lanes) as u8);
+            Some(TooLong::of(lane, sender.since?, limit))
+        });
+        lasting.chain([self.too_long]).min().filter(|pause| pause.time <= now)
+    }
+
+    /// The pauses of a lane, if there were any.
+    pub fn paused(&self, channel: ChannelId, vl: Vl, now: Time) -> Option<Paused> {
+        let &LaneSender { since, first, pauses, resumes, total, longest } =
+            &self.senders[self.index(channel, vl)];
+        let current = since.map_or(Time::ZERO, |since| now.saturating_sub(since));
+        (pauses > 0).then(|| Paused {
+            pauses,
+            resumes,
+            total: total + current,
+            longest: longest.max(current),
+            first,
+            since,
+        })
+    }
+}
+
+impl FlowControl for Frames {
+    fn reverse(&self, channel: ChannelId) -> ChannelId {
+        self.receivers[channel as usize].reverse
+    }
+
+    fn is_open(&self, lane: usize, _now: Time) -> bool {
+        self.senders[lane].since.is_none()
+    }
+
+    fn is_shut(&self, channel: ChannelId, vl: Vl) -> bool {
+        let receiver = &self.receivers[channel as usize];
+        receiver.stopped & receiver.announced & 1 << vl.0 != 0 && self.leaving[self.index(channel, vl)] == 0
+    }
+
+    fn drops(&self, channel: ChannelId, vl: Vl, space: u32) -> bool {
+        let receiver = &self.receivers[channel as usize];
+        let rule = (&receiver.rule, receiver.capacity);
+        let gate = &self.gates[self.index(channel, vl)];
+        self.lossy >> vl.0 & 1 != 0 && !gate.fits(rule, &self.memories, space)
+    }
+
+    fn store(&mut self, channel: ChannelId, vl: Vl, space: u32, now: Time) -> bool {
+        let index = self.index(channel, vl);
+        let receiver = &mut self.receivers[channel as usize];
+        let is_lossy = self.lossy >> vl.0 & 1 != 0;
+        let lack = self.gates[index].store(&receiver.rule, &mut self.memories, space);
+        if let Some(lack) = lack.filter(|_| !is_lossy) {
+            let found = Overflow { time: now, channel, vl: vl.0, lack };
+            self.overflow = Some(self.overflow.map_or(found, |first| first.min(found)));
+        }
+        receiver.arrived |= 1 << vl.0;
+        std::mem::replace(&mut receiver.checked_at, now) != now
+    }
+
+    fn will_leave(&mut self, channel: ChannelId, vl: Vl, space: u32) -> u32 {
         self.starts_to_leave(channel, vl);
         let entry = (channel, vl, space);
         if let Some(slot) = self.free_slots.pop() {
@@ -316,8 +330,7 @@ impl Frames {
         (self.freed.len() - 1) as u32
     }
 
-    /// Removes a packet that has left. Returns the channel if it needs a check at this instant.
-    pub fn left(&mut self, slot: u32, now: Time) -> Option<ChannelId> {
+    fn left(&mut self, slot: u32, now: Time) -> Option<ChannelId> {
         let (channel, vl, space) = self.freed[slot as usize];
         self.free_slots.push(slot);
         self.remove(channel, vl, space);
@@ -325,8 +338,7 @@ impl Frames {
         (std::mem::replace(&mut receiver.checked_at, now) != now).then_some(channel)
     }
 
-    /// Decides which lanes are paused, and whether to announce it now. The link to the sender is free at `free_at`.
-    pub fn check(&mut self, channel: ChannelId, now: Time, free_at: Time) -> FrameCheck {
+    fn check(&mut self, channel: ChannelId, now: Time, free_at: Time) -> Check {
         let first = channel as usize * self.lanes;
         let receiver = &mut self.receivers[channel as usize];
         let touched = (receiver.arrived | receiver.left) & !self.lossy;
@@ -342,18 +354,18 @@ impl Frames {
         }
         (receiver.arrived, receiver.left) = (0, 0);
         if receiver.stopped == receiver.announced {
-            return FrameCheck::Nothing;
+            return Check::Nothing;
         }
         if free_at > now {
             let is_known = std::mem::replace(&mut receiver.waited_for, free_at) == free_at;
-            return if is_known { FrameCheck::Nothing } else { FrameCheck::Later(free_at) };
+            return if is_known { Check::Nothing } else { Check::Later(free_at) };
         }
         receiver.announced = receiver.stopped;
-        FrameCheck::Send(receiver.stopped)
+        Check::Send(receiver.stopped.into())
     }
 
-    /// Pauses these lanes of a sender, and resumes all others. Returns the lanes that it resumed.
-    pub fn obey(&mut self, channel: ChannelId, lanes: u16, now: Time) -> u16 {
+    /// The signal has a bit for each lane that is paused. All others are resumed.
+    fn obey(&mut self, channel: ChannelId, lanes: Signal, now: Time) -> u16 {
         let first = channel as usize * self.lanes;
         let mut resumed = 0;
         let limit = self.spec.longest;
@@ -382,32 +394,16 @@ impl Frames {
         resumed
     }
 
-    /// The first pause that has reached the limit by now, whether it lasts or not.
-    pub fn too_long(&self, now: Time) -> Option<TooLong> {
-        let limit = self.spec.longest;
-        if limit == Time::NEVER {
-            return None;
-        }
-        let lasting = self.senders.iter().enumerate().filter_map(|(index, sender)| {
-            let lane = ((index / self.lanes) as ChannelId, (index % self.lanes) as u8);
-            Some(TooLong::of(lane, sender.since?, limit))
-        });
-        lasting.chain([self.too_long]).min().filter(|pause| pause.time <= now)
+    fn bytes(&self) -> u32 {
+        self.spec.bytes
     }
 
-    /// The pauses of a lane, if there were any.
-    pub fn paused(&self, channel: ChannelId, vl: Vl, now: Time) -> Option<Paused> {
-        let &LaneSender { since, first, pauses, resumes, total, longest } =
-            &self.senders[self.index(channel, vl)];
-        let current = since.map_or(Time::ZERO, |since| now.saturating_sub(since));
-        (pauses > 0).then(|| Paused {
-            pauses,
-            resumes,
-            total: total + current,
-            longest: longest.max(current),
-            first,
-            since,
-        })
+    fn response(&self) -> Time {
+        self.spec.response
+    }
+
+    fn has_bins(&self) -> Result<(), &'static str> {
+        Ok(())
     }
 }
 
@@ -453,9 +449,9 @@ mod tests {
         assert!(frames.drops(0, Vl(1), 601));
         frames.store(0, Vl(1), 550, Time(5));
         assert!(frames.drops(0, Vl(1), 51) && !frames.drops(0, Vl(1), 50));
-        assert_eq!((frames.check(0, Time(5), Time(5)), frames.overflow), (FrameCheck::Nothing, None));
+        assert_eq!((frames.check(0, Time(5), Time(5)), frames.overflow), (Check::Nothing, None));
         frames.store(0, Vl(0), 401, Time(6));
-        assert_eq!(frames.check(0, Time(6), Time(6)), FrameCheck::Send(0b01));
+        assert_eq!(frames.check(0, Time(6), Time(6)), Check::Send(0b01));
         assert!(frames.overflow.is_some_and(|found| found.vl == 0), "other lanes must not lose packets");
     }
 
@@ -465,21 +461,21 @@ mod tests {
         assert!(frames.store(0, Vl(0), 301, Time(5)));
         assert!(!frames.store(0, Vl(1), 301, Time(5)), "one check per instant");
         // The link is busy until 9; in the meantime, lane 1 drains.
-        assert_eq!(frames.check(0, Time(5), Time(9)), FrameCheck::Later(Time(9)));
+        assert_eq!(frames.check(0, Time(5), Time(9)), Check::Later(Time(9)));
         leave(&mut frames, Vl(1), 201, Time(7));
-        assert_eq!(frames.check(0, Time(7), Time(9)), FrameCheck::Nothing, "a check is pending");
-        assert_eq!(frames.check(0, Time(9), Time(9)), FrameCheck::Send(1));
-        assert_eq!(frames.check(0, Time(9), Time(10)), FrameCheck::Nothing);
+        assert_eq!(frames.check(0, Time(7), Time(9)), Check::Nothing, "a check is pending");
+        assert_eq!(frames.check(0, Time(9), Time(9)), Check::Send(1));
+        assert_eq!(frames.check(0, Time(9), Time(10)), Check::Nothing);
     }
 
     #[test]
     fn a_pause_that_ends_before_its_frame_starts_is_not_announced() {
         let mut frames = frames();
         frames.store(0, Vl(0), 301, Time(5));
-        assert_eq!(frames.check(0, Time(5), Time(9)), FrameCheck::Later(Time(9)));
+        assert_eq!(frames.check(0, Time(5), Time(9)), Check::Later(Time(9)));
         leave(&mut frames, Vl(0), 301, Time(8));
-        assert_eq!(frames.check(0, Time(8), Time(9)), FrameCheck::Nothing);
-        assert_eq!(frames.check(0, Time(9), Time(9)), FrameCheck::Nothing);
+        assert_eq!(frames.check(0, Time(8), Time(9)), Check::Nothing);
+        assert_eq!(frames.check(0, Time(9), Time(9)), Check::Nothing);
     }
 
     #[test]
@@ -494,7 +490,7 @@ mod tests {
         assert_eq!((pauses, resumes, total, longest), (2, 1, Time(25), Time(20)));
         assert_eq!((first, since), (Time(10), Some(Time(35))));
         assert_eq!((lane(1).total, lane(1).since), (Time(5), None));
-        assert!(!frames.is_open(0) && frames.is_open(1));
+        assert!(!frames.is_open(0, Time(40)) && frames.is_open(1, Time(40)));
     }
 
     #[test]
@@ -512,7 +508,7 @@ mod tests {
         let mut frames = frames();
         frames.store(0, Vl(0), 500, Time(5));
         assert!(!frames.is_shut(0, Vl(0)));
-        assert_eq!(frames.check(0, Time(5), Time(5)), FrameCheck::Send(1));
+        assert_eq!(frames.check(0, Time(5), Time(5)), Check::Send(1));
         assert!(frames.is_shut(0, Vl(0)));
         frames.will_leave(0, Vl(0), 500);
         assert!(!frames.is_shut(0, Vl(0)));

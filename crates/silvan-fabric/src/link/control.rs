@@ -1,0 +1,119 @@
+//! Flow control by messages from the receiver of a channel to its sender.
+//!
+//! With credits, the sender counts what the buffer at the far end holds, and its ledgers decide; see [`super::Ledger`]. With
+//! all other kinds, the receiver counts, and its messages determine what the sender may start. A kind consists of the state
+//! of both ends, of the message, and of the rules in [`FlowControl`].
+
+use silvan_engine::Time;
+use silvan_engine::saved::Saved;
+use silvan_network::port::Vl;
+
+use super::{ChannelId, CreditRules, Frames};
+
+/// The content of a message. Its kind of flow control defines the meaning.
+pub(crate) type Signal = u64;
+
+/// What a receiver does at a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Check {
+    Nothing,
+    /// It checks again at this time.
+    Later(Time),
+    /// It starts a message.
+    Send(Signal),
+}
+
+/// A kind of flow control in which receivers count what their buffers hold. A lane is an index into the ledgers: the channel
+/// times the number of virtual lanes, plus the virtual lane.
+///
+/// | stage | what happens |
+/// | --- | --- |
+/// | a packet arrives | [`Self::store`] |
+/// | it starts to leave, and has left | [`Self::will_leave`], [`Self::left`] |
+/// | all arrivals and departures of an instant have been handled | [`Self::check`] decides whether a message starts |
+/// | the message takes effect at the sender | [`Self::obey`] |
+/// | the sender has a packet | [`Self::is_open`], and [`Self::starts`] when it sends the packet |
+pub(crate) trait FlowControl {
+    /// Whether the sender of a lane may start a packet.
+    fn is_open(&self, lane: usize, now: Time) -> bool;
+
+    /// The time at which a lane that is not open opens without a message; `None` if a message opens it.
+    fn opens_at(&self, _lane: usize) -> Option<Time> {
+        None
+    }
+
+    /// Notes that the sender of a lane starts a packet of `space` bytes.
+    fn starts(&mut self, _lane: usize, _space: u32, _now: Time) {}
+
+    /// A message takes effect at the sender of a channel. Returns the virtual lanes whose packets may start earlier than
+    /// before, one bit each.
+    fn obey(&mut self, channel: ChannelId, signal: Signal, now: Time) -> u16;
+
+    /// Stores a packet that has arrived. Returns whether a check at this instant is needed.
+    fn store(&mut self, channel: ChannelId, vl: Vl, space: u32, now: Time) -> bool;
+
+    /// Notes that a packet will have left at a known time. Returns the number by which [`Self::left`] identifies it.
+    fn will_leave(&mut self, channel: ChannelId, vl: Vl, space: u32) -> u32;
+
+    /// Removes a packet that has left. Returns the channel if it needs a check at this instant.
+    fn left(&mut self, slot: u32, now: Time) -> Option<ChannelId>;
+
+    /// Decides whether a message for the sender of a channel is due, and whether it starts now. The link to the sender is
+    /// free at `free_at`.
+    fn check(&mut self, channel: ChannelId, now: Time, free_at: Time) -> Check;
+
+    /// Whether no event is pending that could lead to a message that opens a lane.
+    fn is_shut(&self, channel: ChannelId, vl: Vl) -> bool;
+
+    /// Whether the receiver of a channel drops a packet that arrives.
+    fn drops(&self, _channel: ChannelId, _vl: Vl, _space: u32) -> bool {
+        false
+    }
+
+    /// Bytes of a message on the link. If messages take no space, they do not wait for the link either.
+    fn bytes(&self) -> u32;
+
+    /// Time from the arrival of a message until it takes effect.
+    fn response(&self) -> Time;
+
+    /// The channel on which the receiver of a channel sends its messages.
+    fn reverse(&self, channel: ChannelId) -> ChannelId;
+
+    /// Checks whether the binned scheduler handles the messages.
+    ///
+    /// # Errors
+    /// The reason why it does not, as a clause that follows "because".
+    fn has_bins(&self) -> Result<(), &'static str> {
+        Err("its receivers send messages that change when outputs may send")
+    }
+}
+
+/// What determines whether a sender may start a packet, unless the ledgers alone do.
+#[derive(Debug, Clone, Saved)]
+#[expect(clippy::large_enum_variant, reason = "the links have a single one, on the heap")]
+pub(super) enum Control {
+    /// The ledgers, and more rules.
+    Credits(CreditRules),
+    /// Receivers stop lanes of their senders by frames.
+    Frames(Frames),
+}
+
+impl Control {
+    /// The flow control by messages; `None` with credits.
+    #[inline]
+    pub fn by_messages(&self) -> Option<&dyn FlowControl> {
+        match self {
+            Self::Credits(_) => None,
+            Self::Frames(frames) => Some(frames),
+        }
+    }
+
+    /// See [`Self::by_messages`].
+    #[inline]
+    pub fn by_messages_mut(&mut self) -> Option<&mut dyn FlowControl> {
+        match self {
+            Self::Credits(_) => None,
+            Self::Frames(frames) => Some(frames),
+        }
+    }
+}
