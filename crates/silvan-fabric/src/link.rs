@@ -28,16 +28,13 @@ mod rules;
 mod shared;
 mod wake;
 
-use control::Control;
 use divided::Divided;
 use faults::Faults;
 use retry::SentFrame;
 
-pub(crate) use control::{Check, FlowControl, Signal};
+pub(crate) use control::{Check, Control, FlowControl, Signal};
 pub(crate) use faults::{Change, Effect, LinkState, LossCounts, What};
-pub(crate) use frames::{
-    FrameSpec, Frames, Overflow, Paused, Rule, Stage, SwitchMemory, TooLong,
-};
+pub(crate) use frames::{FrameSpec, Frames, Overflow, Paused, Rule, Stage, SwitchMemory, TooLong};
 pub(crate) use key::{Class, MAX_NODES, MAX_PORTS, key, unkey};
 pub(crate) use ledger::{Balance, Ledger, LedgerView};
 pub(crate) use retry::{Replay, Retries, Retry, RetrySpec};
@@ -279,10 +276,11 @@ impl Links {
         }
     }
 
-    /// Makes receivers stop their senders with pause frames. The region capacity of the channels must be [`UNLIMITED`]:
-    /// the sender of a channel does not count what the buffer at its end holds, because the receiver does.
-    pub fn set_frames(&mut self, frames: Frames) {
-        self.control = Some(Box::new(Control::Frames(frames)));
+    /// Adds flow control by messages. The region capacity of the channels must be [`UNLIMITED`]: the sender of a channel
+    /// does not count what the buffer at its end holds, because the receiver does.
+    pub fn set_control(&mut self, control: Control) {
+        debug_assert!(control.by_messages().is_some(), "credits have rules");
+        self.control = Some(Box::new(control));
     }
 
     /// Whether receivers count what their buffers hold, and tell their senders by messages what they may send.

@@ -236,17 +236,21 @@ impl Simulation {
         }
     }
 
-    /// With pause frames, checks that all packets fitted into their buffers, and that no lane was paused for too long.
-    /// An error has the time of the cause, whenever this is called, and the first cause counts.
+    /// If receivers stop their senders, checks that all packets fitted into their buffers, and that no lane was paused for
+    /// too long. An error has the time of the cause, whenever this is called, and the first cause counts.
     fn check_pauses(&self) -> Result<(), ModelError> {
-        let FlowControl::Pfc(pfc) = &self.config.flow_control else { return Ok(()) };
+        let (watchdog, advice) = match &self.config.flow_control {
+            FlowControl::Credits(_) => return Ok(()),
+            FlowControl::OnOff(_) => (None, "decrease flow_control.xoff"),
+            FlowControl::Pfc(pfc) => (pfc.watchdog, "increase flow_control.headroom"),
+        };
         let view = self.network.view(self.now);
         let paused = view.paused_too_long();
         if let Some(found) = view.overflow().filter(|lost| paused.is_none_or(|long| lost.time <= long.time)) {
-            let what = overflow_in_words(found, self.link_name(found.channel));
+            let what = overflow_in_words(found, self.link_name(found.channel), advice);
             return Err(ModelError::Overflow { now: found.time, what });
         }
-        match (paused, pfc.watchdog) {
+        match (paused, watchdog) {
             (Some(TooLong { time, channel, vl }), Some(limit)) => Err(ModelError::PausedTooLong {
                 now: time,
                 link: self.link_name(channel).to_owned(),

@@ -8,7 +8,7 @@ use silvan_engine::Time;
 use silvan_engine::saved::Saved;
 use silvan_network::port::Vl;
 
-use super::{ChannelId, CreditRules, Frames};
+use super::{ChannelId, CreditRules, Frames, Overflow};
 
 /// The content of a message. Its kind of flow control defines the meaning.
 pub(crate) type Signal = u64;
@@ -62,6 +62,9 @@ pub(crate) trait FlowControl {
     /// free at `free_at`.
     fn check(&mut self, channel: ChannelId, now: Time, free_at: Time) -> Check;
 
+    /// The first packet that did not fit into the buffer of a receiver.
+    fn overflow(&self) -> Option<Overflow>;
+
     /// Whether no event is pending that could lead to a message that opens a lane.
     fn is_shut(&self, channel: ChannelId, vl: Vl) -> bool;
 
@@ -88,10 +91,64 @@ pub(crate) trait FlowControl {
     }
 }
 
+/// Packets that are leaving buffers: channel, lane and space. Slots are reused.
+#[derive(Debug, Clone, Default, Saved)]
+pub(super) struct Departures {
+    slots: Vec<(ChannelId, Vl, u32)>,
+    free: Vec<u32>,
+}
+
+impl Departures {
+    /// Adds a packet. Returns its number.
+    pub fn add(&mut self, channel: ChannelId, vl: Vl, space: u32) -> u32 {
+        if let Some(slot) = self.free.pop() {
+            self.slots[slot as usize] = (channel, vl, space);
+            return slot;
+        }
+        self.slots.push((channel, vl, space));
+        (self.slots.len() - 1) as u32
+    }
+
+    /// Removes a packet.
+    pub fn take(&mut self, slot: u32) -> (ChannelId, Vl, u32) {
+        self.free.push(slot);
+        self.slots[slot as usize]
+    }
+}
+
+/// The times at which the receiver of a channel checks whether a message is due.
+#[derive(Debug, Clone, Copy, Saved)]
+pub(super) struct CheckTimes {
+    /// The last check that followed an arrival or a departure.
+    checked_at: Time,
+    /// The last check that waited for the link.
+    waited_for: Time,
+}
+
+impl CheckTimes {
+    pub fn new() -> Self {
+        Self { checked_at: Time::NEVER, waited_for: Time::NEVER }
+    }
+
+    /// Whether no check at this instant is scheduled yet. From now on, one is.
+    pub fn is_first(&mut self, now: Time) -> bool {
+        std::mem::replace(&mut self.checked_at, now) != now
+    }
+
+    /// Sends a message if the link is free. Otherwise, checks again when it is, unless that check is scheduled.
+    pub fn send(&mut self, signal: Signal, now: Time, free_at: Time) -> Check {
+        if free_at <= now {
+            return Check::Send(signal);
+        }
+        let is_scheduled = std::mem::replace(&mut self.waited_for, free_at) == free_at;
+        if is_scheduled { Check::Nothing } else { Check::Later(free_at) }
+    }
+}
+
 /// What determines whether a sender may start a packet, unless the ledgers alone do.
 #[derive(Debug, Clone, Saved)]
 #[expect(clippy::large_enum_variant, reason = "the links have a single one, on the heap")]
-pub(super) enum Control {
+pub(crate) enum Control {
     /// The ledgers, and more rules.
     Credits(CreditRules),
     /// Receivers stop lanes of their senders by frames.

@@ -38,18 +38,19 @@ pub(crate) fn long_pauses(view: View, links: &[LinkName], limit: Time) -> Vec<Lo
     found
 }
 
-/// The message about a packet that did not fit into the buffer at the end of a link.
-pub(crate) fn overflow_in_words(found: Overflow, link: &str) -> String {
+/// The message about a packet that did not fit into the buffer at the end of a link. `advice` states how a
+/// lane gets more space above its threshold.
+pub(crate) fn overflow_in_words(found: Overflow, link: &str, advice: &str) -> String {
     let Overflow { vl, lack, .. } = found;
     let (missing, headroom) = (lack.missing, lack.headroom);
-    let (whose, key) = if lack.is_pool {
-        ("all lanes of the switch", "flow_control.shared.headroom_pool")
+    let (whose, advice) = if lack.is_pool {
+        ("all lanes of the switch", "increase flow_control.shared.headroom_pool")
     } else {
-        ("the lane", "flow_control.headroom")
+        ("the lane", advice)
     };
     format!(
         "the receiver of {link} lacks {missing} B for a packet on VL {vl}, because the headroom of {whose} is only \
-         {headroom} B; increase {key}, or leave it out"
+         {headroom} B; {advice}, or leave it out"
     )
 }
 

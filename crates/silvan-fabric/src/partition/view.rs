@@ -172,7 +172,7 @@ impl<'a> View<'a> {
 
     /// The first packet that did not fit into a buffer, with pause frames.
     pub fn overflow(self) -> Option<Overflow> {
-        self.partitions.iter().filter_map(|partition| partition.ctx.links.frames()?.overflow).min()
+        self.partitions.iter().filter_map(|partition| partition.ctx.links.by_messages()?.overflow()).min()
     }
 
     /// The first pause that has reached the limit of the watchdog, if it stops the run.

@@ -50,8 +50,8 @@ use crate::error::{Reason, SetupError};
 use crate::faults::{HostChange, LinkChange, PlannedChanges, RecoveryKind, Reroutes};
 use crate::host::{Adapter, Host, HostSpec, RecoveryRule};
 use crate::link::{
-    Change, ChannelId, ChannelSpec, Class, Division, Links, MAX_NODES, MAX_PORTS, Receiver, UNLIMITED, What,
-    key,
+    Change, ChannelId, ChannelSpec, Class, Control, Division, Links, MAX_NODES, MAX_PORTS, Receiver,
+    UNLIMITED, What, key,
 };
 use crate::lookahead::Lookahead;
 use crate::meters::{Meters, Transfers};
@@ -302,7 +302,7 @@ impl<'a> Builder<'a> {
             NodeRef::Switch(index) => (false, index, Port::of_number(end.port)),
         };
         self.check_shared_credits()?;
-        let frames = self.frames()?;
+        let control = self.control_by_messages()?;
         let mut receiver = Vec::new();
         let divisions: Vec<(Division, u32)> = (0..self.topology.switches.len())
             .map(|switch| self.division(switch))
@@ -318,7 +318,7 @@ impl<'a> Builder<'a> {
                 let (division, region_capacity) =
                     if to_host { whole() } else { divisions[to_node as usize].clone() };
                 let region_capacity = match self.model.credits.and_then(|credits| credits.shared.as_ref()) {
-                    _ if frames.is_some() || self.model.switch.trimming.is_some() => UNLIMITED,
+                    _ if control.is_some() || self.model.switch.trimming.is_some() => UNLIMITED,
                     None => region_capacity,
                     // The most that one lane can use.
                     Some(shared) => {
@@ -340,13 +340,19 @@ impl<'a> Builder<'a> {
             .collect::<Result<_, SetupError>>()?;
         let mut links = Links::new(&specs, self.model.lanes.count)
             .map_err(|what| Reason::TooManyKindsOfLinks(what).at("topology"))?;
-        if let Some(frames) = frames {
-            links.set_frames(frames);
+        if let Some(control) = control {
+            links.set_control(control);
         }
         if let Some(credits) = self.model.credits {
             links.set_credit_rules(self.credit_rules(credits)?);
         }
         Ok((links, receiver))
+    }
+
+    /// Flow control by messages; `None` with credits.
+    fn control_by_messages(&self) -> Result<Option<Control>, SetupError> {
+        let frames = self.model.pauses.as_ref().map(|pauses| self.frames(pauses)).transpose()?;
+        Ok(frames.map(Control::Frames))
     }
 
     /// The changes during the run, with the names of links and hosts.

@@ -138,9 +138,8 @@ impl PauseModel {
 }
 
 impl Builder<'_> {
-    /// The pause frames of a network, or the messages of on/off flow control; `None` with credits.
-    pub(super) fn frames(&self) -> Result<Option<Frames>, SetupError> {
-        let Some(pfc) = &self.model.pauses else { return Ok(None) };
+    /// The pause frames of a network, or the messages of on/off flow control.
+    pub(super) fn frames(&self, pfc: &PauseModel) -> Result<Frames, SetupError> {
         if pfc.frame > 0 && self.topology.links.iter().any(|link| link.channels().count() < 2) {
             let topology = self.topology.name.clone();
             return Err(Reason::OneWayPauses { topology }.of("flow_control.kind", "pfc"));
@@ -177,7 +176,7 @@ impl Builder<'_> {
         }
         let spec = FrameSpec { bytes: pfc.frame, response: pfc.response, longest: pfc.longest };
         let lanes = (usize::from(self.model.lanes.count), pfc.lossy);
-        Ok(Some(Frames::new(spec, lanes, &channels, memories)))
+        Ok(Frames::new(spec, lanes, &channels, memories))
     }
 
     /// The thresholds of a virtual lane at a link's receiver with `capacity` bytes for the lane.

@@ -107,7 +107,9 @@ pub(crate) trait Architecture {
         match ctx.notices.take(id) {
             Some(Word::Report(report)) => ctx.reports.push(((self.ports().place, false, port), report)),
             Some(Word::Line(notice)) => self.notice(ctx, port, notice),
-            None | Some(Word::Signal(..)) => ctx.report_broken(format!("notification {id} has arrived twice")),
+            None | Some(Word::Signal(..)) => {
+                ctx.report_broken(format!("notification {id} has arrived twice"))
+            }
         }
     }
 

@@ -15,6 +15,7 @@ use silvan_engine::Time;
 use silvan_engine::saved::Saved;
 use silvan_network::port::{Port, Vl};
 
+use super::control::{CheckTimes, Departures};
 use super::{ChannelId, Check, Class, FlowControl, MAX_NODES, MAX_PORTS, Signal, key};
 use memory::Gate;
 pub(crate) use memory::{Lack, Rule, SwitchMemory};
@@ -83,10 +84,7 @@ struct Receiver {
     stopped: u16,
     /// Lanes that the last frame has paused.
     announced: u16,
-    /// The time of the last check that followed an arrival or a departure.
-    checked_at: Time,
-    /// The time of the last check that waited for the link.
-    waited_for: Time,
+    times: CheckTimes,
 }
 
 /// A packet that did not fit into the buffer of a lane: the earliest one, and of those at one time, the one of the first
@@ -134,10 +132,8 @@ pub(crate) struct Frames {
     /// Packets of each lane that are leaving the buffer.
     leaving: Vec<u32>,
     memories: Vec<SwitchMemory>,
-    /// Packets that are leaving a buffer: channel, lane and space. Slots are reused.
-    freed: Vec<(ChannelId, Vl, u32)>,
-    free_slots: Vec<u32>,
-    pub overflow: Option<Overflow>,
+    departures: Departures,
+    overflow: Option<Overflow>,
     /// The first pause that had reached `spec.longest` when it ended.
     too_long: TooLong,
 }
@@ -166,8 +162,7 @@ impl Frames {
             left: 0,
             stopped: 0,
             announced: 0,
-            checked_at: Time::NEVER,
-            waited_for: Time::NEVER,
+            times: CheckTimes::new(),
         };
         let sender = LaneSender {
             since: None,
@@ -188,8 +183,7 @@ impl Frames {
             gates: vec![Gate::default(); count],
             leaving: vec![0; count],
             memories,
-            freed: Vec::new(),
-            free_slots: Vec::new(),
+            departures: Departures::default(),
             overflow: None,
             too_long: TooLong { time: Time::NEVER, channel: 0, vl: 0 },
         }
@@ -316,26 +310,18 @@ impl FlowControl for Frames {
             self.overflow = Some(self.overflow.map_or(found, |first| first.min(found)));
         }
         receiver.arrived |= 1 << vl.0;
-        std::mem::replace(&mut receiver.checked_at, now) != now
+        receiver.times.is_first(now)
     }
 
     fn will_leave(&mut self, channel: ChannelId, vl: Vl, space: u32) -> u32 {
         self.starts_to_leave(channel, vl);
-        let entry = (channel, vl, space);
-        if let Some(slot) = self.free_slots.pop() {
-            self.freed[slot as usize] = entry;
-            return slot;
-        }
-        self.freed.push(entry);
-        (self.freed.len() - 1) as u32
+        self.departures.add(channel, vl, space)
     }
 
     fn left(&mut self, slot: u32, now: Time) -> Option<ChannelId> {
-        let (channel, vl, space) = self.freed[slot as usize];
-        self.free_slots.push(slot);
+        let (channel, vl, space) = self.departures.take(slot);
         self.remove(channel, vl, space);
-        let receiver = &mut self.receivers[channel as usize];
-        (std::mem::replace(&mut receiver.checked_at, now) != now).then_some(channel)
+        self.receivers[channel as usize].times.is_first(now).then_some(channel)
     }
 
     fn check(&mut self, channel: ChannelId, now: Time, free_at: Time) -> Check {
@@ -356,12 +342,11 @@ impl FlowControl for Frames {
         if receiver.stopped == receiver.announced {
             return Check::Nothing;
         }
-        if free_at > now {
-            let is_known = std::mem::replace(&mut receiver.waited_for, free_at) == free_at;
-            return if is_known { Check::Nothing } else { Check::Later(free_at) };
+        let check = receiver.times.send(receiver.stopped.into(), now, free_at);
+        if matches!(check, Check::Send(_)) {
+            receiver.announced = receiver.stopped;
         }
-        receiver.announced = receiver.stopped;
-        Check::Send(receiver.stopped.into())
+        check
     }
 
     /// The signal has a bit for each lane that is paused. All others are resumed.
@@ -392,6 +377,10 @@ impl FlowControl for Frames {
             }
         }
         resumed
+    }
+
+    fn overflow(&self) -> Option<Overflow> {
+        self.overflow
     }
 
     fn bytes(&self) -> u32 {
