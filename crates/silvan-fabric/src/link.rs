@@ -268,12 +268,21 @@ impl Links {
         }
     }
 
+    /// The rules of credits beyond the ledgers, if there are any.
+    #[inline]
+    pub fn rules(&self) -> Option<&CreditRules> {
+        if let Some(Control::Credits(rules)) = self.control.as_deref() { Some(rules) } else { None }
+    }
+
+    /// See [`Self::rules`].
+    #[inline]
+    fn rules_mut(&mut self) -> Option<&mut CreditRules> {
+        if let Some(Control::Credits(rules)) = self.control.as_deref_mut() { Some(rules) } else { None }
+    }
+
     /// The times at which receivers return credits, if they do so at certain times only.
     pub fn clock(&self) -> Option<&ReturnClock> {
-        match self.control.as_deref() {
-            Some(Control::Credits(rules)) => rules.clock.as_ref(),
-            None | Some(Control::Frames(_)) => None,
-        }
+        self.rules()?.clock.as_ref()
     }
 
     /// Adds flow control by messages. The region capacity of the channels must be [`UNLIMITED`]: the sender of a channel
@@ -303,36 +312,24 @@ impl Links {
 
     /// The state of pause frames, if there are any.
     pub fn frames(&self) -> Option<&Frames> {
-        match self.control.as_deref() {
-            Some(Control::Frames(frames)) => Some(frames),
-            None | Some(Control::Credits(_)) => None,
-        }
+        if let Some(Control::Frames(frames)) = self.control.as_deref() { Some(frames) } else { None }
     }
 
     /// See [`Self::frames`].
     pub fn frames_mut(&mut self) -> Option<&mut Frames> {
-        match self.control.as_deref_mut() {
-            Some(Control::Frames(frames)) => Some(frames),
-            None | Some(Control::Credits(_)) => None,
-        }
+        if let Some(Control::Frames(frames)) = self.control.as_deref_mut() { Some(frames) } else { None }
     }
 
     /// The state of link-level retry, if there is any.
     #[inline]
     pub fn retry(&self) -> Option<&Retry> {
-        match self.control.as_deref() {
-            Some(Control::Credits(rules)) => rules.retry.as_deref(),
-            None | Some(Control::Frames(_)) => None,
-        }
+        self.rules()?.retry.as_deref()
     }
 
     /// See [`Self::retry`].
     #[inline]
     pub fn retry_mut(&mut self) -> Option<&mut Retry> {
-        match self.control.as_deref_mut() {
-            Some(Control::Credits(rules)) => rules.retry.as_deref_mut(),
-            None | Some(Control::Frames(_)) => None,
-        }
+        self.rules_mut()?.retry.as_deref_mut()
     }
 
     /// The times of a frame of `size` bytes that starts on a channel now.
@@ -611,7 +608,7 @@ impl Links {
         let mut back = time + self.parameters(id).delay;
         let index = if ledger == NO_LEDGER { self.lane_index(id, vl, dst) } else { ledger as usize };
         let is_wanted = self.lanes[index].wanted > 0;
-        if let Some(Control::Credits(rules)) = self.control.as_deref() {
+        if let Some(rules) = self.rules() {
             back += rules.later(id, time);
         }
         self.ledger(index).give_back(back, space, now);
@@ -632,9 +629,8 @@ impl Links {
         space: u32,
         is_ample: impl FnOnce(u32) -> bool,
     ) -> bool {
+        let has_no_rules = self.rules().is_none();
         let lane = &mut self.lanes[id as usize * self.lane_count + vl.index()];
-        // Without ledgers that decide, a packet never waits for credit.
-        let has_no_rules = !matches!(self.control.as_deref(), Some(Control::Credits(_)));
         let is_early = has_no_rules && is_ample(lane.available);
         if is_early {
             lane.available += space;
@@ -645,7 +641,7 @@ impl Links {
     /// Whether lanes share credits.
     #[inline(always)]
     pub fn has_shared_credits(&self) -> bool {
-        matches!(self.control.as_deref(), Some(Control::Credits(CreditRules { shared: Some(_), .. })))
+        self.rules().is_some_and(|rules| rules.shared.is_some())
     }
 }
 

@@ -6,7 +6,6 @@
 
 use silvan_engine::{EventQueue, Time};
 
-use super::control::Control;
 use super::{ChannelId, Links};
 
 /// How much of a pool a lane may use.
@@ -60,10 +59,7 @@ impl Shared {
 impl Links {
     /// The pools, if lanes share credits.
     fn shared(&self) -> Option<&Shared> {
-        match self.control.as_deref() {
-            Some(Control::Credits(rules)) => rules.shared.as_ref(),
-            None | Some(Control::Frames(_)) => None,
-        }
+        self.rules()?.shared.as_ref()
     }
 
     /// The ledgers of a channel without regions.
