@@ -126,11 +126,11 @@ isolation: A row per interval, with special queues. Switches at the end of the i
   w stop: notifications of that kind
   w go: notifications of that kind
   w release: notifications of that kind
-pauses: A row per virtual lane that was paused at least once, with pause frames.
+pauses: A row per virtual lane that was paused at least once, with pause frames or on/off messages.
   n link: the channel
   w vl: the lane
-  w pause_frames: frames that took effect at the sender
-  w resume_frames: frames that took effect at the sender
+  w pause_frames: frames (or messages) that took effect at the sender
+  w resume_frames: frames (or messages) that took effect at the sender
   r paused_ns: sum of all pauses
   r longest_ns: longest pause, including one that lasts at the end of the run
   r first_ns: start of the first pause
@@ -275,7 +275,7 @@ CONDITIONS: Mapping[str, str] = {
         ("trees", "tree_links", "contributors", "victims", "wiring"), "unless measure.forest = false"
     ),
     "isolation": "with special queues (congestion.isolation)",
-    "pauses": 'with flow_control.kind = "pfc"',
+    "pauses": 'with flow_control.kind = "pfc" or "on-off"',
     "retries": "with link.retry",
     "trimming": "with switch.trimming",
     "events": "with [[event]]",

@@ -163,9 +163,10 @@ impl Packet {
 pub(crate) struct Marks {
     /// The packet number within the flow; 0 if it was not set.
     pub number: u64,
-    /// The target that the packet carries to the receiver of its flow; 0 if it was not set. For an acknowledgement of several
-    /// packets, their number.
+    /// The target that the packet carries to the receiver of its flow; 0 if it was not set.
     pub target: u32,
+    /// For an acknowledgement of several packets, their number.
+    pub covered: u32,
     /// For a packet with a target, a request or a grant: the number of the connection of the flow's source; 0 if it was not
     /// set.
     pub connection: u32,
@@ -356,8 +357,12 @@ impl Pool {
         self.marks_of(id).asks = asks;
     }
 
-    /// Sets the target that a packet carries to the receiver of its flow, or the number of packets that an acknowledgement
-    /// covers.
+    /// Sets the number of packets that an acknowledgement covers.
+    pub fn set_covered(&mut self, id: PacketId, packets: u32) {
+        self.marks_of(id).covered = packets;
+    }
+
+    /// Sets the target that a packet carries to the receiver of its flow.
     pub fn set_target(&mut self, id: PacketId, target: u32) {
         self.marks_of(id).target = target;
     }

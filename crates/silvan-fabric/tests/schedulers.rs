@@ -179,7 +179,7 @@ fn with_isolation_in_special_queues() {
 fn with_on_off_flow_control() {
     let mut config = load();
     config.flow_control = FlowControl::OnOff(OnOff { xoff: Some(Bytes(8_000)), xon: Some(Bytes(6_000)) });
-    same(&tree(), &config, false);
+    same(&tree(), &config, true);
 }
 
 #[test]

@@ -236,7 +236,7 @@ impl Host {
             ctx.packets.set_connection(id, control.connection);
         }
         if self.has_units {
-            ctx.packets.set_target(id, control.packets);
+            ctx.packets.set_covered(id, control.packets);
         }
         id
     }

@@ -56,7 +56,7 @@ impl Host {
             now: ctx.now,
             sent_at: packet.created,
             bytes: packet.payload,
-            packets: if self.has_units { marks.target } else { 1 },
+            packets: if self.has_units { marks.covered } else { 1 },
             mark,
             severity: packet.severity,
             hops,

@@ -54,9 +54,9 @@ pub(crate) fn overflow_in_words(found: Overflow, link: &str, advice: &str) -> St
     )
 }
 
-/// Totals over all lanes, with pause frames.
+/// Totals over all lanes, with pause frames or on/off flow control.
 pub(crate) fn summary(view: View, links: &[LinkName], names: &[String]) -> Option<PauseSummary> {
-    view.partitions.first()?.ctx.links.frames().filter(|frames| frames.spec.bytes > 0)?;
+    view.partitions.first()?.ctx.links.frames()?;
     let mut found = PauseSummary::default();
     let mut longest = Time::ZERO;
     for ((link, vl), paused) in lanes(view, links) {
@@ -75,7 +75,7 @@ pub(crate) fn summary(view: View, links: &[LinkName], names: &[String]) -> Optio
 
 /// The table: a row for each lane that was paused.
 pub(crate) fn table(view: View, links: &[LinkName], names: &[String]) -> Option<Table> {
-    view.partitions.first()?.ctx.links.frames().filter(|frames| frames.spec.bytes > 0)?;
+    view.partitions.first()?.ctx.links.frames()?;
     let ns = |time: Time| time.0 as f64 / 1e3;
     let (mut codes, mut vls, mut pauses, mut resumes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let (mut total, mut longest, mut first) = (Vec::new(), Vec::new(), Vec::new());

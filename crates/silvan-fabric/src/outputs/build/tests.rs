@@ -76,16 +76,15 @@ fn credit_that_is_not_that_of_a_lane() {
         let shared = Some(SharedCredits::default());
         config.flow_control = FlowControl::Credits(Credits { shared, ..Credits::default() });
     });
-    excludes("it has on/off flow control", |config| {
-        config.flow_control = FlowControl::OnOff(OnOff::default());
-    });
 }
 
 #[test]
 fn hosts_that_may_send_pause_frames() {
     let reason = "its hosts may send pause frames";
     let pfc = || FlowControl::Pfc(Pfc::default());
-    assert_eq!(choice(&hosts(4), |config| config.flow_control = pfc()), Ok(()));
+    for by_messages in [pfc(), FlowControl::OnOff(OnOff::default())] {
+        assert_eq!(choice(&hosts(4), |config| config.flow_control = by_messages), Ok(()));
+    }
     excludes(reason, |config| {
         config.flow_control = pfc();
         config.host.drain_rate = Some(Rate::from_gbit(1));
