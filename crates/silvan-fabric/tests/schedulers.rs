@@ -179,7 +179,11 @@ fn with_isolation_in_special_queues() {
 fn with_on_off_flow_control() {
     let mut config = load();
     config.flow_control = FlowControl::OnOff(OnOff { xoff: Some(Bytes(8_000)), xon: Some(Bytes(6_000)) });
-    same(&tree(), &config, true);
+    for drain in [None, config.host.drain_rate] {
+        config.host.drain_rate = drain;
+        let pauses = same(&tree(), &config, drain.is_none()).summary.pauses.unwrap();
+        assert!(pauses.pause_frames > 0 && pauses.longest_ns > 0.0, "{pauses:?}");
+    }
 }
 
 #[test]
