@@ -32,7 +32,7 @@ use divided::Divided;
 use faults::Faults;
 use retry::SentFrame;
 
-pub(crate) use control::{Check, Control, FlowControl, Signal};
+pub(crate) use control::{Control, ReceiverControl, Signal, SignalCheck};
 pub(crate) use faults::{Change, Effect, LinkState, LossCounts, What};
 pub(crate) use frames::{FrameSpec, Frames, Overflow, Paused, Rule, Stage, SwitchMemory, TooLong};
 pub(crate) use key::{Class, MAX_NODES, MAX_PORTS, key, unkey};
@@ -256,7 +256,7 @@ impl Links {
             }
             Some(Control::Credits(CreditRules { shared: Some(_), .. })) => Err("its lanes share credits"),
             None | Some(Control::Credits(_)) => Ok(()),
-            Some(control) => control.by_messages().map_or(Ok(()), FlowControl::has_bins),
+            Some(control) => control.by_messages().map_or(Ok(()), ReceiverControl::has_bins),
         }
     }
 
@@ -300,13 +300,13 @@ impl Links {
 
     /// The flow control by messages; `None` with credits.
     #[inline(always)]
-    pub fn by_messages(&self) -> Option<&dyn FlowControl> {
+    pub fn by_messages(&self) -> Option<&dyn ReceiverControl> {
         self.control.as_deref()?.by_messages()
     }
 
     /// See [`Self::by_messages`].
     #[inline(always)]
-    pub fn by_messages_mut(&mut self) -> Option<&mut dyn FlowControl> {
+    pub fn by_messages_mut(&mut self) -> Option<&mut dyn ReceiverControl> {
         self.control.as_deref_mut()?.by_messages_mut()
     }
 

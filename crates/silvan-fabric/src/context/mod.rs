@@ -15,7 +15,7 @@ use silvan_engine::saved::Saved;
 use silvan_engine::{Event, EventQueue, Time};
 use silvan_network::port::{Port, Vl};
 
-use crate::link::{ChannelId, Check, Class, Links, NoticeOnWire, ReturnTimes, Stage, Way, unkey};
+use crate::link::{ChannelId, Class, Links, NoticeOnWire, ReturnTimes, SignalCheck, Stage, Way, unkey};
 use crate::message::{
     Announcements, Cause, CreditReturn, Entering, Mailbox, Notices, PacketMessage, Report, Word,
 };
@@ -487,12 +487,12 @@ impl Context {
             return None;
         }
         match self.links.by_messages_mut()?.check(channel, now, free_at) {
-            Check::Nothing => None,
-            Check::Later(time) => {
+            SignalCheck::Nothing => None,
+            SignalCheck::Later(time) => {
                 self.queue.push(Event { time, key: Stage::Check.key(), data: channel });
                 None
             }
-            Check::Send(signal) => {
+            SignalCheck::Send(signal) => {
                 let (time, key) = (self.links.send_signal(channel, now)?, Stage::Obeyed.key());
                 let word = Word::Signal(channel, signal);
                 match self.borders.as_ref().and_then(|borders| borders.sender(channel)) {

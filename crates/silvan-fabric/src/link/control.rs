@@ -2,7 +2,7 @@
 //!
 //! With credits, the sender counts what the buffer at the far end holds, and its ledgers decide; see [`super::Ledger`]. With
 //! all other kinds, the receiver counts, and its messages determine what the sender may start. A kind consists of the state
-//! of both ends, of the message, and of the rules in [`FlowControl`].
+//! of both ends, of the message, and of the rules in [`ReceiverControl`].
 
 use silvan_engine::Time;
 use silvan_engine::saved::Saved;
@@ -15,7 +15,7 @@ pub(crate) type Signal = u64;
 
 /// What a receiver does at a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Check {
+pub(crate) enum SignalCheck {
     Nothing,
     /// It checks again at this time.
     Later(Time),
@@ -33,7 +33,7 @@ pub(crate) enum Check {
 /// | all arrivals and departures of an instant have been handled | [`Self::check`] decides whether a message starts |
 /// | the message takes effect at the sender | [`Self::obey`] |
 /// | the sender has a packet | [`Self::is_open`], and [`Self::starts`] when it sends the packet |
-pub(crate) trait FlowControl {
+pub(crate) trait ReceiverControl {
     /// Whether the sender of a lane may start a packet.
     fn is_open(&self, lane: usize, now: Time) -> bool;
 
@@ -60,7 +60,7 @@ pub(crate) trait FlowControl {
 
     /// Decides whether a message for the sender of a channel is due, and whether it starts now. The link to the sender is
     /// free at `free_at`.
-    fn check(&mut self, channel: ChannelId, now: Time, free_at: Time) -> Check;
+    fn check(&mut self, channel: ChannelId, now: Time, free_at: Time) -> SignalCheck;
 
     /// The first packet that did not fit into the buffer of a receiver.
     fn overflow(&self) -> Option<Overflow>;
@@ -136,12 +136,12 @@ impl CheckTimes {
     }
 
     /// Sends a message if the link is free. Otherwise, checks again when it is, unless that check is scheduled.
-    pub fn send(&mut self, signal: Signal, now: Time, free_at: Time) -> Check {
+    pub fn send(&mut self, signal: Signal, now: Time, free_at: Time) -> SignalCheck {
         if free_at <= now {
-            return Check::Send(signal);
+            return SignalCheck::Send(signal);
         }
         let is_scheduled = std::mem::replace(&mut self.waited_for, free_at) == free_at;
-        if is_scheduled { Check::Nothing } else { Check::Later(free_at) }
+        if is_scheduled { SignalCheck::Nothing } else { SignalCheck::Later(free_at) }
     }
 }
 
@@ -158,7 +158,7 @@ pub(crate) enum Control {
 impl Control {
     /// The flow control by messages; `None` with credits.
     #[inline]
-    pub fn by_messages(&self) -> Option<&dyn FlowControl> {
+    pub fn by_messages(&self) -> Option<&dyn ReceiverControl> {
         match self {
             Self::Credits(_) => None,
             Self::Frames(frames) => Some(frames),
@@ -167,7 +167,7 @@ impl Control {
 
     /// See [`Self::by_messages`].
     #[inline]
-    pub fn by_messages_mut(&mut self) -> Option<&mut dyn FlowControl> {
+    pub fn by_messages_mut(&mut self) -> Option<&mut dyn ReceiverControl> {
         match self {
             Self::Credits(_) => None,
             Self::Frames(frames) => Some(frames),

@@ -16,7 +16,7 @@ use silvan_network::port::{Port, Vl};
 use silvan_network::port_set::{PortSet, Ports256};
 
 use super::{Around, Arrival, Bank, Feeder, RemoteOutput};
-use crate::link::{ChannelId, Check, FlowControl, Frames, Stage};
+use crate::link::{ChannelId, Frames, ReceiverControl, SignalCheck, Stage};
 use crate::message::{OutputPause, Word};
 
 /// Lane number that identifies an [`Arrival`] as a pause frame, whose paused lanes are in the place of the packet.
@@ -439,9 +439,9 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
             let takes_space = frames.spec.bytes > 0;
             let free_at = if takes_space { self.voq.records[at].free_at } else { now };
             match frames.check(pauses.channels[at].1, now, free_at) {
-                Check::Nothing => {}
-                Check::Later(time) => pauses.due[at] = time,
-                Check::Send(lanes) => self.send_frame(around, at, lanes as u16, now),
+                SignalCheck::Nothing => {}
+                SignalCheck::Later(time) => pauses.due[at] = time,
+                SignalCheck::Send(lanes) => self.send_frame(around, at, lanes as u16, now),
             }
         }
     }

@@ -16,7 +16,7 @@ use silvan_engine::saved::Saved;
 use silvan_network::port::{Port, Vl};
 
 use super::control::{CheckTimes, Departures};
-use super::{ChannelId, Check, Class, FlowControl, MAX_NODES, MAX_PORTS, Signal, key};
+use super::{ChannelId, Class, MAX_NODES, MAX_PORTS, ReceiverControl, Signal, SignalCheck, key};
 use memory::Gate;
 pub(crate) use memory::{Lack, Rule, SwitchMemory};
 
@@ -279,7 +279,7 @@ impl Frames {
     }
 }
 
-impl FlowControl for Frames {
+impl ReceiverControl for Frames {
     fn reverse(&self, channel: ChannelId) -> ChannelId {
         self.receivers[channel as usize].reverse
     }
@@ -324,7 +324,7 @@ impl FlowControl for Frames {
         self.receivers[channel as usize].times.is_first(now).then_some(channel)
     }
 
-    fn check(&mut self, channel: ChannelId, now: Time, free_at: Time) -> Check {
+    fn check(&mut self, channel: ChannelId, now: Time, free_at: Time) -> SignalCheck {
         let first = channel as usize * self.lanes;
         let receiver = &mut self.receivers[channel as usize];
         let touched = (receiver.arrived | receiver.left) & !self.lossy;
@@ -340,10 +340,10 @@ impl FlowControl for Frames {
         }
         (receiver.arrived, receiver.left) = (0, 0);
         if receiver.stopped == receiver.announced {
-            return Check::Nothing;
+            return SignalCheck::Nothing;
         }
         let check = receiver.times.send(receiver.stopped.into(), now, free_at);
-        if matches!(check, Check::Send(_)) {
+        if matches!(check, SignalCheck::Send(_)) {
             receiver.announced = receiver.stopped;
         }
         check
@@ -438,9 +438,9 @@ mod tests {
         assert!(frames.drops(0, Vl(1), 601));
         frames.store(0, Vl(1), 550, Time(5));
         assert!(frames.drops(0, Vl(1), 51) && !frames.drops(0, Vl(1), 50));
-        assert_eq!((frames.check(0, Time(5), Time(5)), frames.overflow), (Check::Nothing, None));
+        assert_eq!((frames.check(0, Time(5), Time(5)), frames.overflow), (SignalCheck::Nothing, None));
         frames.store(0, Vl(0), 401, Time(6));
-        assert_eq!(frames.check(0, Time(6), Time(6)), Check::Send(0b01));
+        assert_eq!(frames.check(0, Time(6), Time(6)), SignalCheck::Send(0b01));
         assert!(frames.overflow.is_some_and(|found| found.vl == 0), "other lanes must not lose packets");
     }
 
@@ -450,21 +450,21 @@ mod tests {
         assert!(frames.store(0, Vl(0), 301, Time(5)));
         assert!(!frames.store(0, Vl(1), 301, Time(5)), "one check per instant");
         // The link is busy until 9; in the meantime, lane 1 drains.
-        assert_eq!(frames.check(0, Time(5), Time(9)), Check::Later(Time(9)));
+        assert_eq!(frames.check(0, Time(5), Time(9)), SignalCheck::Later(Time(9)));
         leave(&mut frames, Vl(1), 201, Time(7));
-        assert_eq!(frames.check(0, Time(7), Time(9)), Check::Nothing, "a check is pending");
-        assert_eq!(frames.check(0, Time(9), Time(9)), Check::Send(1));
-        assert_eq!(frames.check(0, Time(9), Time(10)), Check::Nothing);
+        assert_eq!(frames.check(0, Time(7), Time(9)), SignalCheck::Nothing, "a check is pending");
+        assert_eq!(frames.check(0, Time(9), Time(9)), SignalCheck::Send(1));
+        assert_eq!(frames.check(0, Time(9), Time(10)), SignalCheck::Nothing);
     }
 
     #[test]
     fn a_pause_that_ends_before_its_frame_starts_is_not_announced() {
         let mut frames = frames();
         frames.store(0, Vl(0), 301, Time(5));
-        assert_eq!(frames.check(0, Time(5), Time(9)), Check::Later(Time(9)));
+        assert_eq!(frames.check(0, Time(5), Time(9)), SignalCheck::Later(Time(9)));
         leave(&mut frames, Vl(0), 301, Time(8));
-        assert_eq!(frames.check(0, Time(8), Time(9)), Check::Nothing);
-        assert_eq!(frames.check(0, Time(9), Time(9)), Check::Nothing);
+        assert_eq!(frames.check(0, Time(8), Time(9)), SignalCheck::Nothing);
+        assert_eq!(frames.check(0, Time(9), Time(9)), SignalCheck::Nothing);
     }
 
     #[test]
@@ -497,7 +497,7 @@ mod tests {
         let mut frames = frames();
         frames.store(0, Vl(0), 500, Time(5));
         assert!(!frames.is_shut(0, Vl(0)));
-        assert_eq!(frames.check(0, Time(5), Time(5)), Check::Send(1));
+        assert_eq!(frames.check(0, Time(5), Time(5)), SignalCheck::Send(1));
         assert!(frames.is_shut(0, Vl(0)));
         frames.will_leave(0, Vl(0), 500);
         assert!(!frames.is_shut(0, Vl(0)));
