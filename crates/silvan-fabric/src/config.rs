@@ -82,7 +82,8 @@ impl Config {
         self.congestion.components(&self.packet)
     }
 
-    /// The component that makes the network one of Ethernet, as it is written in a scenario, if there is one.
+    /// The component that makes the network an Ethernet network, in the notation of scenarios; `None` if there is no
+    /// such component.
     #[must_use]
     pub fn ethernet(&self) -> Option<String> {
         let is_ethernet = |layer| layer == Some(LinkLayer::Ethernet);
@@ -205,7 +206,7 @@ pub struct Lanes {
     /// Whether outputs of switches serve the lane `control` before all others. By default, lanes take turns. Hosts always
     /// send control packets before data.
     pub control_priority: bool,
-    /// What determines the virtual lane of a data packet.
+    /// The rule that determines the virtual lane of a data packet.
     pub assignment: Assignment,
     /// File with service levels by pair of hosts, in the format of OpenSM's `path-sl`. The name is relative
     /// to the scenario. Pairs that are not listed have level 0.
@@ -397,8 +398,8 @@ pub struct Pfc {
     pub response_time: Time,
     /// A lane that is paused for at least this time without interruption is reported. Default: none is.
     pub watchdog: Option<Time>,
-    /// What happens if the watchdog reports a lane: a warning at the end of the run, or an error as soon as the time is up,
-    /// whatever the sampling interval.
+    /// The reaction if the watchdog reports a lane: a warning at the end of the run, or an error as soon as the time is
+    /// up, regardless of the sampling interval.
     pub watchdog_action: WatchdogAction,
     /// Memory that all inputs of a switch share, with thresholds that depend on its free space. Default: each input has
     /// its own memory, with fixed thresholds.
@@ -426,7 +427,7 @@ impl Default for Pfc {
     }
 }
 
-/// What happens if a lane is paused for too long.
+/// The reaction if a lane is paused for too long.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WatchdogAction {
@@ -484,7 +485,7 @@ impl Default for SharedMemory {
     }
 }
 
-/// What determines the virtual lane of a data packet.
+/// The rule that determines the virtual lane of a data packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Assignment {
@@ -793,7 +794,7 @@ pub enum Arbitration {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Architecture {
-    /// InfiniBand VOQ switch: one read port per queue, so an input can feed several outputs at once; each
+    /// InfiniBand VOQ switch: one read port per queue, so an input can send to several outputs at the same time; each
     /// output serves its inputs round robin.
     Voq,
     /// Input-queued switch: one read port per input, matched to outputs by iSLIP.
@@ -904,7 +905,7 @@ pub enum Scheduler {
 }
 
 impl Scheduler {
-    /// Whether it is the default.
+    /// Whether the value is the default.
     #[must_use]
     pub fn is_auto(&self) -> bool {
         *self == Self::Auto

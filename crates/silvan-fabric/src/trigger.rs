@@ -25,7 +25,7 @@ pub(crate) struct Waiting {
 pub(crate) struct Trigger {
     pub class: u16,
     pub after_packets: u64,
-    /// The time at which it started, if it has.
+    /// The time at which the traffic started, if it has started.
     pub started: Option<Time>,
     pub waiting: Vec<Waiting>,
 }

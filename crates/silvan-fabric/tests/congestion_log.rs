@@ -105,7 +105,7 @@ fn a_switch_counts_all_marks_and_logs_the_latest_15() {
     }
 }
 
-/// Notifications of a flow raise its index one by one, and nothing decrements it.
+/// Notifications of a flow raise its index one by one, and no timer decrements it.
 fn rising(trigger_threshold: u16) -> Outcome {
     let cct = Cct { ccti_timer: u32::MAX >> 8, trigger_threshold, ..Cct::default() };
     run_as(&congested(cct), Scheduler::BinnedIfPossible, 1)

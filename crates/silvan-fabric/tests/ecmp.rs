@@ -1,4 +1,5 @@
-//! Equal-cost multipath: the routes of flows, which follow from the hashes of switches, and what they cost.
+//! Equal-cost multipath: the routes of flows, which follow from the hashes of switches, and the throughput with
+//! collisions.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::collections::BTreeSet;

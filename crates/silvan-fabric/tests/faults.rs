@@ -38,7 +38,7 @@ fn three_switches(duration: Time) -> (Topology, Config) {
     (topology, config)
 }
 
-/// The same with ten packets, which A starts every 10 us.
+/// The same flow with ten packets, which A starts every 10 us.
 fn ten_packets() -> (Topology, Config) {
     let (topology, mut config) = three_switches(us(100));
     let rate = Some(Rate(800_000_000));
@@ -253,7 +253,7 @@ fn a_switch_stops_using_its_own_ports_after_their_delay() {
         let mut own = lost_at(["L1:2", "L1:3"], &topology, &config, None);
         own.sort_unstable();
         assert_eq!(own, [0, lost], "{delay_us} us");
-        // The first leaf does not know about the links of the other one.
+        // The first leaf has no information about the links of the other one.
         let mut far = lost_at(["L2:2", "L2:3"], &topology, &config, None);
         far.sort_unstable();
         assert_eq!(far, [0, 8]);
@@ -474,7 +474,7 @@ fn the_efficiency_of_selective_repeat_with_random_losses() {
     assert_near(used as f64, 20_000.0, 0.006, "packet times");
 }
 
-/// Two hosts send to a third at the rate of its link, and nothing slows them down.
+/// Two hosts send to a third at the rate of its link, and no reaction reduces their rates.
 fn overload() -> (Topology, Config) {
     let topology = topology(r#"{"kind": "star", "hosts": 3, "link_rate": "8 Gbit/s"}"#);
     let mut config = config(us(2_000));
@@ -562,7 +562,7 @@ fn remaining_networks_lack_links_that_are_down_and_have_routes_around_them() {
     assert!(with[3].tables == tables && with[0].tables == with[2].tables);
 }
 
-/// Link-level retry without errors changes nothing: the state of a link that goes down is discarded.
+/// Link-level retry without errors has no effect: the state of a link that goes down is discarded.
 #[test]
 fn links_with_retry_lose_the_same_packets_when_they_go_down() {
     let (topology, mut config) = three_switches(us(200));
@@ -643,8 +643,8 @@ fn reactions() -> impl Iterator<Item = Mechanism> {
     Mechanism::ALL.into_iter().filter(move |one| !has_none.contains(one) && !isolates.contains(one))
 }
 
-/// Packets and messages of both directions get lost. What reactions count as in flight returns, and requests are repeated: all
-/// data arrive, and afterwards the flow is as fast as one that lost nothing.
+/// Packets and messages of both directions get lost. Packets that reactions count as in flight are no longer counted,
+/// and requests are repeated. All data arrive, and afterwards the flow is as fast as a flow without losses.
 #[test]
 fn every_reaction_recovers_from_losses() {
     let (topology, mut config) = three_switches(us(6_000));

@@ -56,9 +56,9 @@ fn held(outcome: &Outcome, link: &str) -> u32 {
     held[row]
 }
 
-/// A packet occupies the buffer of the switch from its start at A until it has left it. With the delay d, the latency l and
-/// the packet time f, n packets return their credit in time for the same tick if 2 d + l + n f is at most a period of k ticks,
-/// and then n packets are sent in each.
+/// A packet occupies the buffer of the switch from its start at A until it has left the switch. With the delay d, the
+/// latency l and the packet time f, n packets return their credit in time for the same tick if 2 d + l + n f is at most
+/// a period of k ticks, and then n packets are sent in each period.
 #[test]
 fn a_small_buffer_sends_as_much_as_it_holds_in_each_period_of_credits() {
     let (topology, mut config) = one_link(500, 8, us(4_000));

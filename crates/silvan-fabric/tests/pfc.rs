@@ -98,7 +98,7 @@ fn the_headroom_is_exact() {
 #[test]
 fn the_headroom_of_shared_memory_is_exact() {
     let (topology, mut config) = blocked();
-    // The threshold of U is half of what is free: 20,001 bytes when it uses 20,000, and W uses 1,000.
+    // The threshold of U is half of the free memory: 20,001 bytes when U uses 20,000, and W uses 1,000.
     let mut with = |headroom: Option<u64>, pool: Option<u64>| {
         let sum = pool.unwrap_or(4 * headroom.unwrap_or(HEADROOM));
         let shared = SharedMemory {

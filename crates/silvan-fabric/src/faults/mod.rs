@@ -15,8 +15,9 @@ pub(crate) use plan::{HostChange, LinkChange};
 pub use reroute::completed;
 pub(crate) use reroute::{FaultRoutes, Remaining, Reroutes, around};
 
-/// A change of links or hosts for a time, once or repeatedly. If several changes of a link overlap, it is down if one of them
-/// says so, and has the lowest of their rates and the highest of their losses. The same applies to hosts.
+/// A change of links or hosts for a time, once or repeatedly. If several changes of a link overlap, the link is down if
+/// one of them takes it down, and has the lowest of their rates and the highest of their losses. The same applies to
+/// hosts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Event {

@@ -36,7 +36,7 @@ pub(super) const NONE: FlowId = FlowId::MAX;
 enum FlowList {
     /// In no list, because the flow has nothing to send.
     Idle,
-    /// The ring, the held flows, or a list of the host.
+    /// The flow is in the ring, in the held flows, or in a list of the host.
     Listed,
     /// The heap.
     Throttled,
@@ -98,7 +98,7 @@ pub(crate) struct LostPacket {
     pub payload: u32,
     /// The time at which the flow's message was generated.
     pub created: Time,
-    /// Whether it is the last packet of its message.
+    /// Whether the packet is the last one of its message.
     pub is_last: bool,
 }
 

@@ -59,7 +59,7 @@ impl Host {
         index
     }
 
-    /// Records that a source has sent its message, which thus has ended unless it is acknowledged.
+    /// Records that a source has sent its message, which thus has ended unless it is to be acknowledged.
     #[inline]
     pub(super) fn own_flow_left(&mut self, source: u16, now: Time, is_acknowledged: bool) {
         if let Clock::Own { parent, .. } = self.sources[usize::from(source)].clock

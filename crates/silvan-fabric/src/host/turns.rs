@@ -21,7 +21,7 @@ const SOON: usize = 2;
 pub(super) struct HostTurn {
     /// `Time::NEVER` if the host waits for a wake-up.
     pub at: Time,
-    /// The slot in which it is scheduled.
+    /// The slot in which the host is scheduled.
     slot: u16,
 }
 

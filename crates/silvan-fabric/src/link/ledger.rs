@@ -129,7 +129,7 @@ pub(crate) struct Balance {
 }
 
 impl Balance {
-    /// Adds a ledger and the buffer for which it was created.
+    /// Adds a ledger and the buffer that belongs to it.
     pub fn add(&mut self, ledger: LedgerView, capacity: u32) {
         self.available += u64::from(ledger.available);
         self.returning += u64::from(ledger.returning());

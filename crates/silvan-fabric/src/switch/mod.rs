@@ -79,7 +79,7 @@ impl Switches {
         with_switches!(self, all => &all[place])
     }
 
-    /// Same as [`Self::at`], if there is such a switch.
+    /// Same as [`Self::at`]; `None` if there is no such switch.
     pub fn get(&self, place: usize) -> Option<&dyn Architecture> {
         with_switches!(self, all => all.get(place).map(|switch| switch as &dyn Architecture))
     }

@@ -87,7 +87,8 @@ pub(super) fn candidate<S: PortSet, L: Lanes>(
             return Err(u32::MAX);
         };
         let Packet { dst, size, space, .. } = ctx.packets[id];
-        // The header of a packet that was trimmed here occupies no memory. An error of 0 would say that there is no packet.
+        // The header of a packet that was trimmed here occupies no memory. An error of 0 would mean that there is no
+        // packet.
         let space = space.max(1);
         let way = (channel, vl, dst);
         if !ctx.links.is_divided() {
