@@ -152,7 +152,7 @@ impl Mechanism {
     #[must_use]
     pub fn link_layer(self) -> Option<LinkLayer> {
         let parts = self.components(&Packet::default());
-        parts.reaction.link_layer().or(parts.marking.link_layer())
+        parts.reaction.properties().link_layer.or(parts.marking.link_layer())
     }
 
     /// Whether links usually have pause frames: with mechanisms of RDMA over converged Ethernet. Ultra Ethernet has credits,
@@ -367,7 +367,7 @@ impl Mechanism {
         let (notification, feedback) = match self {
             Self::Qcn => (Notification::Backward, Feedback::Quantized),
             Self::Rccc | Self::Uec => (Notification::AckGrant, Feedback::Binary),
-            _ if reaction.needs_acknowledgements() => (Notification::AckEach, Feedback::Binary),
+            _ if reaction.properties().needs_acknowledgements => (Notification::AckEach, Feedback::Binary),
             _ if self.is_output_buffered() => (Notification::AckEach, Feedback::Binary),
             _ => (Notification::Cnp, Feedback::Binary),
         };

@@ -50,20 +50,20 @@ fn reactions_fit_their_link_layer_and_receivers() {
     let row = |kind: &str| {
         let reaction: Reaction = serde_json::from_str(&format!(r#"{{"kind": "{kind}"}}"#)).unwrap();
         let properties = [
-            ("acks", reaction.needs_acknowledgements()),
-            ("unmarked", reaction.acts_without_marks()),
-            ("marks", reaction.reads_marks()),
-            ("round-trip", reaction.needs_round_trip()),
-            ("telemetry", reaction.needs_telemetry()),
-            ("reads-telemetry", reaction.reads_telemetry()),
-            ("one-route", reaction.needs_one_route()),
-            ("requests", reaction.sends_requests()),
-            ("grants", reaction.needs_grants()),
-            ("loss", reaction.handles_loss()),
-            ("bytes", reaction.counts_bytes()),
-            ("all-hosts", reaction.concerns_all_hosts()),
+            ("acks", reaction.properties().needs_acknowledgements),
+            ("unmarked", reaction.properties().acts_without_marks),
+            ("marks", reaction.properties().reads_marks),
+            ("round-trip", reaction.properties().needs_round_trip),
+            ("telemetry", reaction.properties().needs_telemetry),
+            ("reads-telemetry", reaction.properties().reads_telemetry),
+            ("one-route", reaction.properties().needs_one_route),
+            ("requests", reaction.properties().sends_requests),
+            ("grants", reaction.properties().needs_grants),
+            ("loss", reaction.properties().handles_loss),
+            ("bytes", reaction.properties().counts_bytes),
+            ("all-hosts", reaction.properties().concerns_all_hosts),
         ];
-        format!("{kind} {}: {}", layer(reaction.link_layer()), names(&properties))
+        format!("{kind} {}: {}", layer(reaction.properties().link_layer), names(&properties))
     };
     let expected = [
         "none any: bytes",

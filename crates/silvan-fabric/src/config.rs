@@ -94,7 +94,7 @@ impl Config {
         if is_ethernet(parts.marking.link_layer()) {
             return Some(format!("congestion.marking.kind = \"{}\"", parts.marking.kind()));
         }
-        let found = parts.reactions().find(|reaction| is_ethernet(reaction.link_layer()))?;
+        let found = parts.reactions().find(|reaction| is_ethernet(reaction.properties().link_layer))?;
         Some(format!("congestion.reaction.kind = \"{}\"", found.kind()))
     }
 

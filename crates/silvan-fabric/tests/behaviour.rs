@@ -79,14 +79,15 @@ fn every_reaction_shortens_queues_in_every_switch() {
         }
         let goes_with = |notification: &Notification| {
             let (acknowledges, grants) = (notification.acknowledges_each(), notification.grants());
-            if reaction.needs_grants() {
-                return grants && acknowledges == reaction.needs_acknowledgements();
+            if reaction.properties().needs_grants {
+                return grants && acknowledges == reaction.properties().needs_acknowledgements;
             }
-            !reaction.needs_acknowledgements() || acknowledges
+            !reaction.properties().needs_acknowledgements || acknowledges
         };
         config.congestion.notification = all::<Notification>().into_iter().find(goes_with);
         let telemetry = Marking::Telemetry(InBandTelemetry {});
-        config.congestion.marking = Some(if reaction.needs_telemetry() { telemetry } else { fecn.clone() });
+        config.congestion.marking =
+            Some(if reaction.properties().needs_telemetry { telemetry } else { fecn.clone() });
         config.congestion.reaction = Some(reaction.clone());
         for ((switch, outcome), (_, before)) in run_in_all_switches(&topology, &config).iter().zip(&without) {
             let (latency, usual) = (mean_latency_us(outcome), mean_latency_us(before));

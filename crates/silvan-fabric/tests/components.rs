@@ -31,16 +31,20 @@ fn reactions_state_what_they_need() {
     ] {
         let reaction: Reaction = of_kind(kind);
         let needs = [
-            reaction.needs_acknowledgements(),
-            reaction.acts_without_marks(),
-            reaction.reads_marks(),
-            reaction.needs_round_trip(),
+            reaction.properties().needs_acknowledgements,
+            reaction.properties().acts_without_marks,
+            reaction.properties().reads_marks,
+            reaction.properties().needs_round_trip,
         ];
         assert_eq!(needs, expected, "{kind}");
-        assert!(!reaction.sends_requests() && !reaction.needs_grants(), "{kind}");
+        assert!(!reaction.properties().sends_requests && !reaction.properties().needs_grants, "{kind}");
     }
     let none = Reaction::None;
-    assert!(!(none.needs_acknowledgements() || none.acts_without_marks() || none.reads_marks()));
+    assert!(
+        !(none.properties().needs_acknowledgements
+            || none.properties().acts_without_marks
+            || none.properties().reads_marks)
+    );
 }
 
 #[test]

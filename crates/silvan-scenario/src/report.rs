@@ -312,7 +312,9 @@ fn round_trip(
 ) -> Option<RoundTripReport> {
     let (congestion, switch) = (&config.congestion, &config.switch);
     let parts = congestion.components(&config.packet);
-    let needs = |reaction: &Reaction| reaction.needs_acknowledgements() || reaction.needs_round_trip();
+    let needs = |reaction: &Reaction| {
+        reaction.properties().needs_acknowledgements || reaction.properties().needs_round_trip
+    };
     let has_output_buffers = switch.architecture(congestion.mechanism) == Architecture::Cioq;
     if !(has_output_buffers || parts.reactions().any(needs)) {
         return None;

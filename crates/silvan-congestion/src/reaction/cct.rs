@@ -9,7 +9,7 @@ use silvan_engine::Time;
 use silvan_engine::random::Stream;
 use silvan_engine::saved::Saved;
 
-use super::{ReactionParameters, ReactionRule, Source};
+use super::{Properties, ReactionParameters, ReactionRule, Source};
 use crate::LinkLayer;
 use crate::facts::{Answer, Mark, Next, Sent};
 use crate::unfit::{Check, LONGEST_DELAY, Limits, Unfit, ensure};
@@ -281,20 +281,8 @@ impl CctTable {
 }
 
 impl ReactionParameters for Cct {
-    fn needs_acknowledgements(&self) -> bool {
-        false
-    }
-
-    fn link_layer(&self) -> Option<LinkLayer> {
-        Some(LinkLayer::InfiniBand)
-    }
-
-    fn acts_without_marks(&self) -> bool {
-        false
-    }
-
-    fn reads_marks(&self) -> bool {
-        true
+    fn properties(&self) -> Properties {
+        Properties { link_layer: Some(LinkLayer::InfiniBand), ..Properties::NOTIFIED }
     }
 
     fn check(&self, _limits: &Limits) -> Check {

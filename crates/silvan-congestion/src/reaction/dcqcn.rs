@@ -27,7 +27,7 @@ use silvan_engine::units::BytePace;
 use silvan_engine::{Bytes, Rate, Time};
 
 use super::paced::{LINE, Last, part};
-use super::{ReactionParameters, ReactionRule, Source};
+use super::{Properties, ReactionParameters, ReactionRule, Source};
 use crate::LinkLayer;
 use crate::facts::{Answer, Mark, Next, Sent};
 use crate::unfit::{Check, Limits, ensure, ensure_time};
@@ -122,20 +122,8 @@ impl Default for Dcqcn {
 }
 
 impl ReactionParameters for Dcqcn {
-    fn needs_acknowledgements(&self) -> bool {
-        false
-    }
-
-    fn link_layer(&self) -> Option<LinkLayer> {
-        Some(LinkLayer::Ethernet)
-    }
-
-    fn acts_without_marks(&self) -> bool {
-        false
-    }
-
-    fn reads_marks(&self) -> bool {
-        true
+    fn properties(&self) -> Properties {
+        Properties { link_layer: Some(LinkLayer::Ethernet), ..Properties::NOTIFIED }
     }
 
     fn check(&self, _limits: &Limits) -> Check {

@@ -23,7 +23,7 @@ use silvan_engine::Time;
 use silvan_engine::saved::Saved;
 
 use super::progress::FlowProgress;
-use super::{ReactionParameters, ReactionRule, Source};
+use super::{Properties, ReactionParameters, ReactionRule, Source};
 use crate::LinkLayer;
 use crate::facts::{Answer, Lost, Mark, Next, Sent};
 use crate::unfit::{Check, Limits, ensure_window};
@@ -52,20 +52,8 @@ impl Default for Dctcp {
 }
 
 impl ReactionParameters for Dctcp {
-    fn needs_acknowledgements(&self) -> bool {
-        true
-    }
-
-    fn link_layer(&self) -> Option<LinkLayer> {
-        Some(LinkLayer::Ethernet)
-    }
-
-    fn acts_without_marks(&self) -> bool {
-        true
-    }
-
-    fn reads_marks(&self) -> bool {
-        true
+    fn properties(&self) -> Properties {
+        Properties { link_layer: Some(LinkLayer::Ethernet), ..Properties::ACKNOWLEDGED }
     }
 
     fn check(&self, _limits: &Limits) -> Check {

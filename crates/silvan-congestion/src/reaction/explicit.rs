@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::Time;
 
-use super::{ReactionParameters, ReactionRule, Source};
+use super::{Properties, ReactionParameters, ReactionRule, Source};
 use crate::facts::Next;
 use crate::unfit::{Check, Limits, ensure_time};
 
@@ -42,20 +42,13 @@ impl Default for ExplicitRate {
 }
 
 impl ReactionParameters for ExplicitRate {
-    fn needs_acknowledgements(&self) -> bool {
-        false
-    }
-
-    fn acts_without_marks(&self) -> bool {
-        true
-    }
-
-    fn reads_marks(&self) -> bool {
-        false
-    }
-
-    fn concerns_all_hosts(&self) -> bool {
-        true
+    fn properties(&self) -> Properties {
+        Properties {
+            acts_without_marks: true,
+            reads_marks: false,
+            concerns_all_hosts: true,
+            ..Properties::NOTIFIED
+        }
     }
 
     fn check(&self, _limits: &Limits) -> Check {

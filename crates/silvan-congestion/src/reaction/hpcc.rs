@@ -21,7 +21,7 @@ use silvan_engine::saved::Saved;
 use silvan_engine::{Rate, Time};
 
 use super::paced::{LINE, Paced, PacedFlow, RateLaw, part};
-use super::{ReactionParameters, Source};
+use super::{Properties, ReactionParameters, Source};
 use crate::LinkLayer;
 use crate::facts::{Answer, Hops, Telemetry};
 use crate::unfit::{Check, Limits, ensure, ensure_time};
@@ -58,32 +58,15 @@ impl Default for Hpcc {
 }
 
 impl ReactionParameters for Hpcc {
-    fn needs_acknowledgements(&self) -> bool {
-        true
-    }
-
-    fn link_layer(&self) -> Option<LinkLayer> {
-        Some(LinkLayer::Ethernet)
-    }
-
-    fn acts_without_marks(&self) -> bool {
-        true
-    }
-
-    fn reads_marks(&self) -> bool {
-        true
-    }
-
-    fn needs_round_trip(&self) -> bool {
-        self.round_trip.is_none()
-    }
-
-    fn needs_telemetry(&self) -> bool {
-        true
-    }
-
-    fn needs_one_route(&self) -> bool {
-        true
+    fn properties(&self) -> Properties {
+        Properties {
+            link_layer: Some(LinkLayer::Ethernet),
+            needs_round_trip: self.round_trip.is_none(),
+            needs_telemetry: true,
+            reads_telemetry: true,
+            needs_one_route: true,
+            ..Properties::ACKNOWLEDGED
+        }
     }
 
     fn check(&self, _limits: &Limits) -> Check {

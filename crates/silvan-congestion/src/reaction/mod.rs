@@ -91,66 +91,72 @@ use super::round_trip::RoundTrip;
 use super::unfit::{Check, Limits};
 use crate::facts::{Answer, Grant, Lost, Next, Queued, Sent};
 
-/// The parameters of a reaction, and the requirements for the rest of the configuration that follow from them.
-pub trait ReactionParameters {
+/// The properties of a reaction on which the rest of the configuration depends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Properties {
     /// Whether the reaction needs an acknowledgement of every packet.
-    fn needs_acknowledgements(&self) -> bool;
-
+    pub needs_acknowledgements: bool,
     /// Whether the reaction can slow down sources even if no packet is marked.
-    fn acts_without_marks(&self) -> bool;
-
+    pub acts_without_marks: bool,
     /// Whether marks affect the reaction.
-    fn reads_marks(&self) -> bool;
-
+    pub reads_marks: bool,
     /// The link layer for which the reaction is designed, if it is one.
-    fn link_layer(&self) -> Option<LinkLayer> {
-        None
-    }
-
+    pub link_layer: Option<LinkLayer>,
     /// Whether some parameters depend on the network's round trip.
-    fn needs_round_trip(&self) -> bool {
-        false
-    }
-
+    pub needs_round_trip: bool,
     /// Whether the reaction needs telemetry of the switches.
-    fn needs_telemetry(&self) -> bool {
-        false
-    }
-
+    pub needs_telemetry: bool,
     /// Whether the reaction reads telemetry of the switches if packets carry it.
-    fn reads_telemetry(&self) -> bool {
-        self.needs_telemetry()
-    }
-
+    pub reads_telemetry: bool,
     /// Whether all packets of a flow must take one route.
-    fn needs_one_route(&self) -> bool {
-        false
-    }
-
+    pub needs_one_route: bool,
     /// Whether sources send requests to receivers.
-    fn sends_requests(&self) -> bool {
-        false
-    }
-
+    pub sends_requests: bool,
     /// Whether sources wait for grants of the receivers.
-    fn needs_grants(&self) -> bool {
-        false
-    }
-
+    pub needs_grants: bool,
     /// Whether the reaction is meant for switches that trim packets: it handles packets that were lost, and sends them again.
-    fn handles_loss(&self) -> bool {
-        false
-    }
-
+    pub handles_loss: bool,
     /// Whether an acknowledgement may cover several packets ([`crate::receiver::AcknowledgeUnit`]).
-    fn counts_bytes(&self) -> bool {
-        !self.needs_acknowledgements()
-    }
-
+    pub counts_bytes: bool,
     /// Whether links or receivers control the flows of all hosts together, so that all hosts must have this reaction.
-    fn concerns_all_hosts(&self) -> bool {
-        false
-    }
+    pub concerns_all_hosts: bool,
+}
+
+impl Properties {
+    /// Sources ignore marks.
+    const NONE: Self = Self {
+        needs_acknowledgements: false,
+        acts_without_marks: false,
+        reads_marks: false,
+        link_layer: None,
+        needs_round_trip: false,
+        needs_telemetry: false,
+        reads_telemetry: false,
+        needs_one_route: false,
+        sends_requests: false,
+        needs_grants: false,
+        handles_loss: false,
+        counts_bytes: true,
+        concerns_all_hosts: false,
+    };
+
+    /// A reaction that only marks slow down.
+    pub const NOTIFIED: Self = Self { reads_marks: true, ..Self::NONE };
+
+    /// A reaction to acknowledgements of single packets, which may be marked.
+    pub const ACKNOWLEDGED: Self = Self {
+        needs_acknowledgements: true,
+        acts_without_marks: true,
+        reads_marks: true,
+        counts_bytes: false,
+        ..Self::NONE
+    };
+}
+
+/// The parameters of a reaction.
+pub trait ReactionParameters {
+    /// The properties that follow from the parameters.
+    fn properties(&self) -> Properties;
 
     /// Checks the parameters.
     ///
@@ -172,7 +178,7 @@ pub struct Source<'a> {
     pub full_size: u32,
     /// Payload bytes of a full packet.
     pub mtu: u32,
-    /// The network's round trip. Present if [`ReactionParameters::needs_round_trip`] is true.
+    /// The network's round trip. Present if [`Properties::needs_round_trip`] is true.
     pub round_trip: Option<&'a RoundTrip>,
     /// Whether switches trim packets.
     pub trims: bool,
@@ -577,82 +583,10 @@ reactions! {
 }
 
 impl Reaction {
-    /// See [`ReactionParameters::needs_acknowledgements`].
+    /// The properties on which the rest of the configuration depends.
     #[must_use]
-    pub fn needs_acknowledgements(&self) -> bool {
-        self.parameters().is_some_and(|parameters| parameters.needs_acknowledgements())
-    }
-
-    /// See [`ReactionParameters::acts_without_marks`].
-    #[must_use]
-    pub fn acts_without_marks(&self) -> bool {
-        self.parameters().is_some_and(|parameters| parameters.acts_without_marks())
-    }
-
-    /// See [`ReactionParameters::reads_marks`].
-    #[must_use]
-    pub fn reads_marks(&self) -> bool {
-        self.parameters().is_some_and(|parameters| parameters.reads_marks())
-    }
-
-    /// See [`ReactionParameters::link_layer`].
-    #[must_use]
-    pub fn link_layer(&self) -> Option<LinkLayer> {
-        self.parameters().and_then(|parameters| parameters.link_layer())
-    }
-
-    /// See [`ReactionParameters::needs_round_trip`].
-    #[must_use]
-    pub fn needs_round_trip(&self) -> bool {
-        self.parameters().is_some_and(|parameters| parameters.needs_round_trip())
-    }
-
-    /// See [`ReactionParameters::needs_telemetry`].
-    #[must_use]
-    pub fn needs_telemetry(&self) -> bool {
-        self.parameters().is_some_and(|parameters| parameters.needs_telemetry())
-    }
-
-    /// See [`ReactionParameters::reads_telemetry`].
-    #[must_use]
-    pub fn reads_telemetry(&self) -> bool {
-        self.parameters().is_some_and(|parameters| parameters.reads_telemetry())
-    }
-
-    /// See [`ReactionParameters::needs_one_route`].
-    #[must_use]
-    pub fn needs_one_route(&self) -> bool {
-        self.parameters().is_some_and(|parameters| parameters.needs_one_route())
-    }
-
-    /// See [`ReactionParameters::sends_requests`].
-    #[must_use]
-    pub fn sends_requests(&self) -> bool {
-        self.parameters().is_some_and(|parameters| parameters.sends_requests())
-    }
-
-    /// See [`ReactionParameters::needs_grants`].
-    #[must_use]
-    pub fn needs_grants(&self) -> bool {
-        self.parameters().is_some_and(|parameters| parameters.needs_grants())
-    }
-
-    /// See [`ReactionParameters::handles_loss`].
-    #[must_use]
-    pub fn handles_loss(&self) -> bool {
-        self.parameters().is_some_and(|parameters| parameters.handles_loss())
-    }
-
-    /// See [`ReactionParameters::counts_bytes`].
-    #[must_use]
-    pub fn counts_bytes(&self) -> bool {
-        self.parameters().is_none_or(|parameters| parameters.counts_bytes())
-    }
-
-    /// See [`ReactionParameters::concerns_all_hosts`].
-    #[must_use]
-    pub fn concerns_all_hosts(&self) -> bool {
-        self.parameters().is_some_and(|parameters| parameters.concerns_all_hosts())
+    pub fn properties(&self) -> Properties {
+        self.parameters().map_or(Properties::NONE, ReactionParameters::properties)
     }
 
     /// How a host grants credit, if the reaction gives that.

@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::Time;
 
-use super::{ControlLevel, ReactionParameters, ReactionRule, Source, WindowState};
+use super::{ControlLevel, Properties, ReactionParameters, ReactionRule, Source, WindowState};
 use crate::facts::{Answer, Lost, Mark, Next, Sent};
 use crate::round_trip::RoundTrip;
 use crate::unfit::{Check, Limits, ensure, ensure_time, ensure_window};
@@ -60,20 +60,8 @@ impl Default for Mvcm {
 }
 
 impl ReactionParameters for Mvcm {
-    fn needs_acknowledgements(&self) -> bool {
-        true
-    }
-
-    fn acts_without_marks(&self) -> bool {
-        true
-    }
-
-    fn reads_marks(&self) -> bool {
-        true
-    }
-
-    fn needs_round_trip(&self) -> bool {
-        true
+    fn properties(&self) -> Properties {
+        Properties { needs_round_trip: true, ..Properties::ACKNOWLEDGED }
     }
 
     fn check(&self, _limits: &Limits) -> Check {

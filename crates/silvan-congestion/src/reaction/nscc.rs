@@ -37,7 +37,7 @@ use silvan_engine::saved::Saved;
 use silvan_engine::{Bytes, Rate, Time};
 
 use super::progress::FlowProgress;
-use super::{ReactionParameters, ReactionRule, Source};
+use super::{Properties, ReactionParameters, ReactionRule, Source};
 use crate::LinkLayer;
 use crate::facts::{Answer, Lost, Mark, Next, Sent};
 use crate::unfit::{Check, Limits, ensure, ensure_time};
@@ -69,32 +69,14 @@ impl Default for Nscc {
 }
 
 impl ReactionParameters for Nscc {
-    fn needs_acknowledgements(&self) -> bool {
-        true
-    }
-
-    fn link_layer(&self) -> Option<LinkLayer> {
-        Some(LinkLayer::Ethernet)
-    }
-
-    fn acts_without_marks(&self) -> bool {
-        true
-    }
-
-    fn reads_marks(&self) -> bool {
-        true
-    }
-
-    fn needs_round_trip(&self) -> bool {
-        self.round_trip.is_none()
-    }
-
-    fn handles_loss(&self) -> bool {
-        true
-    }
-
-    fn counts_bytes(&self) -> bool {
-        true
+    fn properties(&self) -> Properties {
+        Properties {
+            link_layer: Some(LinkLayer::Ethernet),
+            needs_round_trip: self.round_trip.is_none(),
+            handles_loss: true,
+            counts_bytes: true,
+            ..Properties::ACKNOWLEDGED
+        }
     }
 
     fn check(&self, limits: &Limits) -> Check {

@@ -26,7 +26,7 @@ use silvan_engine::saved::Saved;
 use silvan_engine::{Rate, Time};
 
 use super::paced::{LINE, Paced, PacedFlow, RateLaw, part};
-use super::{ReactionParameters, Source};
+use super::{Properties, ReactionParameters, Source};
 use crate::LinkLayer;
 use crate::facts::{Answer, Mark};
 use crate::unfit::{Check, Limits, ensure, ensure_time};
@@ -66,20 +66,8 @@ impl Default for PccRtt {
 }
 
 impl ReactionParameters for PccRtt {
-    fn needs_acknowledgements(&self) -> bool {
-        true
-    }
-
-    fn link_layer(&self) -> Option<LinkLayer> {
-        Some(LinkLayer::Ethernet)
-    }
-
-    fn acts_without_marks(&self) -> bool {
-        true
-    }
-
-    fn reads_marks(&self) -> bool {
-        true
+    fn properties(&self) -> Properties {
+        Properties { link_layer: Some(LinkLayer::Ethernet), ..Properties::ACKNOWLEDGED }
     }
 
     fn check(&self, _limits: &Limits) -> Check {

@@ -24,7 +24,7 @@ use silvan_engine::saved::Saved;
 use silvan_engine::{Bytes, Rate};
 
 use super::paced::{LINE, Paced, PacedFlow, RateLaw, part};
-use super::{ReactionParameters, Source};
+use super::{Properties, ReactionParameters, Source};
 use crate::LinkLayer;
 use crate::facts::{Answer, Hops, Telemetry};
 use crate::unfit::{Check, Limits, ensure};
@@ -77,31 +77,17 @@ impl Default for PccTelemetry {
 }
 
 impl ReactionParameters for PccTelemetry {
-    fn needs_acknowledgements(&self) -> bool {
-        true
-    }
-
-    fn link_layer(&self) -> Option<LinkLayer> {
-        Some(LinkLayer::Ethernet)
-    }
-
-    fn acts_without_marks(&self) -> bool {
-        true
-    }
-
-    fn reads_marks(&self) -> bool {
-        true
-    }
-
-    fn needs_telemetry(&self) -> bool {
-        true
+    fn properties(&self) -> Properties {
+        Properties {
+            link_layer: Some(LinkLayer::Ethernet),
+            needs_telemetry: true,
+            reads_telemetry: true,
+            needs_one_route: self.hop == SampledHop::LongestQueue,
+            ..Properties::ACKNOWLEDGED
+        }
     }
 
     /// All routes to a host end with the same link.
-    fn needs_one_route(&self) -> bool {
-        self.hop == SampledHop::LongestQueue
-    }
-
     fn check(&self, _limits: &Limits) -> Check {
         let most = Bytes(1 << 30);
         ensure(self.queue <= most, "queue", || format!("must be at most {most}"))?;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::Time;
 use silvan_engine::units::BytePace;
 
-use super::{ControlLevel, ReactionParameters, ReactionRule, Source, WindowState};
+use super::{ControlLevel, Properties, ReactionParameters, ReactionRule, Source, WindowState};
 use crate::facts::{Answer, Lost, Mark, Next, Sent};
 use crate::unfit::{Check, Limits, ensure_time, ensure_window};
 
@@ -62,16 +62,8 @@ impl Default for Lipd {
 }
 
 impl ReactionParameters for RateControl {
-    fn needs_acknowledgements(&self) -> bool {
-        true
-    }
-
-    fn acts_without_marks(&self) -> bool {
-        true
-    }
-
-    fn reads_marks(&self) -> bool {
-        true
+    fn properties(&self) -> Properties {
+        Properties::ACKNOWLEDGED
     }
 
     fn check(&self, _limits: &Limits) -> Check {
@@ -94,20 +86,8 @@ impl RateControl {
 }
 
 impl ReactionParameters for Lipd {
-    fn needs_acknowledgements(&self) -> bool {
-        true
-    }
-
-    fn acts_without_marks(&self) -> bool {
-        true
-    }
-
-    fn reads_marks(&self) -> bool {
-        true
-    }
-
-    fn needs_round_trip(&self) -> bool {
-        true
+    fn properties(&self) -> Properties {
+        Properties { needs_round_trip: true, ..Properties::ACKNOWLEDGED }
     }
 
     fn check(&self, _limits: &Limits) -> Check {

@@ -29,7 +29,7 @@ use silvan_engine::saved::Saved;
 use silvan_engine::{Bytes, Time};
 
 use super::nscc::{Nscc, NsccRule, NsccState};
-use super::{ReactionParameters, ReactionRule, Source};
+use super::{Properties, ReactionParameters, ReactionRule, Source};
 use crate::LinkLayer;
 use crate::facts::{Answer, Grant, Lost, Next, Queued, Sent};
 use crate::receiver::{Oversubscribed, Oversubscription};
@@ -100,47 +100,22 @@ pub struct Pacing {
 const MOST: Bytes = Bytes(1 << 30);
 
 impl ReactionParameters for Rccc {
-    fn needs_acknowledgements(&self) -> bool {
-        true
-    }
-
-    fn link_layer(&self) -> Option<LinkLayer> {
-        Some(LinkLayer::Ethernet)
-    }
-
-    fn acts_without_marks(&self) -> bool {
-        true
-    }
-
-    fn reads_marks(&self) -> bool {
-        self.nscc.is_some() || self.oversubscribed.is_some()
-    }
-
-    fn needs_round_trip(&self) -> bool {
+    fn properties(&self) -> Properties {
         let is_given = self.limit.is_some() || self.round_trip.is_some();
         let is_timed =
             self.oversubscribed.as_ref().is_none_or(|rule| rule.interval.or(self.round_trip).is_some());
-        !is_given || !is_timed || self.nscc.as_ref().is_some_and(Nscc::needs_round_trip)
-    }
-
-    fn sends_requests(&self) -> bool {
-        true
-    }
-
-    fn needs_grants(&self) -> bool {
-        true
-    }
-
-    fn handles_loss(&self) -> bool {
-        true
-    }
-
-    fn counts_bytes(&self) -> bool {
-        true
-    }
-
-    fn concerns_all_hosts(&self) -> bool {
-        true
+        let window_needs_it = self.nscc.as_ref().is_some_and(|nscc| nscc.properties().needs_round_trip);
+        Properties {
+            reads_marks: self.nscc.is_some() || self.oversubscribed.is_some(),
+            link_layer: Some(LinkLayer::Ethernet),
+            needs_round_trip: !is_given || !is_timed || window_needs_it,
+            sends_requests: true,
+            needs_grants: true,
+            handles_loss: true,
+            counts_bytes: true,
+            concerns_all_hosts: true,
+            ..Properties::ACKNOWLEDGED
+        }
     }
 
     fn check(&self, limits: &Limits) -> Check {

@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::Time;
 use silvan_engine::saved::Saved;
 
-use super::{ReactionParameters, ReactionRule, Source};
+use super::{Properties, ReactionParameters, ReactionRule, Source};
 use crate::LinkLayer;
 use crate::facts::{Answer, Lost, Next, Sent};
 use crate::unfit::{Check, Limits, ensure, ensure_time};
@@ -82,28 +82,14 @@ impl Default for Swift {
 }
 
 impl ReactionParameters for Swift {
-    fn needs_acknowledgements(&self) -> bool {
-        true
-    }
-
-    fn link_layer(&self) -> Option<LinkLayer> {
-        Some(LinkLayer::Ethernet)
-    }
-
-    fn acts_without_marks(&self) -> bool {
-        true
-    }
-
-    fn reads_marks(&self) -> bool {
-        false
-    }
-
-    fn needs_round_trip(&self) -> bool {
-        true
-    }
-
-    fn reads_telemetry(&self) -> bool {
-        true
+    fn properties(&self) -> Properties {
+        Properties {
+            reads_marks: false,
+            link_layer: Some(LinkLayer::Ethernet),
+            needs_round_trip: true,
+            reads_telemetry: true,
+            ..Properties::ACKNOWLEDGED
+        }
     }
 
     fn check(&self, _limits: &Limits) -> Check {

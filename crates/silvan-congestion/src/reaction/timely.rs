@@ -22,7 +22,7 @@ use silvan_engine::saved::Saved;
 use silvan_engine::{Rate, Time};
 
 use super::paced::{LINE, Paced, PacedFlow, RateLaw, part};
-use super::{ReactionParameters, Source};
+use super::{Properties, ReactionParameters, Source};
 use crate::LinkLayer;
 use crate::facts::Answer;
 use crate::unfit::{Check, Limits, ensure, ensure_time};
@@ -72,24 +72,13 @@ impl Default for Timely {
 }
 
 impl ReactionParameters for Timely {
-    fn needs_acknowledgements(&self) -> bool {
-        true
-    }
-
-    fn link_layer(&self) -> Option<LinkLayer> {
-        Some(LinkLayer::Ethernet)
-    }
-
-    fn acts_without_marks(&self) -> bool {
-        true
-    }
-
-    fn reads_marks(&self) -> bool {
-        false
-    }
-
-    fn needs_round_trip(&self) -> bool {
-        self.min_delay.is_none()
+    fn properties(&self) -> Properties {
+        Properties {
+            reads_marks: false,
+            link_layer: Some(LinkLayer::Ethernet),
+            needs_round_trip: self.min_delay.is_none(),
+            ..Properties::ACKNOWLEDGED
+        }
     }
 
     fn check(&self, _limits: &Limits) -> Check {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::Time;
 use silvan_engine::saved::Saved;
 
-use super::{ControlLevel, ReactionParameters, ReactionRule, Source};
+use super::{ControlLevel, Properties, ReactionParameters, ReactionRule, Source};
 use crate::facts::{Answer, Lost, Next, Sent};
 use crate::unfit::{Check, Limits, ensure_window};
 
@@ -27,16 +27,8 @@ impl Default for StaticWindow {
 }
 
 impl ReactionParameters for StaticWindow {
-    fn needs_acknowledgements(&self) -> bool {
-        true
-    }
-
-    fn acts_without_marks(&self) -> bool {
-        true
-    }
-
-    fn reads_marks(&self) -> bool {
-        false
+    fn properties(&self) -> Properties {
+        Properties { reads_marks: false, ..Properties::ACKNOWLEDGED }
     }
 
     fn check(&self, _limits: &Limits) -> Check {

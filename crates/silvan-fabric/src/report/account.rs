@@ -193,7 +193,7 @@ fn arbitration(story: &Story) -> Option<String> {
 /// Names the components if their link layers differ.
 fn hybrid(story: &Story) -> Option<String> {
     let Components { marking, reaction, .. } = story.parts;
-    let (marks, reacts) = (marking.link_layer()?, reaction.link_layer()?);
+    let (marks, reacts) = (marking.link_layer()?, reaction.properties().link_layer?);
     let (marking, reaction) = (marking.kind(), reaction.kind());
     (marks != reacts).then(|| {
         format!("This is a hybrid: the marking rule `{marking}` is one of {marks}, and the reaction `{reaction}` one of {reacts}.")
@@ -336,14 +336,14 @@ fn warnings(story: &Story) -> Vec<String> {
         ));
     }
     let (marks, reacts) = (*marking != Marking::None, *reaction != Reaction::None);
-    if marking.stamps() && !reaction.reads_telemetry() {
+    if marking.stamps() && !reaction.properties().reads_telemetry {
         warnings.push("Telemetry had no effect: congestion.reaction does not use it.".into());
     }
-    if !marks && reacts && !reaction.acts_without_marks() {
+    if !marks && reacts && !reaction.properties().acts_without_marks {
         warnings
             .push("The reaction had no effect: congestion.marking is none, so no source is notified.".into());
     }
-    if marks && !marking.stamps() && !reaction.reads_marks() {
+    if marks && !marking.stamps() && !reaction.properties().reads_marks {
         warnings.push("Marks had no effect: congestion.reaction does not use them.".into());
     }
     if marks && !marking.stamps() && meters.fecn_marks == 0 {

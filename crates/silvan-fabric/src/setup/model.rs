@@ -7,7 +7,6 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use silvan_congestion::Components;
 use silvan_congestion::isolation::Isolation;
-use silvan_congestion::reaction::Reaction;
 use silvan_congestion::round_trip::RoundTrip;
 use silvan_congestion::unfit::{Limits, Unfit};
 use silvan_engine::units::BytePace;
@@ -194,16 +193,18 @@ fn check_components(
     if marking.needs_output_buffers() && switch.architecture != Architecture::Cioq {
         return Err(Reason::NoOutputBuffers.at("congestion.marking.kind"));
     }
-    if reaction.needs_grants() && !notification.grants() {
+    if reaction.properties().needs_grants && !notification.grants() {
         return Err(Reason::NoGrants.at("congestion.notification"));
     }
-    if reaction.needs_acknowledgements() && !notification.acknowledges_each() {
+    if reaction.properties().needs_acknowledgements && !notification.acknowledges_each() {
         return Err(Reason::NoAcknowledgements.at("congestion.notification"));
     }
-    if reaction.needs_telemetry() && !marking.stamps() {
+    if reaction.properties().needs_telemetry && !marking.stamps() {
         return Err(Reason::NoTelemetry.at("congestion.marking.kind"));
     }
-    if let (Some(_), false) = (switch.trimming, components.reactions().all(Reaction::handles_loss)) {
+    if let (Some(_), false) =
+        (switch.trimming, components.reactions().all(|reaction| reaction.properties().handles_loss))
+    {
         return Err(Reason::NoRetransmission.at("congestion.reaction.kind"));
     }
     let limits = Limits {
@@ -275,8 +276,8 @@ impl<'a> Model<'a> {
             }
         };
         let trip = || round_trip(topology, tables, config);
-        let needs_round_trip =
-            parts.reactions().any(Reaction::needs_round_trip) || parts.marking.needs_round_trip();
+        let needs_round_trip = parts.reactions().any(|reaction| reaction.properties().needs_round_trip)
+            || parts.marking.needs_round_trip();
         let packet_routes = config.chosen_routes(RoutePer::Packet);
         let flow_routes = config.chosen_routes(RoutePer::Flow).map(|adaptive| FlowChoice {
             heuristic: adaptive.heuristic.unwrap_or_default(),

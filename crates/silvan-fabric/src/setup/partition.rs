@@ -5,7 +5,6 @@ use std::sync::Arc;
 use silvan_congestion::Notification;
 use silvan_congestion::isolation::Isolation;
 use silvan_congestion::marking::Marking;
-use silvan_congestion::reaction::Reaction;
 use silvan_engine::{EventQueue, Time};
 use silvan_network::port::Vl;
 use silvan_network::topology::{End, Link, NodeRef};
@@ -222,7 +221,7 @@ impl Builder<'_> {
         let parts = &self.model.parts;
         let quiet = matches!(parts.marking, Marking::None)
             && !parts.notification.answers_unmarked()
-            && !parts.reactions().any(Reaction::sends_requests)
+            && !parts.reactions().any(|reaction| reaction.properties().sends_requests)
             && !hosts.iter().any(Host::announces)
             && self.model.recovery.is_none();
         let sizes = &self.model.sizes;

@@ -69,11 +69,15 @@ fn check_components(adaptive: &AdaptiveRouting, spec: &Spec, components: &Compon
     ensure(!matches!(components.reaction, Reaction::ExplicitRate(_)), "adaptive_routing.per", || {
         "\"packet\" cannot be combined with explicit rates, which apply to one route; use \"flow\"".to_owned()
     })?;
-    ensure(!components.reactions().any(Reaction::needs_one_route), "adaptive_routing.per", || {
-        "\"packet\" cannot be combined with this congestion.reaction, which compares the telemetry of one route; \
+    ensure(
+        !components.reactions().any(|reaction| reaction.properties().needs_one_route),
+        "adaptive_routing.per",
+        || {
+            "\"packet\" cannot be combined with this congestion.reaction, which compares the telemetry of one route; \
          use \"flow\""
             .to_owned()
-    })?;
+        },
+    )?;
     let by_way = matches!(spec.lanes.assignment, Assignment::Paths | Assignment::Routing);
     ensure(!by_way, "adaptive_routing.per", || {
         "\"packet\" cannot be combined with lanes by paths or routing, which apply to one route".to_owned()

@@ -38,12 +38,13 @@ fn link_layers(spec: &Spec) -> Check {
         return Ok(());
     }
     let marking = given.marking.as_ref().map(|part| ("marking".to_owned(), part.kind(), part.link_layer()));
-    let reaction =
-        given.reaction.as_ref().map(|part| ("reaction".to_owned(), part.kind(), part.link_layer()));
-    let of_hosts =
-        given.hosts.iter().enumerate().map(|(at, host)| {
-            (format!("hosts.{at}.reaction"), host.reaction.kind(), host.reaction.link_layer())
-        });
+    let reaction = given
+        .reaction
+        .as_ref()
+        .map(|part| ("reaction".to_owned(), part.kind(), part.properties().link_layer));
+    let of_hosts = given.hosts.iter().enumerate().map(|(at, host)| {
+        (format!("hosts.{at}.reaction"), host.reaction.kind(), host.reaction.properties().link_layer)
+    });
     for (part, kind, layer) in marking.into_iter().chain(reaction).chain(of_hosts) {
         let Some(layer) = layer.filter(|&layer| layer != own) else { continue };
         let same = Mechanism::ALL.into_iter().find(|mechanism| mechanism.name() == kind);
@@ -124,7 +125,7 @@ fn pairs(spec: &Spec, components: &Components) -> Check {
         ensure(components.notification.acknowledges_each(), "congestion.acknowledge", || {
             "needs congestion.notification = \"ack-each\" or \"ack-grant\", whose acknowledgements it combines".to_owned()
         })?;
-        let single = components.reactions().find(|reaction| !reaction.counts_bytes());
+        let single = components.reactions().find(|reaction| !reaction.properties().counts_bytes);
         if let Some(reaction) = single {
             let what = format!(
                 "cannot be combined with the reaction \"{}\", which counts the acknowledgements of single packets; use \"nscc\" \
@@ -154,11 +155,15 @@ fn pairs(spec: &Spec, components: &Components) -> Check {
             .to_owned()
     })?;
     let is_ugal = matches!(spec.routing.source, RoutingSource::Computed(RoutingSpec::Ugal(_)));
-    ensure(!is_ugal || !components.reactions().any(Reaction::needs_one_route), "routing.kind", || {
-        "\"ugal\" cannot be combined with this congestion.reaction, which compares the telemetry of one route; use \
+    ensure(
+        !is_ugal || !components.reactions().any(|reaction| reaction.properties().needs_one_route),
+        "routing.kind",
+        || {
+            "\"ugal\" cannot be combined with this congestion.reaction, which compares the telemetry of one route; use \
          \"minimal\" or \"valiant\""
             .to_owned()
-    })?;
+        },
+    )?;
     let by_buffers = components.marking.needs_output_buffers();
     ensure(
         !by_buffers || components.notification != Notification::Backward,

@@ -58,7 +58,8 @@ fn path_bits(spec: &Spec) -> Check {
     })?;
     check_routes(spec, key)?;
     let parts = spec.congestion.components(&spec.packet);
-    let is_free = path_bits == PathBits::PerFlow || !parts.reactions().any(Reaction::needs_one_route);
+    let is_free = path_bits == PathBits::PerFlow
+        || !parts.reactions().any(|reaction| reaction.properties().needs_one_route);
     ensure(is_free, key, || {
         "\"per-packet\" cannot be combined with this congestion.reaction, which compares the telemetry of one route; set \
          \"per-flow\""
@@ -96,7 +97,7 @@ fn check_routes(spec: &Spec, key: &str) -> Check {
 
 /// Checks that the source learns from answers what its rule needs.
 fn check_spraying(spraying: Spraying, parts: &Components) -> Check {
-    ensure(!parts.reaction.needs_one_route(), "ecmp.spraying", || {
+    ensure(!parts.reaction.properties().needs_one_route, "ecmp.spraying", || {
         "cannot be combined with this congestion.reaction, which compares the telemetry of one route; leave it out, so \
          that each flow has one route"
             .to_owned()
