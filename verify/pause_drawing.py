@@ -119,11 +119,25 @@ def shared_memory(rng: random.Random, given: Plan, headroom: int, packets: int) 
     return found
 
 
+def on_off(found: Scenario, rng: random.Random) -> Scenario:
+    """Replace pause frames by on/off messages, with thresholds and much space above them."""
+    full = int(found["packet"]["mtu"].split()[0]) + 128
+    space = full + 4_096
+    xoff = rng.choice([0, rng.randint(0, space), rng.randint(0, 10 * space)])
+    rule = {"kind": "on-off", "xoff": f"{xoff} B", "xon": f"{rng.choice([0, xoff // 2, xoff])} B"}
+    lanes = found.get("lanes", {}).get("count", 1)
+    size = {"buffer": f"{lanes * (xoff + 40 * space + 200_000)} B"}
+    host, switch = {**found["host"], **size}, {**found["switch"], **size}
+    return {**found, "flow_control": rule, "host": host, "switch": switch}
+
+
 def variant(seed: int) -> Scenario:
-    """Generate a scenario of the seed with pause frames."""
+    """Generate a scenario of the seed with pause frames, or sometimes with on/off messages."""
     found, rng = base(seed), random.Random(f"pauses {seed}")
     if rng.random() < 0.7:
         found = with_incast(found, rng)
+    if seed % 5 == 0:
+        return on_off(found, rng)
     rule = frames(rng)
     found["flow_control"] = rule
     try:

@@ -1,4 +1,7 @@
-"""Flow control by pause frames, read a second time: settings, thresholds, headroom, shared memory."""
+"""Flow control by pause frames, read a second time: settings, thresholds, headroom, shared memory.
+
+On/off flow control is pause frames without bytes, which do not wait for the link.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from fractions import Fraction
 from math import ceil, floor
 from typing import Any
 
-from verify.quantities import nothing_left, size_bytes, time_ps
+from verify.quantities import NotCovered, nothing_left, size_bytes, time_ps
 from verify.wiring import Link, Wiring
 
 #: An end of a link: a switch and its port, or a host and 0.
@@ -118,6 +121,8 @@ class Pfc:
 
     def fixed(self, link: Link, *, to_host: bool) -> Fixed:
         """Return the thresholds of a lane with memory of its own."""
+        if self.frame == 0 and self.xoff is not None and self.xon is not None:
+            return Fixed(self.xoff, self.xon, self.capacity_of(to_host=to_host) - self.xoff)
         headroom = self.headroom_of(link, to_host=to_host) if self.paused_lanes else 0
         most = self.capacity_of(to_host=to_host) - headroom
         xoff = most if self.xoff is None else self.xoff
@@ -190,8 +195,11 @@ def shared_memory(table: Mapping[str, Any]) -> SharedMemory:
 
 
 def pfc(table: Mapping[str, Any], packets: Packets, buffers: Buffers, slowest: Mapping[End, Fraction]) -> Pfc:
-    """Read `[flow_control]` with pause frames."""
+    """Read `[flow_control]` with pause frames or on/off messages."""
     given = {key: value for key, value in table.items() if key != "kind"}
+    is_on_off = table["kind"] == "on-off"
+    if is_on_off and not {"xoff", "xon"} <= given.keys():
+        raise NotCovered("flow_control: usual thresholds of on/off flow control")
 
     def size(key: str) -> int | None:
         return size_bytes(given.pop(key)) if key in given else None
@@ -201,7 +209,7 @@ def pfc(table: Mapping[str, Any], packets: Packets, buffers: Buffers, slowest: M
         xoff=size("xoff"),
         xon=size("xon"),
         headroom=size("headroom"),
-        frame=size_bytes(given.pop("frame", "84 B")),
+        frame=0 if is_on_off else size_bytes(given.pop("frame", "84 B")),
         response_ps=time_ps(given.pop("response_time", "0 ps")),
         watchdog_ps=time_ps(given.pop("watchdog")) if "watchdog" in given else None,
         stops=given.pop("watchdog_action", "warn") == "stop",

@@ -297,7 +297,7 @@ class Plan:
     return_spacing_ps: int
     shared: SharedCredits | None
     retry: RetryPlan | None
-    #: Present if receivers send pause frames instead of credits.
+    #: Present if receivers send pause frames or on/off messages instead of credits.
     pfc: Pfc | None
     switch: SwitchPlan
     host_buffer: int
@@ -394,9 +394,9 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
     net.talkers = talkers(given.get("flow", []), given.get("traffic", []), net.hosts)
     parts = congestion(given.pop("congestion", {}), sizes, net)
     controls = given.pop("flow_control", {})
-    has_pauses = controls.get("kind") == "pfc"
+    has_pauses = controls.get("kind") in ("pfc", "on-off")
     if "arbitration" not in scenario.get("switch", {}):
-        is_ethernet = has_pauses or parts.is_ethernet
+        is_ethernet = controls.get("kind") == "pfc" or parts.is_ethernet
         built = replace(built, is_fcfs=is_ethernet and _may_be_fcfs(built, parts, lanes))
     spacing, shared = _credits({} if has_pauses else controls, max(mtu + header, control), block)
     if (has_pauses or shared) and built.queues.is_divided:
@@ -556,7 +556,7 @@ def _credits(table: Mapping[str, Any], largest: int, block: int) -> tuple[int, S
     """Read `[flow_control]`."""
     given = dict(table)
     if given.pop("kind", "credits") != "credits":
-        raise NotCovered("flow_control: only credits and pause frames")
+        raise NotCovered("flow_control: not credits, pause frames or on/off messages")
     spacing, shared = time_ps(given.pop("return_spacing", "0 ps")), None
     if "shared" in given:
         own = dict(given.pop("shared"))

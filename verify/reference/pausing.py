@@ -1,5 +1,7 @@
 """Pause frames: the buffers of receivers, what receivers announce, and the pauses of senders.
 
+Messages of on/off flow control are frames without bytes, which do not wait for the link.
+
     sender --packets--> buffer of a lane: is it to be paused?
            <--frames---
 
@@ -230,13 +232,16 @@ class Pausing:
         back = self.back
         if self.stopped == self.announced:
             return
-        if back.free_at > self.net.now:
+        starts, takes_space = self.net.now, self.rule.frame > 0
+        if takes_space and back.free_at > starts:
             self.look_at(back.free_at)
             return
         self.announced = announced = frozenset(self.stopped)
-        back.occupy(self.rule.frame)
-        back.sender.link_was_used(back.sender_port)
-        due = back.free_at + back.delay + self.rule.response_ps
+        if takes_space:
+            back.occupy(self.rule.frame)
+            back.sender.link_was_used(back.sender_port)
+            starts = back.free_at
+        due = starts + back.delay + self.rule.response_ps
         self.net.at(due, lambda: self.obey(announced), rank=(4, 7))
 
     def obey(self, announced: Iterable[int]) -> None:
