@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CODE = ("crates/*.rs", "python/*.py", "tools/*.py", "verify/*.py", "papers/*.py")
 PROSE = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md", "papers/*/published.toml")
 
-#: The end of a sentence: a mark, perhaps a closing bracket, white space, and the begin of another sentence.
+#: The end of a sentence: a mark, perhaps a closing bracket, white space, and the start of another sentence.
 END = re.compile(r"(?:(?<=[.!?:])|(?<=[.!?]\)))(?<!e\.g\.)(?<!i\.e\.)(?<!Eq\.)(?<!vs\.)\s+(?=[A-Z`\"(\[*])")
 RUST_COMMENT = re.compile(r"^\s*//[/!]?")
 TRAILING = re.compile(r"[;{},)]\s+//\s")

@@ -26,7 +26,9 @@ CASES = {
 
 
 def _spans_s(quick):
-    """Return the begin and the end of the time that is compared; all flows send from the start."""
+    """Return the start and the end of the time that is compared; all flows send from the beginning of the
+    run.
+    """
     return (0.2, 0.5) if quick else (0.5, 1.0)
 
 

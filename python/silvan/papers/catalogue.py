@@ -203,7 +203,7 @@ class Experiment:
     quick_seconds: float
     #: File in `docs/img` with its plot of a recorded run, if there is one.
     figure: str
-    #: Whether its numbers involve no random choices, so that one seed is sufficient.
+    #: Whether the experiment's numbers involve no random choices, so that one seed is sufficient.
     deterministic: bool
     rows: tuple[Published, ...]
 
