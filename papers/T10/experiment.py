@@ -26,9 +26,7 @@ CASES = {
 
 
 def _spans_s(quick):
-    """Return the start and the end of the time that is compared; all flows send from the beginning of the
-    run.
-    """
+    """Return the start and the end of the compared time; all flows send from the start of the run."""
     return (0.2, 0.5) if quick else (0.5, 1.0)
 
 
