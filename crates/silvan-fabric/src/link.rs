@@ -34,7 +34,7 @@ use retry::SentFrame;
 
 pub(crate) use control::{Control, ReceiverControl, Signal, SignalCheck};
 pub(crate) use faults::{Change, Effect, LinkState, LossCounts, What};
-pub(crate) use frames::{FrameSpec, Frames, Overflow, Paused, Rule, Stage, SwitchMemory, TooLong};
+pub(crate) use frames::{FrameSpec, Frames, Overflow, OverlongPause, Paused, Rule, Stage, SwitchMemory};
 pub(crate) use key::{Class, MAX_NODES, MAX_PORTS, key, unkey};
 pub(crate) use ledger::{Balance, Ledger, LedgerView};
 pub(crate) use retry::{Replay, Retries, Retry, RetrySpec};
@@ -117,7 +117,7 @@ impl LinkParameters {
 /// Divides a virtual lane's share of a receive buffer into regions with separate credits. The sender knows the region
 /// of a packet because it knows the receiver's forwarding table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Division {
+pub(crate) enum BufferDivision {
     /// A single region.
     Whole,
     /// The region of each destination, and the number of regions.
@@ -137,7 +137,7 @@ pub(crate) struct ChannelSpec {
     pub wake_key: u32,
     /// Bytes of the receive buffer per region of a virtual lane.
     pub region_capacity: u32,
-    pub division: Division,
+    pub division: BufferDivision,
 }
 
 /// All channels of the network.
@@ -206,16 +206,16 @@ impl Links {
         let mut capacities: Vec<u32> = Vec::new();
         for spec in specs {
             let parts = match &spec.division {
-                Division::Whole => 1,
-                Division::Table(_, parts) => *parts as usize,
-                Division::PerDestination => 0,
+                BufferDivision::Whole => 1,
+                BufferDivision::Table(_, parts) => *parts as usize,
+                BufferDivision::PerDestination => 0,
             };
             divided.first.push(capacities.len() as u32);
             divided.capacities.push(spec.region_capacity);
             divided.divisions.push(spec.division.clone());
             capacities.extend(std::iter::repeat_n(spec.region_capacity, parts * lane_count));
         }
-        let is_divided = divided.divisions.iter().any(|division| *division != Division::Whole);
+        let is_divided = divided.divisions.iter().any(|division| *division != BufferDivision::Whole);
         divided.ready(specs.len(), lane_count, capacities.len());
         Ok(Self {
             channels,
@@ -679,7 +679,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// A channel without delay.
-    pub(super) fn spec(region_capacity: u32, division: Division) -> ChannelSpec {
+    pub(super) fn spec(region_capacity: u32, division: BufferDivision) -> ChannelSpec {
         ChannelSpec {
             rate: Rate::from_gbit(8),
             delay: Time(0),
@@ -693,7 +693,7 @@ mod tests {
     }
 
     fn links(capacity: u32) -> Links {
-        Links::new(&[spec(capacity, Division::Whole)], 1).unwrap()
+        Links::new(&[spec(capacity, BufferDivision::Whole)], 1).unwrap()
     }
 
     proptest! {

@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use silvan_engine::cache::prefetch;
 use silvan_engine::saved::Saved;
 use silvan_network::port::Port;
-use silvan_network::routing::ecmp::{Fields, Hash};
+use silvan_network::routing::ecmp::{Hash, HashedFields};
 use silvan_network::routing::port_groups::Choices;
 
 use crate::packet::{PacketId, Pool};
@@ -66,7 +66,7 @@ impl Routes {
 
     /// The output port of a packet at a switch that hashes packets.
     #[inline(always)]
-    pub fn hashed(&self, hasher: Hasher, dst: u32, fields: impl FnOnce() -> Fields) -> Port {
+    pub fn hashed(&self, hasher: Hasher, dst: u32, fields: impl FnOnce() -> HashedFields) -> Port {
         match self.choices(hasher, dst) {
             Ok(port) => port,
             Err(ports) => ports[hasher.hash.index(&fields(), ports.len())],
@@ -90,21 +90,21 @@ impl Routes {
 
 /// The fields of a packet that switches hash.
 #[inline(always)]
-pub(crate) fn fields(packets: &Pool, id: PacketId) -> Fields {
+pub(crate) fn fields(packets: &Pool, id: PacketId) -> HashedFields {
     let packet = &packets[id];
     let (source, destination, connection) = (packet.src, packet.dst, packet.source);
-    Fields { source, destination, connection, entropy: packets.entropy(id) }
+    HashedFields { source, destination, connection, entropy: packets.entropy(id) }
 }
 
 /// The forwarding table of a switch.
 #[derive(Debug, Clone, Saved)]
-pub(crate) struct Table {
+pub(crate) struct ForwardingTable {
     pub routes: Arc<Routes>,
     /// Its start in [`Routes`].
     pub row: u32,
 }
 
-impl Table {
+impl ForwardingTable {
     /// See [`Routes::port`].
     #[inline(always)]
     pub fn port(&self, dst: u32) -> Port {

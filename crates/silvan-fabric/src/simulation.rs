@@ -14,7 +14,7 @@ use silvan_network::topology::Topology;
 use crate::config::{Config, FlowControl};
 pub use crate::error::ModelError;
 use crate::jobs::{Closed, Jobs, into_tables};
-use crate::link::{ChannelId, TooLong};
+use crate::link::{ChannelId, OverlongPause};
 use crate::observe::{
     Closing, Expected, Invariants, Logs, TreeNames, Violation, check_all_credits, check_traffic,
     find_deadlock, left_waiting, long_pauses, loss_summary, loss_table, overflow_in_words, pause_summary,
@@ -251,7 +251,7 @@ impl Simulation {
             return Err(ModelError::Overflow { now: found.time, what });
         }
         match (paused, watchdog) {
-            (Some(TooLong { time, channel, vl }), Some(limit)) => Err(ModelError::PausedTooLong {
+            (Some(OverlongPause { time, channel, vl }), Some(limit)) => Err(ModelError::PausedTooLong {
                 now: time,
                 link: self.link_name(channel).to_owned(),
                 vl,

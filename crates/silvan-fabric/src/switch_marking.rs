@@ -9,7 +9,7 @@ use silvan_engine::saved::Saved;
 use silvan_engine::{Rate, Time};
 
 use crate::congestion_log::{MarkEvent, OutputLog};
-use crate::message::Report;
+use crate::message::SourceReport;
 use crate::packet::{Kind, Packet, PacketId, Pool};
 
 /// The marking rule and its state, for the outputs of one switch or of a partition.
@@ -94,7 +94,7 @@ pub(crate) struct Applied {
     pub is_mark: bool,
     pub is_validation: bool,
     /// The report to send to the source.
-    pub report: Option<Report>,
+    pub report: Option<SourceReport>,
 }
 
 impl SwitchMarking {
@@ -266,7 +266,7 @@ impl SwitchMarking {
             }
             self.count(at, packet);
             let Packet { src: to, dst: destination, source, injected: sent_at, .. } = *packet;
-            let report = Some(Report { to, destination, source, severity, sent_at });
+            let report = Some(SourceReport { to, destination, source, severity, sent_at });
             return Applied { is_mark: true, report, ..Applied::default() };
         }
         let is_mark = is_data && !packet.fecn;

@@ -12,7 +12,7 @@ use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{Architecture, Config, Delivery, Ecmp, Spraying};
 use silvan_fabric::outcome::{Outcome, Values};
 use silvan_fabric::queueing::Queues;
-use silvan_network::routing::ecmp::{Fields, Hash};
+use silvan_network::routing::ecmp::{Hash, HashedFields};
 use silvan_network::routing::port_groups::PortGroups;
 use silvan_network::topology::{Link, NodeRef, Topology};
 use silvan_network::traffic::{Flow, Pattern, Traffic};
@@ -36,7 +36,7 @@ fn used(outcome: &Outcome) -> BTreeSet<String> {
 }
 
 /// The names of the links of a route, which follow from the hashes of the switches.
-fn route(topology: &Topology, groups: &PortGroups, seed: u64, fields: &Fields) -> Vec<String> {
+fn route(topology: &Topology, groups: &PortGroups, seed: u64, fields: &HashedFields) -> Vec<String> {
     let wiring = topology.wiring();
     let mut at = wiring.hosts[fields.source as usize].unwrap().0.node;
     let mut links = Vec::new();
@@ -78,7 +78,7 @@ fn flows_take_the_routes_of_their_hashes() {
             }
             let names = [host, to].map(|at| topology.hosts[at as usize].name.clone());
             config.flows.push(Flow { rate: Some(Rate::from_gbit(1)), ..flow(&names[0], &names[1]) });
-            let fields = Fields { source: host, destination: to, connection: 0, entropy: 0 };
+            let fields = HashedFields { source: host, destination: to, connection: 0, entropy: 0 };
             expected.extend(route(&topology, &groups, seed, &fields));
         }
         let outcome = run(&topology, &config);

@@ -11,7 +11,7 @@ use silvan_fabric::config::{Arbitration, Architecture, Config, RoutePer};
 use silvan_network::routing::path_bits::PathBits;
 use silvan_network::routing::{Analysis, Division, Tables, analyze_lanes};
 use silvan_network::topology::Topology;
-use silvan_network::traffic::forest::{Placement, Role};
+use silvan_network::traffic::forest::{ForestRoles, Role};
 use silvan_network::traffic::{Forest, Job, Pattern, Traffic};
 use silvan_trace::check::Contents;
 use silvan_trace::trace::CollectiveUse;
@@ -382,7 +382,7 @@ fn forest_report(
     };
     let end = traffic.stop.unwrap_or(spec.duration).min(spec.duration);
     let placement =
-        Placement::draw(forest, (&senders, hosts), (spec.seed, number as u64), (traffic.start, end));
+        ForestRoles::draw(forest, (&senders, hosts), (spec.seed, number as u64), (traffic.start, end));
     let (host, drain) = rates(spec, topology);
     let offered = traffic.rate.unwrap_or(host).min(host).as_gbit_f64() * placement.t_max(forest.p, hosts);
     let count = |wanted: fn(Role) -> bool| placement.hosts(wanted).count();

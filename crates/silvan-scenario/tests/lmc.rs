@@ -5,7 +5,7 @@ use std::path::Path;
 
 use silvan_fabric::config::PathBits;
 use silvan_fabric::outcome::{Outcome, Values};
-use silvan_network::routing::ecmp::{Fields, Hash};
+use silvan_network::routing::ecmp::{Hash, HashedFields};
 use silvan_network::routing::lanes::{IDENTITY, LaneMaps, Lanes, PathLevels};
 use silvan_network::routing::{
     RoutingSpec, Tables, analyze, check_lanes, deadlock_cycle, is_sound, trace_lids,
@@ -307,7 +307,7 @@ fn each_flow_has_one_lid() {
             let flow = format!("flow = [{{ from = \"node-{from}\", to = \"node-{to}\" }}]");
             let outcome = run(sample("per-flow", &flow), 1);
             assert_eq!(outcome.summary.reordering, None);
-            let fields = Fields { source: from, destination: to, connection: 0, entropy: 0 };
+            let fields = HashedFields { source: from, destination: to, connection: 0, entropy: 0 };
             let ports = if to == 3 { &[8, 7, 7, 8][..] } else { &[8, 7] };
             let port = ports[Hash::of_lids(PathBits::PerFlow, 4).index(&fields, ports.len())];
             let found = trunks(&outcome);

@@ -13,7 +13,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{MarkingParameters, MarkingRule, OutputLane, Switches};
+use super::{MarkingParameters, MarkingRule, RuleLane, SwitchFacts};
 use crate::facts::{Departure, InputBuffer, InputVerdict, Verdict};
 
 /// Input packet marking, which has no parameters.
@@ -85,7 +85,7 @@ impl MarkingParameters for Ipm {
 }
 
 impl Ipm {
-    pub(super) fn rule(&self, switches: &Switches) -> BufferRule {
+    pub(super) fn rule(&self, switches: &SwitchFacts) -> BufferRule {
         BufferRule::Ipm { room_for_none: switches.lane - switches.full_space }
     }
 }
@@ -101,7 +101,7 @@ impl MarkingParameters for Opm {
 }
 
 impl Opm {
-    pub(super) fn rule(&self, switches: &Switches) -> BufferRule {
+    pub(super) fn rule(&self, switches: &SwitchFacts) -> BufferRule {
         BufferRule::Opm { output: share(switches.output_lane, self.output_percent) }
     }
 }
@@ -121,7 +121,7 @@ impl MarkingParameters for Mvpm {
 }
 
 impl Mvpm {
-    pub(super) fn rule(&self, switches: &Switches) -> BufferRule {
+    pub(super) fn rule(&self, switches: &SwitchFacts) -> BufferRule {
         BufferRule::Mvpm {
             input: share(switches.lane, self.input_percent),
             output: share(switches.output_lane, self.output_percent),
@@ -132,7 +132,7 @@ impl Mvpm {
 impl MarkingRule for BufferRule {
     type State = ();
 
-    fn port(&self, _lane: &OutputLane) {}
+    fn port(&self, _lane: &RuleLane) {}
 
     fn watches_queue(&self, _port: &(), _queue_bytes: u32) -> bool {
         false
@@ -175,8 +175,14 @@ mod tests {
     use super::*;
 
     /// Switches with buffers of these sizes per lane, for packets of 320 bytes.
-    fn switches(lane: u32, output_lane: u32) -> Switches {
-        Switches { lane, output_lane, full_space: 320, queues_have_one_output: false, ..Switches::default() }
+    fn switches(lane: u32, output_lane: u32) -> SwitchFacts {
+        SwitchFacts {
+            lane,
+            output_lane,
+            full_space: 320,
+            queues_have_one_output: false,
+            ..SwitchFacts::default()
+        }
     }
 
     /// The decision of a rule about a data packet that enters a buffer with `used_bytes`.

@@ -9,7 +9,7 @@ use silvan_engine::saved::Saved;
 use silvan_engine::{Bytes, Rate};
 use silvan_network::port_set::PortSet;
 
-use super::{MarkingParameters, MarkingRule, OutputLane, Switches, check_rates, severity};
+use super::{MarkingParameters, MarkingRule, RuleLane, SwitchFacts, check_rates, severity};
 use crate::LinkLayer;
 use crate::facts::{Departure, PortState, QueueChange, QueueFill, Severity, Verdict};
 use crate::unfit::{Check, Limits, ensure};
@@ -310,7 +310,7 @@ impl Fecn {
     }
 
     /// Creates the rule for the switches of a network.
-    pub(super) fn rule(&self, switches: &Switches) -> FecnRule {
+    pub(super) fn rule(&self, switches: &SwitchFacts) -> FecnRule {
         let by_rate = self.by_rate();
         let mut thresholds: Vec<PortThresholds> =
             by_rate.iter().map(|own| own.in_bytes(switches.lane)).collect();
@@ -410,7 +410,7 @@ impl FecnRule {
 impl MarkingRule for FecnRule {
     type State = FecnState;
 
-    fn port(&self, lane: &OutputLane) -> FecnState {
+    fn port(&self, lane: &RuleLane) -> FecnState {
         let mut port = self.manager(lane.ports, lane.faces_host, lane.random());
         if !self.settings.is_empty() {
             let own = self.settings.get(&lane.port_name()).or_else(|| self.settings.get(lane.switch_name));
@@ -500,12 +500,12 @@ mod tests {
     use silvan_network::port::{Port, PortVl};
 
     fn rule(fecn: &Fecn) -> FecnRule {
-        fecn.rule(&Switches {
+        fecn.rule(&SwitchFacts {
             lane: 65_536,
             output_lane: 65_536,
             full_space: 2_112,
             queues_have_one_output: true,
-            ..Switches::default()
+            ..SwitchFacts::default()
         })
     }
 
@@ -524,7 +524,7 @@ mod tests {
 
     /// The thresholds of a port of a switch, whether it never marks, and whether it is masked.
     fn at(rule: &FecnRule, (switch_name, port): (&str, usize), gbit: u64) -> (u32, u32, bool, bool) {
-        let lane = OutputLane {
+        let lane = RuleLane {
             switch_name,
             ports: 4,
             faces_host: false,

@@ -127,7 +127,7 @@ fn check_rates(rates: impl Iterator<Item = Rate>, mut replaced: impl Iterator<It
 
 /// The properties of the switches for which a rule is created. They are the same in the whole network.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Switches {
+pub struct SwitchFacts {
     /// Bytes of the input buffer for each virtual lane.
     pub lane: u32,
     /// Bytes of the output buffer for each virtual lane.
@@ -145,7 +145,7 @@ pub struct Switches {
 
 /// A virtual lane of an output for which the state of a rule is created.
 #[derive(Debug, Clone, Copy)]
-pub struct OutputLane<'a> {
+pub struct RuleLane<'a> {
     /// Name of the switch.
     pub switch_name: &'a str,
     /// Number of ports of the switch.
@@ -161,7 +161,7 @@ pub struct OutputLane<'a> {
     lane: PortVl,
 }
 
-impl OutputLane<'_> {
+impl RuleLane<'_> {
     /// The name of the port, such as "S1:3".
     pub fn port_name(&self) -> String {
         format!("{}:{}", self.switch_name, self.port + 1)
@@ -189,12 +189,12 @@ pub struct SwitchOutputs<'a> {
 }
 
 impl<'a> SwitchOutputs<'a> {
-    fn lanes(&self) -> impl Iterator<Item = OutputLane<'a>> {
+    fn lanes(&self) -> impl Iterator<Item = RuleLane<'a>> {
         let Self { seed, switch, name, lanes, ports } = *self;
         PortVl::all(ports.len(), lanes).map(move |lane| {
             let port = lane.port(lanes).index();
             let (count, (faces_host, rate)) = (ports.len(), ports[port]);
-            OutputLane { switch_name: name, ports: count, faces_host, rate, seed, switch, port, lane }
+            RuleLane { switch_name: name, ports: count, faces_host, rate, seed, switch, port, lane }
         })
     }
 }
@@ -222,7 +222,7 @@ pub trait MarkingRule {
     type State: Saved;
 
     /// The initial state of a lane.
-    fn port(&self, lane: &OutputLane) -> Self::State;
+    fn port(&self, lane: &RuleLane) -> Self::State;
 
     /// Whether [`QueueChange::queue`] must contain the fill of the single queue that changed.
     fn needs_queues(&self) -> bool {
@@ -392,7 +392,7 @@ macro_rules! markings {
             }
 
             /// Creates the rule for the switches of a network, without any states.
-            pub fn marker(&self, switches: &Switches) -> Marker {
+            pub fn marker(&self, switches: &SwitchFacts) -> Marker {
                 match self {
                     Self::None => Marker::None,
                     $( Self::$name(parameters) => Marker::$name(Ruled::new($make(parameters, switches))), )*

@@ -21,7 +21,7 @@ use silvan_engine::random::Stream;
 use silvan_engine::saved::Saved;
 use silvan_engine::{Bytes, Rate, Time};
 
-use super::{MarkingParameters, MarkingPattern, MarkingRule, OutputLane, Switches, check_rates};
+use super::{MarkingParameters, MarkingPattern, MarkingRule, RuleLane, SwitchFacts, check_rates};
 use crate::LinkLayer;
 use crate::facts::{Departure, PortState, QueueChange, Verdict};
 use crate::unfit::{Check, Limits, ensure, ensure_time};
@@ -139,7 +139,7 @@ impl MarkingParameters for Red {
 
 impl Red {
     /// The rule of a network's switches.
-    pub(super) fn rule(&self, switches: &Switches) -> RedRule {
+    pub(super) fn rule(&self, switches: &SwitchFacts) -> RedRule {
         let rates = self.thresholds.iter().map(|one| one.rate);
         let least = |rate: Rate| self.scaled(rate, switches.round_trip).0;
         RedRule {
@@ -249,7 +249,7 @@ impl RedRule {
 impl MarkingRule for RedRule {
     type State = RedPort;
 
-    fn port(&self, lane: &OutputLane) -> RedPort {
+    fn port(&self, lane: &RuleLane) -> RedPort {
         let port = self.port_with(lane.rate, lane.random());
         if lane.faces_host && !self.red.hosts {
             // No queue is so long.
@@ -310,12 +310,12 @@ mod tests {
     /// From 10,000 to 50,000 bytes, 20 %.
     fn rule(pattern: MarkingPattern) -> RedRule {
         let red = Red { min: Bytes(10_000), max: Bytes(50_000), percent: 20, pattern, ..Red::default() };
-        red.rule(&Switches {
+        red.rule(&SwitchFacts {
             lane: 0,
             output_lane: 0,
             full_space: 0,
             queues_have_one_output: true,
-            ..Switches::default()
+            ..SwitchFacts::default()
         })
     }
 
@@ -376,12 +376,12 @@ mod tests {
     #[test]
     fn equal_thresholds_mark_all_packets_above_them() {
         let step = Red { min: Bytes(30_000), max: Bytes(30_000), percent: 100, ..Red::default() };
-        let rule = step.rule(&Switches {
+        let rule = step.rule(&SwitchFacts {
             lane: 0,
             output_lane: 0,
             full_space: 0,
             queues_have_one_output: true,
-            ..Switches::default()
+            ..SwitchFacts::default()
         });
         let port = rule.port_with(Rate::from_gbit(100), Stream::new(1, "marking", 0));
         assert_eq!([29_999, 30_000, 30_001].map(|bytes| rule.share(&port, bytes)), [0, 0, ALL]);
@@ -393,7 +393,7 @@ mod tests {
         let per_rate = Some(Rate::from_gbit(25));
         let red = Red { min: Bytes(100_000), max: Bytes(400_000), percent: 20, per_rate, ..Red::default() };
         let of = |red: &Red, gbit, round_trip| {
-            let switches = Switches { slowest: Rate::from_gbit(25), round_trip, ..Switches::default() };
+            let switches = SwitchFacts { slowest: Rate::from_gbit(25), round_trip, ..SwitchFacts::default() };
             let rule = red.rule(&switches);
             let port = rule.port_with(Rate::from_gbit(gbit), Stream::new(1, "marking", 0));
             (port.min, port.max, rule.quiet_fill())
@@ -420,7 +420,7 @@ mod tests {
         };
         let thresholds = vec![of(100, 400, Some(30)), of(25, 100, None)];
         let red = Red { percent: 20, thresholds, ..Red::default() };
-        let switches = Switches { slowest: Rate::from_gbit(10), ..Switches::default() };
+        let switches = SwitchFacts { slowest: Rate::from_gbit(10), ..SwitchFacts::default() };
         let port = |red: &Red, gbit| {
             let rule = red.rule(&switches);
             let port = rule.port_with(Rate::from_gbit(gbit), Stream::new(1, "marking", 0));

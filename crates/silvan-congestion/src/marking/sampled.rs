@@ -17,7 +17,7 @@ use silvan_engine::Bytes;
 use silvan_engine::random::Stream;
 use silvan_engine::saved::Saved;
 
-use super::{MarkingParameters, MarkingRule, OutputLane, Switches, severity};
+use super::{MarkingParameters, MarkingRule, RuleLane, SwitchFacts, severity};
 use crate::LinkLayer;
 use crate::facts::{Arrival, PortState, Severity, Verdict};
 use crate::unfit::{Check, Limits, ensure};
@@ -84,7 +84,7 @@ impl MarkingParameters for Sampled {
 }
 
 impl Sampled {
-    pub(super) fn rule(&self, _switches: &Switches) -> SampledRule {
+    pub(super) fn rule(&self, _switches: &SwitchFacts) -> SampledRule {
         let bytes = |bytes: Bytes| u32::try_from(bytes.0).unwrap_or(u32::MAX);
         SampledRule {
             set_point: bytes(self.set_point),
@@ -113,7 +113,7 @@ impl SampledRule {
 impl MarkingRule for SampledRule {
     type State = Sampler;
 
-    fn port(&self, lane: &OutputLane) -> Sampler {
+    fn port(&self, lane: &RuleLane) -> Sampler {
         self.sampler(lane.random())
     }
 
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     fn rule(jitter_percent: u8) -> SampledRule {
-        Sampled { sample: Bytes(8_000), jitter_percent, ..Sampled::default() }.rule(&Switches::default())
+        Sampled { sample: Bytes(8_000), jitter_percent, ..Sampled::default() }.rule(&SwitchFacts::default())
     }
 
     /// The arrival of a data packet at queues with `queue_bytes`.
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn samples_vary_by_their_jitter() {
-        let rule = Sampled { sample: Bytes(100_000), ..Sampled::default() }.rule(&Switches::default());
+        let rule = Sampled { sample: Bytes(100_000), ..Sampled::default() }.rule(&SwitchFacts::default());
         let marks = sampled(&rule, 30_000, 20_000);
         let gaps: Vec<u32> = marks.windows(2).map(|pair| pair[1] - pair[0]).collect();
         assert!(gaps.iter().all(|gap| (85..=116).contains(gap)), "{gaps:?}");

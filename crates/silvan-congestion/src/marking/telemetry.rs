@@ -8,7 +8,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{MarkingParameters, MarkingRule, OutputLane, Switches};
+use super::{MarkingParameters, MarkingRule, RuleLane, SwitchFacts};
 use crate::LinkLayer;
 use crate::facts::{Departure, Verdict};
 
@@ -33,7 +33,7 @@ impl MarkingParameters for InBandTelemetry {
 
 impl InBandTelemetry {
     /// The rule of a network's switches.
-    pub(super) fn rule(&self, _switches: &Switches) -> StampRule {
+    pub(super) fn rule(&self, _switches: &SwitchFacts) -> StampRule {
         StampRule
     }
 }
@@ -45,7 +45,7 @@ pub struct StampRule;
 impl MarkingRule for StampRule {
     type State = ();
 
-    fn port(&self, _lane: &OutputLane) {}
+    fn port(&self, _lane: &RuleLane) {}
 
     fn reads_sent_bytes(&self) -> bool {
         true
@@ -87,12 +87,12 @@ mod tests {
             sent_bytes: 50_000,
             rate: Rate::from_gbit(100),
         };
-        let rule = InBandTelemetry {}.rule(&Switches {
+        let rule = InBandTelemetry {}.rule(&SwitchFacts {
             lane: 0,
             output_lane: 0,
             full_space: 0,
             queues_have_one_output: true,
-            ..Switches::default()
+            ..SwitchFacts::default()
         });
         let expected =
             Telemetry { time: Time(7), sent_bytes: 50_000, queue_bytes: 3_000, rate: Rate::from_gbit(100) };

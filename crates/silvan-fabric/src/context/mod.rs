@@ -17,7 +17,7 @@ use silvan_network::port::{Port, Vl};
 
 use crate::link::{ChannelId, Class, Links, NoticeOnWire, ReturnTimes, SignalCheck, Stage, Way, unkey};
 use crate::message::{
-    Announcements, Cause, CreditReturn, Entering, Mailbox, Notices, PacketMessage, Report, Word,
+    Announcements, Cause, CreditReturn, Entering, Mailbox, Notices, PacketMessage, SourceReport, Word,
 };
 use crate::meters::Meters;
 use crate::packet::{Kind, NO_LEDGER, Packet, PacketId, Pool};
@@ -80,7 +80,7 @@ pub(crate) struct Context {
     /// Outputs that may have packets to send at this instant, with their switches.
     pub dirty_outputs: Vec<(u32, Port)>,
     /// Reports that switches send to sources at the end of this instant.
-    pub reports: Vec<(Cause, Report)>,
+    pub reports: Vec<(Cause, SourceReport)>,
     /// Hosts that may have packets to send at this instant, by their position in the partition.
     pub dirty_hosts: Vec<u32>,
     /// Packets for the outputs of the binned scheduler, in the order in which hosts started to send them.

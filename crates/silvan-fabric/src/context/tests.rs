@@ -4,7 +4,7 @@ use silvan_congestion::facts::Telemetry;
 use silvan_engine::Rate;
 
 use super::*;
-use crate::link::{ChannelSpec, Division, key};
+use crate::link::{BufferDivision, ChannelSpec, key};
 use crate::meters::ClassMeter;
 
 /// Bytes of each buffer.
@@ -22,7 +22,7 @@ fn links() -> Links {
         arrival_key: key(class, to, Port(7)),
         wake_key: key(Class::SwitchWake, from, Port(5)),
         region_capacity: CAPACITY,
-        division: Division::Whole,
+        division: BufferDivision::Whole,
     };
     let channels = [(0, Class::SwitchArrival, 1), (1, Class::SwitchArrival, 0), (1, Class::HostArrival, 0)];
     Links::new(&channels.map(spec), 1).unwrap()
@@ -238,7 +238,7 @@ fn a_notification_occupies_the_link_and_crosses_a_border() {
 #[test]
 fn a_report_that_a_switch_forwards_also_takes_its_latency() {
     let mut ctx = alone();
-    let report = Report { to: 0, destination: 1, source: 0, severity: 0, sent_at: Time::ZERO };
+    let report = SourceReport { to: 0, destination: 1, source: 0, severity: 0, sent_at: Time::ZERO };
     for (channel, class, latency) in [(0, Class::SwitchNotice, LATENCY), (2, Class::HostNotice, Time::ZERO)] {
         ctx.notify(channel, class, Word::Report(report), 64);
         let event = ctx.queue.pop().unwrap();

@@ -49,13 +49,13 @@ enum FlowList {
 /// Messages in the order in which they were generated. Most flows have a single message, which is stored without extra
 /// memory.
 #[derive(Debug, Clone, Default, Saved)]
-pub(crate) struct Messages {
+pub(crate) struct MessageQueue {
     first: Option<Message>,
     #[expect(clippy::box_collection, reason = "most flows have none, and many lie side by side")]
     others: Option<Box<VecDeque<Message>>>,
 }
 
-impl Messages {
+impl MessageQueue {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.first.is_none()
@@ -106,7 +106,7 @@ pub(crate) struct LostPacket {
 /// identifies the state of the reaction.
 #[derive(Debug, Clone, Saved)]
 #[repr(C, align(64))]
-pub(crate) struct Flow {
+pub(crate) struct QueuedFlow {
     pub destination: u32,
     /// The next flow of its list, or the next unused entry.
     next: FlowId,
@@ -115,7 +115,7 @@ pub(crate) struct Flow {
     /// If throttled, the time at which the flow may send.
     release_at: Time,
     /// The first message is being divided into packets.
-    pub messages: Messages,
+    pub messages: MessageQueue,
     /// Index of the flow's source at the host.
     pub source: u16,
     place: FlowList,
@@ -126,7 +126,7 @@ pub(crate) struct Flow {
 /// The lists are linked through the flows, so hosts with few flows use little memory.
 #[derive(Debug, Saved)]
 pub(crate) struct FlowTable {
-    flows: Vec<Flow>,
+    flows: Vec<QueuedFlow>,
     /// The index of the flows that have state.
     index: Index,
     free: FlowId,
@@ -153,7 +153,7 @@ pub(crate) struct FlowTable {
     begun: u64,
 }
 
-/// A list of flows, linked through [`Flow::next`].
+/// A list of flows, linked through [`QueuedFlow::next`].
 #[derive(Debug, Clone, Copy, Saved)]
 struct List {
     /// The first and last flow. Undefined while the list is empty, except that both are [`NONE`] before the first flow.
@@ -170,7 +170,7 @@ impl Default for List {
 
 impl List {
     #[inline]
-    fn push(&mut self, flows: &mut [Flow], id: FlowId) {
+    fn push(&mut self, flows: &mut [QueuedFlow], id: FlowId) {
         let flow = &mut flows[id as usize];
         (flow.next, flow.previous) = (NONE, self.last);
         if self.len == 0 {
@@ -183,7 +183,7 @@ impl List {
     }
 
     #[inline]
-    fn push_first(&mut self, flows: &mut [Flow], id: FlowId) {
+    fn push_first(&mut self, flows: &mut [QueuedFlow], id: FlowId) {
         flows[id as usize].next = self.first;
         if self.len == 0 {
             self.last = id;
@@ -195,7 +195,7 @@ impl List {
     }
 
     #[inline]
-    fn pop(&mut self, flows: &[Flow]) -> Option<FlowId> {
+    fn pop(&mut self, flows: &[QueuedFlow]) -> Option<FlowId> {
         let id = self.first;
         self.first = flows.get(id as usize)?.next;
         self.len -= 1;
@@ -203,9 +203,9 @@ impl List {
     }
 
     /// Removes a flow of the list.
-    fn unlink(&mut self, flows: &mut [Flow], id: FlowId) {
+    fn unlink(&mut self, flows: &mut [QueuedFlow], id: FlowId) {
         debug_assert!(self.iter(flows).any(|other| other == id), "the flow is in the list");
-        let Flow { previous, next, .. } = flows[id as usize];
+        let QueuedFlow { previous, next, .. } = flows[id as usize];
         if id == self.first {
             self.first = next;
         } else {
@@ -220,13 +220,13 @@ impl List {
     }
 
     /// The flows of the list, in order.
-    fn iter(&self, flows: &[Flow]) -> impl Iterator<Item = FlowId> {
+    fn iter(&self, flows: &[QueuedFlow]) -> impl Iterator<Item = FlowId> {
         let after = |&id: &FlowId| Some(flows[id as usize].next);
         std::iter::successors(Some(self.first), after).take(self.len as usize)
     }
 
     /// Appends another list, which is empty afterwards.
-    fn append(&mut self, flows: &mut [Flow], other: &mut Self) {
+    fn append(&mut self, flows: &mut [QueuedFlow], other: &mut Self) {
         if self.len == 0 {
             *self = *other;
         } else if other.len > 0 {
@@ -335,11 +335,11 @@ impl FlowTable {
             flow.may_send = false;
             id
         } else {
-            let messages = Messages::default();
+            let messages = MessageQueue::default();
             if self.keeps_order {
                 self.began.push(0);
             }
-            self.flows.push(Flow {
+            self.flows.push(QueuedFlow {
                 destination,
                 source,
                 place,
@@ -368,7 +368,7 @@ impl FlowTable {
     }
 
     /// If there are many flows, removes the idle ones for which `is_fresh` returns true.
-    pub fn forget_fresh(&mut self, mut is_fresh: impl FnMut(FlowId, &Flow) -> bool) {
+    pub fn forget_fresh(&mut self, mut is_fresh: impl FnMut(FlowId, &QueuedFlow) -> bool) {
         for id in 0..self.flows.len() {
             let flow = &self.flows[id];
             if flow.place == FlowList::Idle && flow.messages.is_empty() && is_fresh(id as FlowId, flow) {
@@ -415,23 +415,23 @@ impl FlowTable {
     }
 
     #[inline]
-    pub fn get(&self, id: FlowId) -> &Flow {
+    pub fn get(&self, id: FlowId) -> &QueuedFlow {
         &self.flows[id as usize]
     }
 
     #[inline]
-    pub fn get_mut(&mut self, id: FlowId) -> &mut Flow {
+    pub fn get_mut(&mut self, id: FlowId) -> &mut QueuedFlow {
         &mut self.flows[id as usize]
     }
 
     /// The flows with data to send, and whether each is in a list.
-    pub fn with_data(&self) -> impl Iterator<Item = (FlowId, &Flow, bool)> {
-        let is_listed = |flow: &Flow| !matches!(flow.place, FlowList::Idle | FlowList::Free);
+    pub fn with_data(&self) -> impl Iterator<Item = (FlowId, &QueuedFlow, bool)> {
+        let is_listed = |flow: &QueuedFlow| !matches!(flow.place, FlowList::Idle | FlowList::Free);
         self.sending().map(move |(id, flow)| (id, flow, is_listed(flow)))
     }
 
     /// The flows with data to send.
-    pub fn sending(&self) -> impl Iterator<Item = (FlowId, &Flow)> {
+    pub fn sending(&self) -> impl Iterator<Item = (FlowId, &QueuedFlow)> {
         (0..).zip(&self.flows).filter(|&(id, _)| self.has_data(id))
     }
 
@@ -456,7 +456,7 @@ impl FlowTable {
     }
 
     /// Moves the flow with the smallest `key` to the head of the ring.
-    pub fn bring_first(&mut self, key: impl Fn(&Flow) -> u128) {
+    pub fn bring_first(&mut self, key: impl Fn(&QueuedFlow) -> u128) {
         let best = self.ring.iter(&self.flows).min_by_key(|&id| key(self.get(id)));
         if let Some(id) = best
             && id != self.ring.first
@@ -755,6 +755,6 @@ mod tests {
 
     #[test]
     fn a_flow_is_one_cache_line() {
-        assert_eq!(size_of::<Flow>(), 64);
+        assert_eq!(size_of::<QueuedFlow>(), 64);
     }
 }

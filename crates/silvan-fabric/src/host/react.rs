@@ -6,12 +6,12 @@ use silvan_congestion::reaction::{ControlLevel, FlowRef, Reactor};
 use silvan_engine::Time;
 use silvan_network::routing::spraying::RouteFeedback;
 
-use super::flows::{Connection, Flow, FlowId, LostPacket};
+use super::flows::{Connection, FlowId, LostPacket, QueuedFlow};
 use super::outbox::{ControlPacket, Payload};
 use super::{Host, level};
 use crate::congestion_log::TriggerEvent;
 use crate::context::Context;
-use crate::message::Report;
+use crate::message::SourceReport;
 use crate::packet::{Kind, Marks, Packet};
 
 impl Host {
@@ -67,10 +67,10 @@ impl Host {
     }
 
     /// Handles the report of a switch that has marked a packet of a flow of this host.
-    pub(super) fn reported(&mut self, ctx: &mut Context, report: Report) {
+    pub(super) fn reported(&mut self, ctx: &mut Context, report: SourceReport) {
         ctx.meters.becn_received += 1;
         ctx.meters.reports += 1;
-        let Report { destination, source, severity, sent_at, .. } = report;
+        let SourceReport { destination, source, severity, sent_at, .. } = report;
         let answer =
             Answer { now: ctx.now, sent_at, bytes: 0, packets: 1, mark: Mark::Hot, severity, hops: &[] };
         self.answered(ctx, Connection { source, destination }, &answer);
@@ -179,7 +179,7 @@ impl Host {
     /// repeated.
     pub(super) fn send_request(&mut self, id: FlowId, wanted: u32, is_repeated: bool) {
         if wanted > 0 {
-            let Flow { source, destination, .. } = *self.flows.get(id);
+            let QueuedFlow { source, destination, .. } = *self.flows.get(id);
             let flow = Connection { source, destination };
             let request = self.control_for(Kind::Request, flow, Payload::Bytes(wanted));
             // The host sends it in the same attempt, or plans another one.
@@ -282,8 +282,9 @@ impl Host {
     /// level.
     fn is_first_of_level(&self, of: FlowRef) -> bool {
         let shared = self.reactor.as_ref().is_some_and(|reactor| reactor.level() == ControlLevel::Sl);
-        let is_other =
-            |(id, flow): (FlowId, &Flow)| id != of.flow && self.level(flow.source, flow.destination) == of.sl;
+        let is_other = |(id, flow): (FlowId, &QueuedFlow)| {
+            id != of.flow && self.level(flow.source, flow.destination) == of.sl
+        };
         !shared || !self.flows.sending().any(is_other)
     }
 
@@ -330,7 +331,7 @@ impl Host {
     fn tidy_all(&mut self, now: Time) {
         let Some(reactor) = &self.reactor else { return };
         let (sources, paths, me, timers) = (&self.sources, &self.paths, self.id, &mut self.timers);
-        let level = |flow: &Flow| level(paths, sources, flow.source, me, flow.destination);
+        let level = |flow: &QueuedFlow| level(paths, sources, flow.source, me, flow.destination);
         self.flows.forget_fresh(|id, flow| {
             let is_fresh = reactor.is_fresh(FlowRef { flow: id, sl: level(flow) }, now);
             if is_fresh && let Some(timers) = timers {

@@ -27,7 +27,7 @@ use silvan_network::port::Port;
 use silvan_network::routing::spraying::RouteFeedback;
 
 use super::Host;
-use super::flows::{Connection, Flow, FlowId, LostPacket};
+use super::flows::{Connection, FlowId, LostPacket, QueuedFlow};
 use super::outbox::{ControlPacket, Payload};
 use crate::context::Context;
 use crate::link::{Class, key};
@@ -259,7 +259,7 @@ impl Host {
         if self.missing_grant(id) == 0 {
             return;
         }
-        let &Flow { source, destination, .. } = self.flows.get(id);
+        let &QueuedFlow { source, destination, .. } = self.flows.get(id);
         let Some(recovery) = &mut self.recovery else { return };
         let (flow, time) = (Connection { source, destination }, ctx.now + recovery.rule.timeout);
         if let Entry::Vacant(entry) = recovery.waits_until.entry(flow) {
@@ -271,7 +271,7 @@ impl Host {
 
     /// Handles a grant, with which a flow no longer waits for this one.
     pub(super) fn note_grant(&mut self, ctx: &mut Context, id: FlowId) {
-        let &Flow { source, destination, .. } = self.flows.get(id);
+        let &QueuedFlow { source, destination, .. } = self.flows.get(id);
         if let Some(recovery) = &mut self.recovery {
             recovery.waits_until.remove(&Connection { source, destination });
             self.await_grant(ctx, id);

@@ -6,7 +6,7 @@ use silvan_engine::Time;
 use silvan_network::port::{Port, Vl};
 use silvan_network::traffic::source::Message;
 
-use super::flows::{Flow, FlowId, LostPacket};
+use super::flows::{FlowId, LostPacket, QueuedFlow};
 use super::{Attempt, Host};
 use crate::context::Context;
 use crate::packet::{Kind, NO_PACKET, Packet, PacketId};
@@ -29,7 +29,7 @@ impl Host {
                 ctx.report_broken(format!("host {} has fewer flows in its ring than it counts", self.id));
                 break;
             };
-            let &Flow { source, destination, may_send, .. } = self.flows.get(id);
+            let &QueuedFlow { source, destination, may_send, .. } = self.flows.get(id);
             self.sources[usize::from(source)].ready -= 1;
             if !may_send {
                 if self.must_wait(id, ctx.now) {
@@ -83,7 +83,7 @@ impl Host {
     #[cfg(debug_assertions)]
     fn check_refusals(&self, now: Time) {
         for id in self.flows.ring() {
-            let Flow { source, destination, .. } = *self.flows.get(id);
+            let QueuedFlow { source, destination, .. } = *self.flows.get(id);
             let vl = self.lane(usize::from(source), destination);
             let space = self.sizes.space(self.flows.next_payload(id, self.sizes.mtu) + self.sizes.header);
             debug_assert!(self.may_send_at(id, now).is_some_and(|time| time <= now), "no flow has to wait");
@@ -219,7 +219,7 @@ impl Host {
     /// Sends a packet whose payload was lost. The packet keeps its number, but may take another route.
     #[inline(never)]
     fn send_again(&mut self, ctx: &mut Context, id: FlowId, vl: Vl, (number, lost): (u64, LostPacket)) {
-        let &Flow { source, destination, .. } = self.flows.get(id);
+        let &QueuedFlow { source, destination, .. } = self.flows.get(id);
         let LostPacket { payload, created, is_last } = lost;
         self.flows.serve(source);
         let message = Message { destination, created, left: 0, hot: false };

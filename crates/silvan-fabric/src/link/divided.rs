@@ -9,7 +9,7 @@ use silvan_engine::saved::Saved;
 use silvan_engine::{EventQueue, Time};
 use silvan_network::port::Vl;
 
-use super::{ChannelId, Division, Lane, Ledger, Links, MAX_NODES, Way};
+use super::{BufferDivision, ChannelId, Lane, Ledger, Links, MAX_NODES, Way};
 use crate::packet::NO_LEDGER;
 
 /// The lanes of a network whose receive buffers are divided.
@@ -17,7 +17,7 @@ use crate::packet::NO_LEDGER;
 pub(super) struct Divided {
     /// One entry per channel.
     #[saved(constant)]
-    pub divisions: Vec<Division>,
+    pub divisions: Vec<BufferDivision>,
     /// Index of the first lane of each channel; the lanes of destinations are created later.
     #[saved(constant)]
     pub first: Vec<u32>,
@@ -335,7 +335,7 @@ impl Links {
         let Some(divided) = &mut self.divided else { return 0 };
         let first = |divided: &Divided| divided.first[id as usize] as usize + vl.index();
         match &divided.divisions[id as usize] {
-            Division::PerDestination => {
+            BufferDivision::PerDestination => {
                 if let Some((way, lane)) = divided.memo
                     && way == (id, vl, dst)
                 {
@@ -347,8 +347,8 @@ impl Links {
                 divided.memo = Some(((id, vl, dst), lane));
                 lane as usize
             }
-            Division::Whole => first(divided),
-            Division::Table(region_of, _) => {
+            BufferDivision::Whole => first(divided),
+            BufferDivision::Table(region_of, _) => {
                 first(divided) + usize::from(region_of[dst as usize]) * self.lane_count
             }
         }
@@ -360,9 +360,9 @@ impl Links {
         let (id, vl, dst) = way;
         let first = divided.first[id as usize] as usize + vl.index();
         let lane = match &divided.divisions[id as usize] {
-            Division::PerDestination => divided.by_destination.get(way).map(|lane| lane as usize),
-            Division::Whole => Some(first),
-            Division::Table(region_of, _) => {
+            BufferDivision::PerDestination => divided.by_destination.get(way).map(|lane| lane as usize),
+            BufferDivision::Whole => Some(first),
+            BufferDivision::Table(region_of, _) => {
                 region_of.get(dst as usize).map(|&region| first + usize::from(region) * self.lane_count)
             }
         };
@@ -456,9 +456,9 @@ impl Links {
             None => (id as usize * self.lane_count, 1, NO_LEDGER),
             Some(divided) => {
                 let regions = match &divided.divisions[id as usize] {
-                    Division::Whole => 1,
-                    Division::Table(_, regions) => *regions as usize,
-                    Division::PerDestination => 0,
+                    BufferDivision::Whole => 1,
+                    BufferDivision::Table(_, regions) => *regions as usize,
+                    BufferDivision::PerDestination => 0,
                 };
                 let grown = &divided.grown[id as usize * self.lane_count + vl.index()];
                 (divided.first[id as usize] as usize, regions, grown.first)
@@ -483,7 +483,7 @@ mod tests {
     use super::super::tests::spec;
     use super::*;
 
-    fn links(divisions: &[Division]) -> Links {
+    fn links(divisions: &[BufferDivision]) -> Links {
         let specs: Vec<_> = divisions.iter().map(|division| spec(100, division.clone())).collect();
         Links::new(&specs, 1).unwrap()
     }
@@ -491,7 +491,8 @@ mod tests {
     /// Packets for host 7 arrive on channel 0 and leave on channel 1 or 2.
     #[test]
     fn a_ledger_leads_to_the_ledger_of_the_next_link() {
-        let mut links = links(&[Division::PerDestination, Division::PerDestination, Division::Whole]);
+        let mut links =
+            links(&[BufferDivision::PerDestination, BufferDivision::PerDestination, BufferDivision::Whole]);
         let mut queue = EventQueue::new(Time(1), Time::ZERO);
         let [here, next] = [0, 1].map(|channel| links.lane_index(channel, Vl::FIRST, 7) as u32);
         let way = (1, Vl::FIRST, 7);
@@ -509,7 +510,7 @@ mod tests {
 
     #[test]
     fn a_ledger_has_a_queue_until_the_queue_is_closed() {
-        let mut links = links(&[Division::PerDestination]);
+        let mut links = links(&[BufferDivision::PerDestination]);
         let ledger = links.lane_index(0, Vl::FIRST, 7) as u32;
         assert_eq!(links.relay_queue(ledger), None);
         links.open_relay(ledger, 5);
@@ -531,7 +532,7 @@ mod tests {
 
     #[test]
     fn a_ledger_is_removed_when_its_credit_has_returned() {
-        let mut links = links(&[Division::PerDestination]);
+        let mut links = links(&[BufferDivision::PerDestination]);
         let first = send(&mut links, 0, 7, Time(100));
         let other = send(&mut links, 0, 8, Time(300));
         assert_eq!(links.ledgers(0, Vl::FIRST).collect::<Vec<_>>(), [other, first]);
@@ -553,7 +554,7 @@ mod tests {
 
     #[test]
     fn a_ledger_to_which_a_relay_leads_is_kept() {
-        let mut links = links(&[Division::PerDestination, Division::PerDestination]);
+        let mut links = links(&[BufferDivision::PerDestination, BufferDivision::PerDestination]);
         let here = send(&mut links, 0, 7, Time(10));
         let mut queue = EventQueue::new(Time(1), Time::ZERO);
         assert!(links.has_credit_or_wait_behind(here as u32, (1, Vl::FIRST, 7), 60, Time(0), &mut queue));
@@ -571,7 +572,7 @@ mod tests {
     /// A wake-up that was scheduled for another sender has no effect on the sender that now owns the ledger.
     #[test]
     fn a_wake_up_is_for_the_sender_that_owns_the_ledger() {
-        let mut links = links(&[Division::PerDestination, Division::PerDestination]);
+        let mut links = links(&[BufferDivision::PerDestination, BufferDivision::PerDestination]);
         links.channels[1].wake_key = 2;
         let ledger = send(&mut links, 0, 7, Time(10));
         assert!(links.is_of_sender(ledger, 1) && !links.is_of_sender(ledger, 2));

@@ -126,8 +126,8 @@ mod tests {
     use silvan_engine::Rate;
 
     use super::*;
-    use crate::link::{ChannelSpec, Division};
-    use crate::routes::Table;
+    use crate::link::{BufferDivision, ChannelSpec};
+    use crate::routes::ForwardingTable;
     use crate::switch::{PortWiring, Ports};
     use crate::switch_marking::SwitchMarking;
     use silvan_congestion::marking::Marker;
@@ -147,7 +147,7 @@ mod tests {
             arrival_key: 0,
             wake_key: 0,
             region_capacity: 4_096,
-            division: Division::Whole,
+            division: BufferDivision::Whole,
         };
         Links::new(&RECEIVERS.each_ref().map(spec), 1).unwrap()
     }
@@ -173,7 +173,7 @@ mod tests {
         };
         let ports = |node, wiring: [Option<PortWiring>; 2]| {
             let marking = SwitchMarking::new(Marker::None, 2, 2_048);
-            let table = Table { routes: Default::default(), row: 0 };
+            let table = ForwardingTable { routes: Default::default(), row: 0 };
             Ports::new(node, 1, wiring.into(), table, (marking, None))
         };
         vec![

@@ -16,7 +16,7 @@ use silvan_engine::Time;
 use silvan_engine::saved::Saved;
 use silvan_trace::execute::Parcel;
 
-use super::{Announcement, Report, Word};
+use super::{Announcement, SourceReport, Word};
 use crate::link::Way;
 use crate::packet::{Marks, Packet, PacketId};
 
@@ -78,7 +78,7 @@ pub(crate) struct OutputCredit {
 pub(crate) struct OutputNotice {
     /// The first output of the switch.
     pub first: u32,
-    pub report: Report,
+    pub report: SourceReport,
     /// The input at which the notification arrives.
     pub input: u8,
     /// The time at which the notification has arrived and passed the switch's pipeline.

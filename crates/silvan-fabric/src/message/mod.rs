@@ -16,7 +16,7 @@ pub(crate) use mailbox::{
 
 /// A report that a switch sends to the source of a packet, instead of marking the packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
-pub(crate) struct Report {
+pub(crate) struct SourceReport {
     /// The host of the source.
     pub to: u32,
     /// The packet's destination.
@@ -48,7 +48,7 @@ pub(crate) enum Word {
     /// For the node at the far end of the link, a notification about one of its CAM lines.
     Line(Notice),
     /// For a host, through switches.
-    Report(Report),
+    Report(SourceReport),
     /// A message of flow control for the sender of a channel.
     Signal(ChannelId, Signal),
 }

@@ -12,7 +12,7 @@ use super::credit::OutputLedgers;
 use super::pauses::Pauses;
 use super::prefetch::MANY;
 use super::reports::Reports;
-use super::run::{OutputClock, Wiring};
+use super::run::{OutputClock, OutputLinks};
 use super::{
     Bank, Binned, BinnedSwitch, ChannelInput, Feeder, Hashing, MAX_INPUTS, NONE, OutputLink, Outputs, REMOTE,
     Remote, RemoteOutput, TO_HOST,
@@ -414,7 +414,7 @@ impl<'a> OutputsBuilder<'a> {
             voq,
             marking,
             trimmer: self.trimmer(partition),
-            wiring: Wiring {
+            wiring: OutputLinks {
                 credits,
                 links: self.links(),
                 reports,

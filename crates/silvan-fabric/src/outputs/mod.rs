@@ -46,7 +46,7 @@ use crate::trimming::Trimmer;
 use crate::voq::{ALL_EVENTS, DEPARTURES, MOST_LANES, UNMARKED, VoqOutputs};
 pub(crate) use build::{OutputQueues, Plan};
 use pauses::Pauses;
-use run::Wiring;
+use run::OutputLinks;
 
 /// The state that outputs share with the rest of the partition.
 pub(crate) struct Around<'a> {
@@ -96,7 +96,7 @@ struct Binned {
     stamp: u32,
     /// The slot of the next decision in [`Bank::planned`].
     planned: u16,
-    /// Index into [`Wiring::links`].
+    /// Index into [`OutputLinks::links`].
     link: u8,
     /// The input at the far end.
     input: u8,
@@ -223,13 +223,13 @@ pub(crate) struct Bank<const LANES: usize, const MARKS: u8, const FIFO: bool> {
     marking: SwitchMarking,
     /// Present if switches trim packets.
     trimmer: Option<Box<Trimmer>>,
-    wiring: Wiring,
+    wiring: OutputLinks,
     /// Whether there are more outputs than fit in the cache, or packets that must be read at each switch.
     #[saved(constant)]
     are_many: bool,
     #[saved(constant)]
     feeders: Box<[Feeder]>,
-    /// Index into [`Wiring::links`] of the link of each input, if some outputs are faster than others. Their packets may
+    /// Index into [`OutputLinks::links`] of the link of each input, if some outputs are faster than others. Their packets may
     /// have to wait for their tails.
     #[saved(constant)]
     links_of_inputs: Option<Box<[u8]>>,

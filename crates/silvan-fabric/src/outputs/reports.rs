@@ -12,7 +12,7 @@ use silvan_network::port::Port;
 
 use super::{Around, Arrival, Bank, REMOTE, Remote, TO_HOST};
 use crate::link::{Class, key};
-use crate::message::{OutputNotice, Report, Word};
+use crate::message::{OutputNotice, SourceReport, Word};
 
 /// Lane number that identifies an [`Arrival`] as a notification.
 pub(super) const NOTICE: u8 = u8::MAX;
@@ -28,7 +28,7 @@ pub(super) struct Reports {
     #[saved(constant)]
     bytes: u32,
     /// Notifications on their way, indexed by [`Arrival::packet`].
-    slots: Vec<Report>,
+    slots: Vec<SourceReport>,
     free: Vec<u32>,
     /// For each output, the start of the forwarding table of its own switch.
     #[saved(constant)]
@@ -43,7 +43,7 @@ pub(super) struct Reports {
     /// Arrivals at switches that may mark.
     arrivals: Vec<SwitchArrival>,
     /// Reports of the current instant, with the number of the output that marked.
-    pub own: Vec<(u8, Report)>,
+    pub own: Vec<(u8, SourceReport)>,
 }
 
 /// An arrival, sorted by switch and time.
@@ -75,7 +75,7 @@ impl Reports {
         }
     }
 
-    pub fn add(&mut self, report: Report) -> u32 {
+    pub fn add(&mut self, report: SourceReport) -> u32 {
         if let Some(slot) = self.free.pop() {
             self.slots[slot as usize] = report;
             return slot;
@@ -84,7 +84,7 @@ impl Reports {
         (self.slots.len() - 1) as u32
     }
 
-    pub fn take(&mut self, slot: u32) -> Report {
+    pub fn take(&mut self, slot: u32) -> SourceReport {
         self.free.push(slot);
         self.slots[slot as usize]
     }
@@ -198,7 +198,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     }
 
     /// Determines the output of a notification at a switch; `first` is the first output of the switch.
-    fn notice(&mut self, first: u32, report: Report, input: u16, when: u32) -> Arrival {
+    fn notice(&mut self, first: u32, report: SourceReport, input: u16, when: u32) -> Arrival {
         let row = self.wiring.reports.as_ref().map_or(0, |reports| reports.rows[first as usize]);
         let output = first + u32::from(self.routes.port(row, report.to).0);
         let packet = self.wiring.reports.as_mut().map_or(0, |reports| reports.add(report));
@@ -206,7 +206,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     }
 
     /// Receives a notification from another switch at an input.
-    pub(super) fn notice_arrives(&mut self, first: u32, report: Report, input: u8, time: Time) {
+    pub(super) fn notice_arrives(&mut self, first: u32, report: SourceReport, input: u8, time: Time) {
         let notice = self.notice(first, report, CAME_IN + u16::from(input), time.0 as u32);
         self.arrivals.push(self.arrivals.bin(time), notice);
     }

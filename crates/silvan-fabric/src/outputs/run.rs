@@ -24,7 +24,7 @@ const READY: u16 = MAX_INPUTS as u16;
 
 /// The links of outputs, and the reports of their switches to sources.
 #[derive(Debug, Saved)]
-pub(super) struct Wiring {
+pub(super) struct OutputLinks {
     pub credits: OutputLedgers,
     #[saved(constant)]
     pub links: Vec<OutputLink>,
@@ -45,7 +45,7 @@ pub(super) struct OutputClock {
     pub channels: Box<[ChannelId]>,
 }
 
-impl<'a, const L: usize> Wires<L, Binned, Around<'a>> for Wiring {
+impl<'a, const L: usize> Wires<L, Binned, Around<'a>> for OutputLinks {
     #[inline(always)]
     fn packets<'p>(around: &'p mut Around<'a>) -> &'p mut Pool {
         around.packets

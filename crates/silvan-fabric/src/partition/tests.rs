@@ -6,7 +6,7 @@ use silvan_network::traffic::Flow;
 use super::*;
 use crate::config::{Arbitration, Architecture, Scheduler};
 use crate::link::unkey;
-use crate::message::{Report, Word};
+use crate::message::{SourceReport, Word};
 use crate::packet::Packet;
 use crate::queueing::Queues;
 use crate::tests::{config, flow, network, run_to, send_marked, star, times, topology};
@@ -141,7 +141,7 @@ fn reports_follow_the_packets_of_their_instant_in_the_order_of_their_causes() {
     switches[0].ports.marking.report = Some(std::num::NonZeroU32::new(64).unwrap());
     let out = switches[0].ports.out(OUTPUT);
     let report =
-        |destination| Report { to: TARGET, destination, source: 0, severity: 0, sent_at: Time::ZERO };
+        |destination| SourceReport { to: TARGET, destination, source: 0, severity: 0, sent_at: Time::ZERO };
     let causes = [(0, true, Port(2)), (0, false, Port(3)), (0, true, Port(1))];
     partition.ctx.reports = (0..).zip(causes).map(|(number, cause)| (cause, report(number))).collect();
     // Reports wait for the end of an instant.

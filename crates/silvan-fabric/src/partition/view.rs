@@ -7,7 +7,7 @@ use super::Partition;
 use crate::congestion_log::MarkEvent;
 use crate::host::Host;
 use crate::link::{
-    Balance, ChannelId, LinkParameters, LossCounts, Overflow, Paused, Receiver, Retries, TooLong,
+    Balance, ChannelId, LinkParameters, LossCounts, Overflow, OverlongPause, Paused, Receiver, Retries,
 };
 use crate::meters::Meters;
 use crate::packet::{Packet, PacketId};
@@ -176,7 +176,7 @@ impl<'a> View<'a> {
     }
 
     /// The first pause that has reached the limit of the watchdog, if it stops the run.
-    pub fn paused_too_long(self) -> Option<TooLong> {
+    pub fn paused_too_long(self) -> Option<OverlongPause> {
         self.partitions.iter().filter_map(|partition| partition.ctx.links.frames()?.too_long(self.now)).min()
     }
 

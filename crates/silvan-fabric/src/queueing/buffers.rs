@@ -21,7 +21,7 @@ use super::arbitration::{DueTimes, SpecialQueue};
 use super::isolation::{Cams, Notice};
 use super::rings::{Ring, RingLinks, RingMember};
 use crate::packet::{Fifo, Kind, Packet, PacketId, Pool};
-use crate::routes::Table;
+use crate::routes::ForwardingTable;
 
 /// Index of a queue.
 pub(crate) type QueueId = u32;
@@ -252,7 +252,7 @@ pub(crate) enum PortSelection {
     /// There is one output.
     None,
     /// From the packet's destination.
-    Table(Table),
+    Table(ForwardingTable),
     /// From the packet, in which it was stored on arrival.
     Packet,
 }

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use silvan_congestion::marking::{Marker, SwitchOutputs, Switches};
+use silvan_congestion::marking::{Marker, SwitchFacts, SwitchOutputs};
 use silvan_congestion::reaction::{ExplicitRate, Reaction, Reactor, SharedTables, Source};
 use silvan_congestion::receiver::{Responder, Sink};
 use silvan_congestion::round_trip::RoundTrip;
@@ -20,7 +20,9 @@ use super::Builder;
 use super::model::{Model, PacketChoice};
 use crate::error::{Reason, SetupError};
 use crate::host::Announcer;
-use crate::switch::{Detourer, Director, FlowRoutes, Neighbours, PortChooser, PortWiring, Ports, Steering};
+use crate::switch::{
+    AnnouncedRoutes, Detourer, Director, Neighbours, PortChooser, PortWiring, Ports, Steering,
+};
 
 /// The data that all reactions of a run share.
 pub(super) struct Reactions<'a> {
@@ -41,7 +43,7 @@ impl Builder<'_> {
     /// Creates the marking rule for the buffers of the switches, without states.
     pub(super) fn marking_rule(&self) -> Marker {
         let switch = &self.model.switch;
-        self.model.parts.marking.marker(&Switches {
+        self.model.parts.marking.marker(&SwitchFacts {
             lane: switch.lane,
             output_lane: switch.output_lane,
             full_space: self.model.full_space,
@@ -116,7 +118,7 @@ impl Builder<'_> {
         let director = |rates: Vec<Rate>| {
             let routes = tables.as_mut().and_then(Iterator::next).zip(adaptive).map(|(table, adaptive)| {
                 let state = SwitchState::new(&table, adaptive.cache);
-                FlowRoutes { table, state, heuristic: adaptive.heuristic }
+                AnnouncedRoutes { table, state, heuristic: adaptive.heuristic }
             });
             Director::new(routes, rates.into_iter())
         };

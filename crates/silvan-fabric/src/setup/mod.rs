@@ -40,7 +40,7 @@ use silvan_network::routing::path_bits::PathBits;
 use silvan_network::routing::port_groups::PortGroups;
 use silvan_network::routing::spraying::{Sprayer, Spraying};
 use silvan_network::topology::{End, Link, MAX_FCFS_PORTS, NodeRef, Topology};
-use silvan_network::traffic::forest::Placement;
+use silvan_network::traffic::forest::ForestRoles;
 
 use self::model::{Model, SwitchModel};
 use self::partition::{DividedNetwork, Whole};
@@ -50,7 +50,7 @@ use crate::error::{Reason, SetupError};
 use crate::faults::{HostChange, LinkChange, PlannedChanges, RecoveryKind, Reroutes};
 use crate::host::{Adapter, Host, HostSpec, RecoveryRule};
 use crate::link::{
-    Change, ChannelId, ChannelSpec, Class, Control, Division, Links, MAX_NODES, MAX_PORTS, Receiver,
+    BufferDivision, Change, ChannelId, ChannelSpec, Class, Control, Links, MAX_NODES, MAX_PORTS, Receiver,
     UNLIMITED, What, key,
 };
 use crate::lookahead::Lookahead;
@@ -59,7 +59,7 @@ use crate::observe::{ChangeLog, Completions, ForestObserver, LinkName, Series, T
 use crate::order::Order;
 use crate::partition::{Neighbors, Partition, Places, View};
 use crate::report::Group;
-use crate::routes::{Routes, RoutesBuilder, Table};
+use crate::routes::{ForwardingTable, Routes, RoutesBuilder};
 use crate::switch::{NumberedTable, PortWiring, Ports, Steering};
 use crate::switch_marking::SwitchMarking;
 use crate::trimming::Trimmer;
@@ -141,7 +141,7 @@ struct Builder<'a> {
     tables: &'a Tables,
     model: Model<'a>,
     /// The roles of the hosts for each traffic pattern; `None` if the pattern is not a forest.
-    forests: Vec<Option<Placement>>,
+    forests: Vec<Option<ForestRoles>>,
     /// Changes during the run, and the tables that follow.
     changes: PlannedChanges,
     reroutes: Reroutes,
@@ -304,7 +304,7 @@ impl<'a> Builder<'a> {
         self.check_shared_credits()?;
         let control = self.control_by_messages()?;
         let mut receiver = Vec::new();
-        let divisions: Vec<(Division, u32)> = (0..self.topology.switches.len())
+        let divisions: Vec<(BufferDivision, u32)> = (0..self.topology.switches.len())
             .map(|switch| self.division(switch))
             .collect::<Result<_, _>>()?;
         let specs: Vec<ChannelSpec> = self
@@ -314,7 +314,7 @@ impl<'a> Builder<'a> {
                 receiver.push((!to_host).then_some((to_node, to_port)));
                 let arrival = if to_host { Class::HostArrival } else { Class::SwitchArrival };
                 let wake = if from_host { Class::HostWake } else { Class::SwitchWake };
-                let whole = || (Division::Whole, self.model.host.lane);
+                let whole = || (BufferDivision::Whole, self.model.host.lane);
                 let (division, region_capacity) =
                     if to_host { whole() } else { divisions[to_node as usize].clone() };
                 let region_capacity = match self.model.credits.and_then(|credits| credits.shared.as_ref()) {
@@ -469,7 +469,7 @@ impl<'a> Builder<'a> {
             let lanes_of_paths = || self.steering_by_lanes(&neighbours);
             let steering = director.or(chooser).or(hasher).or_else(lanes_of_paths).map(Box::new);
             let lanes = usize::from(self.model.lanes.count);
-            let table = Table { routes: Arc::clone(&routes), row: own[0].row };
+            let table = ForwardingTable { routes: Arc::clone(&routes), row: own[0].row };
             let mut marking = SwitchMarking::new(marker, wiring.len(), self.model.full_space);
             if self.model.measure.congestion_log {
                 marking.keep_log();

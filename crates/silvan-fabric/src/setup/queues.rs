@@ -14,7 +14,7 @@ use super::{Builder, small};
 use crate::config::{Arbitration, Architecture, Assignment};
 use crate::error::{Reason, SetupError};
 use crate::host::{Adapter, Paths};
-use crate::link::Division;
+use crate::link::BufferDivision;
 use crate::outputs::OutputQueues;
 use crate::queueing::buffers::{BufferShape, Buffers, PortSelection};
 use crate::queueing::isolation::Cams;
@@ -40,20 +40,20 @@ impl Builder<'_> {
     }
 
     /// The division of a switch's input buffers, as its neighbors see it, and the size of a region.
-    pub(super) fn division(&self, switch: usize) -> Result<(Division, u32), SetupError> {
+    pub(super) fn division(&self, switch: usize) -> Result<(BufferDivision, u32), SetupError> {
         let SwitchModel { queues, organisation, shared, lane, queue_buffer, .. } = self.model.switch;
         if shared || queues == Queues::Single {
-            return Ok((Division::Whole, lane));
+            return Ok((BufferDivision::Whole, lane));
         }
         let table = &self.tables.out[switch];
         let (division, regions) = if queues == Queues::PerDestination {
-            (Division::PerDestination, table.len() as u32)
+            (BufferDivision::PerDestination, table.len() as u32)
         } else {
             // There is one region per queue of the receiver.
             let regions = organisation.fixed(usize::from(self.topology.switches[switch].ports)) as u32;
             let output = |port: u16| Port(port.wrapping_sub(1));
             let region = |(dst, &port): (usize, &u16)| organisation.index(output(port), dst as u32) as u16;
-            (Division::Table(table.iter().enumerate().map(region).collect(), regions), regions)
+            (BufferDivision::Table(table.iter().enumerate().map(region).collect(), regions), regions)
         };
         let given = queue_buffer.unwrap_or(Bytes(u64::from(lane / regions.max(1))));
         let block = self.model.sizes.credit_block;

@@ -7,7 +7,7 @@ use silvan_engine::random::Stream;
 use silvan_engine::units::BytePace;
 use silvan_engine::{Rate, Time};
 use silvan_network::topology::{NodeRef, Topology};
-use silvan_network::traffic::forest::{Generator, GeneratorSpec, Placement, Role};
+use silvan_network::traffic::forest::{ForestRoles, Generator, GeneratorSpec, Role};
 use silvan_network::traffic::listed::{IncastPlan, draw_incasts};
 use silvan_network::traffic::source::{Chooser, Clock, Periods, SizeLaw, Source, Varied};
 use silvan_network::traffic::{Arrivals, Bursts, Forest, ListedTransfer, MOST_LISTED, Pattern};
@@ -337,7 +337,7 @@ impl Builder<'_> {
     fn add_forest(
         &self,
         traffic: &Offered,
-        (forest, placement): (&Forest, &Placement),
+        (forest, placement): (&Forest, &ForestRoles),
         hosts: &mut [Host],
         classes: &mut Vec<ClassMeter>,
     ) -> Result<(), SetupError> {
@@ -445,11 +445,11 @@ pub(super) fn placement(
     model: &Model,
     (number, traffic): (usize, &Offered),
     topology: &Topology,
-) -> Option<Placement> {
+) -> Option<ForestRoles> {
     let Pattern::Forest(forest) = traffic.pattern else { return None };
     let owner = (model.seed, number as u64);
     let span = (traffic.start, traffic.stop.min(model.duration));
-    Some(Placement::draw(forest, (&traffic.senders, topology.end_hosts()), owner, span))
+    Some(ForestRoles::draw(forest, (&traffic.senders, topology.end_hosts()), owner, span))
 }
 
 /// The number that distinguishes the random streams of a host's patterns, which is the index of the pattern at the

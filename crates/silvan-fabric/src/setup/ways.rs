@@ -70,7 +70,7 @@ enum LaneRoutes<'a> {
 }
 
 /// The routes of messages of one service level, computed destination by destination.
-pub(super) struct Ways<'a> {
+pub(super) struct MessageRoutes<'a> {
     topology: &'a Topology,
     wiring: Wiring,
     tables: &'a routing::Tables,
@@ -83,7 +83,7 @@ pub(super) struct Ways<'a> {
 
 impl Builder<'_> {
     /// The routes of messages of a service level.
-    pub(super) fn ways(&self, sl: u8) -> Result<Ways<'_>, String> {
+    pub(super) fn ways(&self, sl: u8) -> Result<MessageRoutes<'_>, String> {
         let detours = self.model.path_lanes.as_deref().and_then(|lanes| lanes.detours.as_ref());
         let chooses = |levels: u16| levels >> sl & 1 == 1;
         let is_free = self.model.packet_routes.as_ref().is_some_and(|choice| chooses(choice.levels));
@@ -99,7 +99,7 @@ impl Builder<'_> {
                 None => LaneRoutes::Fixed,
             }
         };
-        Ok(Ways {
+        Ok(MessageRoutes {
             topology: self.topology,
             wiring: self.topology.wiring(),
             tables: self.tables,
@@ -111,7 +111,7 @@ impl Builder<'_> {
     }
 }
 
-impl Ways<'_> {
+impl MessageRoutes<'_> {
     /// The route of messages between two hosts. The route of the tables must exist even if packets may take other
     /// routes.
     pub fn between(&mut self, from: u32, to: u32) -> Result<Way, String> {

@@ -8,7 +8,7 @@ use super::chooser::choose_port;
 use super::detour::choose_detour;
 use super::{Ports, Steering};
 use crate::context::Context;
-use crate::message::{Report, Word};
+use crate::message::{SourceReport, Word};
 use crate::packet::{Kind, PacketId};
 use crate::queueing::isolation::{Cams, Notice};
 
@@ -115,7 +115,7 @@ pub(crate) trait Architecture {
 
     /// Sends a report to a source at the end of an instant. Only packets that leave at this instant precede it. No
     /// architecture replaces this method.
-    fn send_report(&mut self, ctx: &mut Context, report: Report) {
+    fn send_report(&mut self, ctx: &mut Context, report: SourceReport) {
         if let Some(output) = self.ports().send_report(ctx, report) {
             self.link_was_used(ctx, output);
         }

@@ -17,7 +17,7 @@ use crate::packet::{Kind, Packet, PacketId};
 
 /// The adaptive routes of flows through one switch.
 #[derive(Debug, Saved)]
-pub(crate) struct FlowRoutes {
+pub(crate) struct AnnouncedRoutes {
     #[saved(constant)]
     pub table: ExtendedTable,
     pub state: SwitchState,
@@ -27,13 +27,13 @@ pub(crate) struct FlowRoutes {
 
 #[derive(Debug, Saved)]
 pub(crate) struct Director {
-    pub routes: Option<FlowRoutes>,
+    pub routes: Option<AnnouncedRoutes>,
     /// For each output, the time that the link needs to carry all flows announced to it, and its rate.
     weights: Box<[(u64, Rate)]>,
 }
 
 impl Director {
-    pub fn new(routes: Option<FlowRoutes>, rates: impl Iterator<Item = Rate>) -> Self {
+    pub fn new(routes: Option<AnnouncedRoutes>, rates: impl Iterator<Item = Rate>) -> Self {
         Self { routes, weights: rates.map(|rate| (0, rate)).collect() }
     }
 

@@ -3,7 +3,7 @@
 
 use silvan_network::port::Port;
 use silvan_network::routing::adaptive::FlowKey;
-use silvan_network::routing::ecmp::Fields;
+use silvan_network::routing::ecmp::HashedFields;
 
 use super::architecture::lacks_steering;
 use super::{Ports, Steering};
@@ -35,7 +35,7 @@ impl Ports {
 
     /// The output of a packet among those that are not avoided, if there are any.
     #[cold]
-    fn hash_again(&self, hasher: Hasher, dst: u32, fields: &Fields) -> Option<Port> {
+    fn hash_again(&self, hasher: Hasher, dst: u32, fields: &HashedFields) -> Option<Port> {
         let mut others = self.table().routes.all_hashed(hasher, dst);
         others.retain(|&port| !self.avoids(port));
         let index = hasher.hash.index(fields, others.len());
@@ -46,7 +46,7 @@ impl Ports {
     pub fn hashed_output(&self, key: &FlowKey, entropy: u16) -> Option<Port> {
         let hasher = self.hasher()?;
         let FlowKey { source, destination, connection } = *key;
-        let fields = || Fields { source, destination, connection: connection as u16, entropy };
+        let fields = || HashedFields { source, destination, connection: connection as u16, entropy };
         Some(self.table().routes.hashed(hasher, destination, fields))
     }
 

@@ -25,7 +25,7 @@ pub(crate) use architecture::Architecture;
 pub(crate) use chooser::PortChooser;
 pub(crate) use cioq::CioqSwitch;
 pub(crate) use detour::{Detourer, Neighbours};
-pub(crate) use director::{Director, FlowRoutes, weight_ps};
+pub(crate) use director::{AnnouncedRoutes, Director, weight_ps};
 pub(crate) use fcfs::FcfsSwitch;
 pub(crate) use islip::Islip;
 pub(crate) use ports::{NumberedTable, Outgoing, PortWiring, Ports, Steering};

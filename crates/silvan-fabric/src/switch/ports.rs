@@ -13,9 +13,9 @@ use super::architecture::lacks_steering;
 use super::{Detourer, Director, PortChooser};
 use crate::context::Context;
 use crate::link::{ChannelId, Class, key};
-use crate::message::{CreditReturn, Report, Word};
+use crate::message::{CreditReturn, SourceReport, Word};
 use crate::packet::{Kind, NO_LEDGER, Packet, PacketId};
-use crate::routes::{Hasher, Table};
+use crate::routes::{ForwardingTable, Hasher};
 use crate::switch_marking::{Arriving, Leaving, MarkedLane, OutputFacts, SwitchMarking};
 use crate::trimming::{Freed, Trimmer};
 
@@ -82,7 +82,7 @@ pub(crate) struct Ports {
     /// The channels of `wiring` for each port, or invalid ones if the port is not wired.
     #[saved(constant)]
     channels: Box<[(ChannelId, ChannelId)]>,
-    table: Table,
+    table: ForwardingTable,
     /// The component that selects outputs or lanes; `None` in most networks.
     pub steering: Option<Box<Steering>>,
     pub marking: SwitchMarking,
@@ -129,7 +129,7 @@ impl Ports {
         node: u32,
         lanes: usize,
         wiring: Box<[Option<PortWiring>]>,
-        table: Table,
+        table: ForwardingTable,
         (marking, steering): (SwitchMarking, Option<Box<Steering>>),
     ) -> Self {
         let may_underrun = wiring.iter().flatten().any(|port| port.may_underrun);
@@ -322,7 +322,7 @@ impl Ports {
     }
 
     /// The forwarding table.
-    pub fn table(&self) -> &Table {
+    pub fn table(&self) -> &ForwardingTable {
         &self.table
     }
 
@@ -439,7 +439,7 @@ impl Ports {
     }
 
     /// Sends a report to a source. Returns the output whose link it occupies.
-    pub fn send_report(&self, ctx: &mut Context, report: Report) -> Option<Port> {
+    pub fn send_report(&self, ctx: &mut Context, report: SourceReport) -> Option<Port> {
         let output = self.route(report.to);
         // The route exists, because networks that need routes for reports are checked before the run.
         let wiring = self.wiring[output.index()]?;

@@ -20,7 +20,7 @@ pub struct Hash {
 
 /// The fields of a packet that are hashed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fields {
+pub struct HashedFields {
     /// Sending host.
     pub source: u32,
     /// Receiving host.
@@ -53,7 +53,7 @@ impl Hash {
     /// The port (from 1) of a packet; `None` without a route.
     #[inline]
     #[must_use]
-    pub fn port(self, choices: &Choices, fields: &Fields) -> Option<u16> {
+    pub fn port(self, choices: &Choices, fields: &HashedFields) -> Option<u16> {
         match choices.ports(fields.destination as usize) {
             [] => None,
             [port] => Some(*port),
@@ -64,14 +64,14 @@ impl Hash {
     /// The index of the port of a packet among a number of ports.
     #[inline]
     #[must_use]
-    pub fn index(self, fields: &Fields, ports: usize) -> usize {
+    pub fn index(self, fields: &HashedFields, ports: usize) -> usize {
         let value = if self.direct.is_some() { u64::from(fields.entropy) } else { self.of(fields) };
         (value % ports.max(1) as u64) as usize
     }
 
     #[inline]
-    fn of(self, fields: &Fields) -> u64 {
-        let Fields { source, destination, connection, entropy } = *fields;
+    fn of(self, fields: &HashedFields) -> u64 {
+        let HashedFields { source, destination, connection, entropy } = *fields;
         mixed([self.salt, source, destination, u32::from(entropy) << 16 | u32::from(connection)])
     }
 }
@@ -80,16 +80,16 @@ impl Hash {
 mod tests {
     use super::*;
 
-    const FIELDS: Fields = Fields { source: 3, destination: 8, connection: 1, entropy: 0 };
+    const FIELDS: HashedFields = HashedFields { source: 3, destination: 8, connection: 1, entropy: 0 };
 
     #[test]
     fn every_field_and_the_salt_change_the_hash() {
         let hash = Hash::new(1, 0);
         let others = [
-            Fields { source: 4, ..FIELDS },
-            Fields { destination: 9, ..FIELDS },
-            Fields { connection: 2, ..FIELDS },
-            Fields { entropy: 1, ..FIELDS },
+            HashedFields { source: 4, ..FIELDS },
+            HashedFields { destination: 9, ..FIELDS },
+            HashedFields { connection: 2, ..FIELDS },
+            HashedFields { entropy: 1, ..FIELDS },
         ];
         assert!(others.iter().all(|other| hash.of(other) != hash.of(&FIELDS)));
         assert_ne!(Hash::new(1, 1).of(&FIELDS), hash.of(&FIELDS));
@@ -100,9 +100,10 @@ mod tests {
     #[test]
     fn flows_and_entropy_values_are_spread_evenly() {
         let hash = Hash::new(7, 5);
-        for vary in
-            [|value| Fields { source: value, ..FIELDS }, |value| Fields { entropy: value as u16, ..FIELDS }]
-        {
+        for vary in [
+            |value| HashedFields { source: value, ..FIELDS },
+            |value| HashedFields { entropy: value as u16, ..FIELDS },
+        ] {
             let mut counts = [0_u32; 6];
             (0..60_000).for_each(|value| counts[(hash.of(&vary(value)) % 6) as usize] += 1);
             // Six standard deviations of a binomial distribution with 60,000 draws.
@@ -117,7 +118,7 @@ mod tests {
         let (low, high) = (Hash::new(1, 10), Hash::new(1, 11));
         let mut counts = [0_u32; 4];
         for source in 0..40_000 {
-            let fields = Fields { source, ..FIELDS };
+            let fields = HashedFields { source, ..FIELDS };
             if low.of(&fields) % 4 == 0 {
                 counts[(high.of(&fields) % 4) as usize] += 1;
             }

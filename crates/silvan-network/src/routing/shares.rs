@@ -1,7 +1,7 @@
 //! The links that single flows use if switches hash flows onto the shortest paths, or divide their packets over them.
 
 use super::Tables;
-use super::ecmp::{Fields, Hash};
+use super::ecmp::{Hash, HashedFields};
 use super::port_groups::PortGroups;
 use crate::topology::{NodeRef, Topology, Wiring};
 
@@ -55,7 +55,7 @@ impl Shares {
             let mut next: Vec<(NodeRef, f64)> = Vec::new();
             for (node, share) in here {
                 for (slot, share) in
-                    self.onward(node, share, &Fields { source, destination, connection, entropy: 0 })
+                    self.onward(node, share, &HashedFields { source, destination, connection, entropy: 0 })
                 {
                     let (end, link) = slot?;
                     found.push((2 * link + usize::from(self.first_ends[link] != node), share));
@@ -74,7 +74,7 @@ impl Shares {
     }
 
     /// The ends of the ports by which the packets of a flow leave a node, with their shares.
-    fn onward(&self, node: NodeRef, share: f64, fields: &Fields) -> Vec<(Option<Wired>, f64)> {
+    fn onward(&self, node: NodeRef, share: f64, fields: &HashedFields) -> Vec<(Option<Wired>, f64)> {
         let at = match node {
             NodeRef::Host(host) if host == fields.source => {
                 return vec![(self.wiring.hosts[host as usize], share)];

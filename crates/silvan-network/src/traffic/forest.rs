@@ -83,7 +83,7 @@ pub struct Hotspots {
 
 /// Roles and hotspots of a forest, drawn from the seed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Placement {
+pub struct ForestRoles {
     /// Numbers and roles of hosts, ordered by role and subset. Hosts without a role are omitted.
     pub roles: Vec<(u32, Role)>,
     /// The hotspots over time.
@@ -155,7 +155,7 @@ impl Hotspots {
     }
 }
 
-impl Placement {
+impl ForestRoles {
     /// Draws roles among the `senders` and hotspots among all `hosts`, for a run from `start` to `end`. `number` is
     /// the number of the traffic pattern, which gives each pattern separate random streams.
     ///
@@ -358,12 +358,12 @@ mod tests {
         Forest { hotspots: 8, contributors: 60, victims: 15, mixed: 25, p: 60, lifetime: None }
     }
 
-    fn place(forest: &Forest, seed: u64) -> Placement {
+    fn place(forest: &Forest, seed: u64) -> ForestRoles {
         let senders: Vec<u32> = (0..HOSTS).collect();
-        Placement::draw(forest, (&senders, HOSTS), (seed, 0), (Time(0), Time(100 * MS)))
+        ForestRoles::draw(forest, (&senders, HOSTS), (seed, 0), (Time(0), Time(100 * MS)))
     }
 
-    fn of(placement: &Placement, wanted: fn(Role) -> bool) -> Vec<u32> {
+    fn of(placement: &ForestRoles, wanted: fn(Role) -> bool) -> Vec<u32> {
         placement.hosts(wanted).collect()
     }
 

@@ -36,7 +36,7 @@ struct Switch<'a> {
     labels: HashMap<&'a str, u16>,
 }
 
-struct Port<'a> {
+struct PortLine<'a> {
     line: Cursor<'a>,
     switch: usize,
     number: u16,
@@ -68,7 +68,7 @@ fn head(line: &str) -> Option<(&str, u64, &str)> {
 pub fn parse(text: &str, origin: &str, options: Options) -> Result<Wiring, ImportError> {
     let notes = Notes::default();
     let mut switches: Vec<Switch> = Vec::new();
-    let mut ports: Vec<Port> = Vec::new();
+    let mut ports: Vec<PortLine> = Vec::new();
     let mut titles: Vec<&str> = Vec::new();
     for line in Lines::of_output(text, origin, &notes) {
         let line = line?;
@@ -120,7 +120,7 @@ fn port<'a>(
     number: u16,
     row: &[&'a str; TITLES.len()],
     notes: &Notes,
-) -> Result<Option<Port<'a>>, ImportError> {
+) -> Result<Option<PortLine<'a>>, ImportError> {
     let [_, _, state, width, lane, guid, label, lid, name] = *row;
     if guid.is_empty() || guid == "N/A" || state == "DOWN" || state == "DWN" {
         return Ok(None);
@@ -132,12 +132,12 @@ fn port<'a>(
     let guid = line.guid(guid)?;
     let lid = if lid.is_empty() || lid == "N/A" { None } else { records::lid(&line, lid, 10, notes)? };
     let name = name.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(name).trim();
-    Ok(Some(Port { line, switch, number, rate, guid, label, lid, name }))
+    Ok(Some(PortLine { line, switch, number, rate, guid, label, lid, name }))
 }
 
 fn assemble(
     switches: &[Switch],
-    ports: &[Port],
+    ports: &[PortLine],
     origin: &str,
     options: Options,
     notes: &Notes,

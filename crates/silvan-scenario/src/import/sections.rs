@@ -44,7 +44,7 @@ pub struct Sections {
 }
 
 /// A row of the section PORTS.
-struct Port {
+struct PortLine {
     lids: Option<Lids>,
     guid: Option<u64>,
     /// Data rate. The outer `None` means that the section has no width and speed for this port.
@@ -178,7 +178,7 @@ struct LinkRow<'a> {
 #[derive(Default)]
 struct Reader<'a> {
     nodes: HashMap<u64, (Cursor<'a>, NodeRow<'a>)>,
-    ports: HashMap<(u64, u16), Port>,
+    ports: HashMap<(u64, u16), PortLine>,
     links: Vec<LinkRow<'a>>,
     used: Vec<String>,
     passed_over: Vec<String>,
@@ -258,7 +258,7 @@ impl<'a> Reader<'a> {
         let code = |title: &str| titles.get(row, &[title]).and_then(number).unwrap_or(0);
         let rate = speed::of_codes(code("LinkWidthActv"), code("LinkSpeedActv"), code("LinkSpeedExtActv"));
         let port_guid = titles.get(row, &["PortGUID", "PortGuid"]).and_then(scan::guid);
-        let known = Port { lids, guid: port_guid.filter(|&guid| guid != 0), rate };
+        let known = PortLine { lids, guid: port_guid.filter(|&guid| guid != 0), rate };
         if self.ports.insert((guid, port), known).is_some() {
             return Err(
                 line.error(format!("port {port} of node 0x{guid:016x} appears twice; it must appear once"))

@@ -24,7 +24,7 @@ use crate::trace::{BuildError, COLLECTIVE_TAGS, Operation, Trace, TraceBuilder, 
 
 /// The fields of a node that the reader uses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Node {
+pub(super) struct ChakraNode {
     pub(super) id: u64,
     pub(super) kind: u64,
     pub(super) waits_for: Vec<u64>,
@@ -41,7 +41,7 @@ pub(super) struct Node {
     pub(super) partly: bool,
 }
 
-impl Node {
+impl ChakraNode {
     /// Sets the name of the process group; an empty name stands for all ranks.
     pub(super) fn set_group(&mut self, name: Option<String>) -> Result<(), String> {
         if name.as_ref().is_some_and(|name| name.len() > MAX_GROUP_NAME) {
@@ -100,7 +100,7 @@ pub fn looks_like(start: &[u8]) -> bool {
     }
 }
 
-fn attribute(bytes: &[u8], node: &mut Node) -> Result<(), String> {
+fn attribute(bytes: &[u8], node: &mut ChakraNode) -> Result<(), String> {
     let (mut name, mut number, mut text, mut list) = ("", None, None, None);
     for field in Fields(bytes) {
         match field? {
@@ -139,8 +139,8 @@ fn attribute(bytes: &[u8], node: &mut Node) -> Result<(), String> {
     Ok(())
 }
 
-fn node(bytes: &[u8]) -> Result<Node, String> {
-    let mut node = Node::default();
+fn node(bytes: &[u8]) -> Result<ChakraNode, String> {
+    let mut node = ChakraNode::default();
     for field in Fields(bytes) {
         let (number, value) = field?;
         match (number, value) {
@@ -221,7 +221,7 @@ pub fn read(ranks: usize, open: Open<'_, '_>, options: &Options) -> Result<Trace
 /// Creates an error at the start of the last message.
 pub(super) type At<'a> = &'a dyn Fn(String) -> TraceError;
 
-pub(super) type Each<'e> = &'e mut dyn FnMut(u32, Node, At<'_>) -> Result<(), TraceError>;
+pub(super) type Each<'e> = &'e mut dyn FnMut(u32, ChakraNode, At<'_>) -> Result<(), TraceError>;
 
 fn each_node(ranks: usize, open: Open<'_, '_>, each: Each<'_>) -> Result<(), TraceError> {
     for rank in 0..ranks {
@@ -282,7 +282,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn add(&mut self, node: Node, at: At<'_>) -> Result<(), TraceError> {
+    fn add(&mut self, node: ChakraNode, at: At<'_>) -> Result<(), TraceError> {
         let (first, last) =
             self.operations(&node).map_err(|message| at(format!("node {}: {message}", node.id)))?;
         if self.ends.insert(node.id, last).is_some() {
@@ -300,7 +300,7 @@ impl Reader<'_> {
     }
 
     /// Creates the operations of a node; returns the first and the last of them.
-    fn operations(&mut self, node: &Node) -> Result<(u32, u32), String> {
+    fn operations(&mut self, node: &ChakraNode) -> Result<(u32, u32), String> {
         let on_host = node.on_host == Some(true);
         let communicates = match node.kind {
             kind::SEND | kind::RECV => node.bytes.is_some(),
@@ -327,7 +327,7 @@ impl Reader<'_> {
         Ok((made, made))
     }
 
-    fn collective(&mut self, node: &Node) -> Result<(u32, u32), String> {
+    fn collective(&mut self, node: &ChakraNode) -> Result<(u32, u32), String> {
         let place = node.operation.and_then(|number| usize::try_from(number).ok());
         let operation = place.and_then(|place| OPERATIONS.get(place)).copied();
         let operation = operation
@@ -372,7 +372,7 @@ impl Reader<'_> {
     }
 }
 
-fn message(node: &Node) -> Result<Operation, String> {
+fn message(node: &ChakraNode) -> Result<Operation, String> {
     let bytes = node.bytes.unwrap_or(0);
     let tag = node.tag.unwrap_or(0);
     let tag = u32::try_from(tag).ok().filter(|&tag| tag < COLLECTIVE_TAGS);

@@ -9,7 +9,7 @@ use std::io::{BufRead, Read};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, de};
 
-use super::chakra::{Each, Node};
+use super::chakra::{ChakraNode, Each};
 use crate::error::TraceError;
 
 /// Maximum length of a string in bytes, and maximum number of dependencies of a node.
@@ -162,9 +162,9 @@ struct InFile {
 }
 
 impl InFile {
-    fn into_node(self) -> Result<Node, String> {
+    fn into_node(self) -> Result<ChakraNode, String> {
         let of = |number: Option<Number>| number.map(|number| number.0);
-        let mut node = Node {
+        let mut node = ChakraNode {
             id: self.id.0,
             kind: self.kind.0,
             waits_for: self.data_deps.0,

@@ -99,7 +99,7 @@ pub(crate) struct Overflow {
 
 /// A pause that reached the limit of the watchdog: the time of that, and the lane. The order is that of [`Overflow`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Saved)]
-pub(crate) struct TooLong {
+pub(crate) struct OverlongPause {
     pub time: Time,
     pub channel: ChannelId,
     pub vl: u8,
@@ -135,10 +135,10 @@ pub(crate) struct Frames {
     departures: Departures,
     overflow: Option<Overflow>,
     /// The first pause that had reached `spec.longest` when it ended.
-    too_long: TooLong,
+    too_long: OverlongPause,
 }
 
-impl TooLong {
+impl OverlongPause {
     /// A pause of a lane since a time.
     fn of((channel, vl): (ChannelId, u8), since: Time, limit: Time) -> Self {
         Self { time: Time(since.0.saturating_add(limit.0)), channel, vl }
@@ -185,7 +185,7 @@ impl Frames {
             memories,
             departures: Departures::default(),
             overflow: None,
-            too_long: TooLong { time: Time::NEVER, channel: 0, vl: 0 },
+            too_long: OverlongPause { time: Time::NEVER, channel: 0, vl: 0 },
         }
     }
 
@@ -251,14 +251,14 @@ impl Frames {
     }
 
     /// The first pause that has reached the limit by now, whether it lasts or not.
-    pub fn too_long(&self, now: Time) -> Option<TooLong> {
+    pub fn too_long(&self, now: Time) -> Option<OverlongPause> {
         let limit = self.spec.longest;
         if limit == Time::NEVER {
             return None;
         }
         let lasting = self.senders.iter().enumerate().filter_map(|(index, sender)| {
             let lane = ((index / self.lanes) as ChannelId, (index % self.lanes) as u8);
-            Some(TooLong::of(lane, sender.since?, limit))
+            Some(OverlongPause::of(lane, sender.since?, limit))
         });
         lasting.chain([self.too_long]).min().filter(|pause| pause.time <= now)
     }
@@ -367,7 +367,7 @@ impl ReceiverControl for Frames {
                     sender.total += now - since;
                     sender.longest = sender.longest.max(now - since);
                     resumed |= 1 << vl;
-                    let found = TooLong::of((channel, vl as u8), since, limit);
+                    let found = OverlongPause::of((channel, vl as u8), since, limit);
                     if found.time <= now {
                         self.too_long = self.too_long.min(found);
                     }
@@ -417,10 +417,10 @@ mod tests {
         frames.obey(0, 0b01, Time(10));
         frames.obey(1, 0b10, Time(12));
         assert_eq!(frames.too_long(Time(39)), None);
-        let first = TooLong { time: Time(40), channel: 0, vl: 0 };
+        let first = OverlongPause { time: Time(40), channel: 0, vl: 0 };
         assert_eq!([frames.too_long(Time(40)), frames.too_long(Time(99))], [Some(first); 2], "it lasts");
         frames.obey(0, 0, Time(39));
-        let second = TooLong { time: Time(42), channel: 1, vl: 1 };
+        let second = OverlongPause { time: Time(42), channel: 1, vl: 1 };
         assert_eq!(frames.too_long(Time(50)), Some(second), "the first has ended after 29");
         frames.obey(1, 0, Time(42));
         frames.obey(0, 0b10, Time(43));

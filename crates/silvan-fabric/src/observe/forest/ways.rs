@@ -6,7 +6,7 @@ use silvan_network::routing::adaptive::FlowKey;
 use super::NONE;
 use super::moment::{DirectedLink, Map, Moment};
 use crate::partition::View;
-use crate::routes::Table;
+use crate::routes::ForwardingTable;
 use crate::switch::Ports;
 
 /// The root on a packet's route or, if there is none, the first branch.
@@ -86,7 +86,7 @@ pub(super) struct StaticRoutes {
     /// The switch at the receiving end of each link, or [`NONE`].
     far: Vec<u32>,
     /// For each switch, its forwarding table.
-    of: Vec<Table>,
+    of: Vec<ForwardingTable>,
 }
 
 impl StaticRoutes {

@@ -144,7 +144,7 @@ mod tests {
     use crate::packet::{Kind, Packet, Pool};
     use crate::queueing::Organisation;
     use crate::queueing::isolation::{Cams, LineMessage, Notice, SpecialQueueRule};
-    use crate::routes::{RoutesBuilder, Table};
+    use crate::routes::{ForwardingTable, RoutesBuilder};
     use silvan_congestion::isolation::{SpecialArbitration, SpecialQueues};
     use silvan_network::port::{OneLane, Vl};
     use silvan_network::port_set::Ports64;
@@ -252,7 +252,7 @@ mod tests {
         let numbers: Vec<u16> = (0..8).map(|dst| 1 + dst % 2).collect();
         let mut builder = RoutesBuilder::default();
         let row = builder.add(&numbers);
-        Buffers::new(shape, PortSelection::Table(Table { routes: builder.build(), row }), None)
+        Buffers::new(shape, PortSelection::Table(ForwardingTable { routes: builder.build(), row }), None)
     }
 
     proptest! {

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cache::FlowKey;
-use super::state::LinkLoad;
+use super::state::AnnouncedFlows;
 
 /// The criterion by which a switch compares its output links. The link with the lowest value is selected.
 /// [`super::state::choose`] defines the selection among equal links.
@@ -38,7 +38,7 @@ impl Heuristic {
 
     /// The cost of a link. `place` is the switch and its port.
     #[inline]
-    pub(super) fn measure(self, load: LinkLoad, place: (u32, u16), flow: FlowKey) -> u64 {
+    pub(super) fn measure(self, load: AnnouncedFlows, place: (u32, u16), flow: FlowKey) -> u64 {
         match self {
             Self::FlowCount => u64::from(load.flows),
             Self::Bytes => load.bytes,

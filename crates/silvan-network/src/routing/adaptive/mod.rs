@@ -48,6 +48,6 @@ pub use contention::{Contention, Permutations};
 pub use flow_level::FlowLevel;
 pub use heuristic::Heuristic;
 pub use heuristic::mixed;
-pub use relation::{Fault, check_relation};
-pub use state::{AdaptiveFlow, LinkLoad, SwitchState, choose};
+pub use relation::{RouteFault, check_relation};
+pub use state::{AdaptiveFlow, AnnouncedFlows, SwitchState, choose};
 pub use table::{AdaptiveTables, Alternates, Entry, ExtendedTable};

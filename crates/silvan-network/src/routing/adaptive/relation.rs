@@ -14,7 +14,7 @@ use crate::topology::{NodeRef, Topology, Wiring};
 
 /// A fault of the possible routes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fault {
+pub enum RouteFault {
     /// A route does not end at the destination.
     Astray {
         /// The last switch.
@@ -35,7 +35,7 @@ pub enum Fault {
     Cycle(Vec<ChannelName>),
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for RouteFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Astray { switch, port, to } => {
@@ -56,7 +56,7 @@ impl fmt::Display for Fault {
 ///
 /// # Errors
 /// The first fault.
-pub fn check_relation(topology: &Topology, tables: &AdaptiveTables) -> Result<(), Fault> {
+pub fn check_relation(topology: &Topology, tables: &AdaptiveTables) -> Result<(), RouteFault> {
     let wiring = topology.wiring();
     let network = PortGraph::new(topology, &wiring);
     let mut relation = Relation {
@@ -72,7 +72,7 @@ pub fn check_relation(topology: &Topology, tables: &AdaptiveTables) -> Result<()
         relation.no_revisit(to)?;
     }
     match Dependencies::of_one_lane(relation.waits).cycle(&network) {
-        Some(cycle) => Err(Fault::Cycle(named(topology, &wiring, cycle))),
+        Some(cycle) => Err(RouteFault::Cycle(named(topology, &wiring, cycle))),
         None => Ok(()),
     }
 }
@@ -91,7 +91,7 @@ struct Relation<'a> {
 
 impl Relation<'_> {
     /// Finds all states on routes to a host from all other hosts.
-    fn explore(&mut self, to: u32) -> Result<(), Fault> {
+    fn explore(&mut self, to: u32) -> Result<(), RouteFault> {
         self.after.fill(None);
         let mut found: Vec<(usize, u16)> = Vec::new();
         for (from, peer) in self.wiring.hosts.iter().enumerate() {
@@ -120,7 +120,7 @@ impl Relation<'_> {
                     _ => {
                         let switch = self.topology.switches[switch].name.clone();
                         let to = self.topology.hosts[to as usize].name.clone();
-                        return Err(Fault::Astray { switch, port, to });
+                        return Err(RouteFault::Astray { switch, port, to });
                     }
                 }
             }
@@ -141,7 +141,7 @@ impl Relation<'_> {
     }
 
     /// Checks for each state that no route from it visits its switch again.
-    fn no_revisit(&self, to: u32) -> Result<(), Fault> {
+    fn no_revisit(&self, to: u32) -> Result<(), RouteFault> {
         let mut seen = vec![usize::MAX; self.after.len()];
         let mut stack = Vec::new();
         for switch in 0..self.network.switches() {
@@ -157,7 +157,7 @@ impl Relation<'_> {
                 while let Some(next) = stack.pop() {
                     if own(next) {
                         let switch = self.topology.switches[switch].name.clone();
-                        return Err(Fault::Revisit {
+                        return Err(RouteFault::Revisit {
                             switch,
                             to: self.topology.hosts[to as usize].name.clone(),
                         });
@@ -241,7 +241,7 @@ mod tests {
         };
         relation.explore(0).unwrap();
         let cycle = Dependencies::of_one_lane(relation.waits).cycle(&network).unwrap();
-        let fault = Fault::Cycle(named(&topology, &wiring, cycle));
+        let fault = RouteFault::Cycle(named(&topology, &wiring, cycle));
         assert_eq!(
             fault.to_string(),
             "packets can wait for each other in a cycle: L3.1:3 -> L3.2:3, L3.2:3 -> L3.1:3"

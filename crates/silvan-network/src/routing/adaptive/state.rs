@@ -19,7 +19,7 @@ pub struct AdaptiveFlow {
 
 /// The flows set up over an output link.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Saved)]
-pub struct LinkLoad {
+pub struct AnnouncedFlows {
     /// Number of flows.
     pub flows: u32,
     /// Total bytes of these flows.
@@ -29,7 +29,7 @@ pub struct LinkLoad {
 /// State of a switch: a counter for each output link, and a cache for each input port.
 #[derive(Debug, Clone, Saved)]
 pub struct SwitchState {
-    loads: Vec<LinkLoad>,
+    loads: Vec<AnnouncedFlows>,
     caches: Vec<RouteCache>,
 }
 
@@ -70,13 +70,16 @@ impl SwitchState {
     #[must_use]
     pub fn new(table: &ExtendedTable, cache_entries: Option<u32>) -> Self {
         let ports = usize::from(table.ports());
-        Self { loads: vec![LinkLoad::default(); ports], caches: vec![RouteCache::new(cache_entries); ports] }
+        Self {
+            loads: vec![AnnouncedFlows::default(); ports],
+            caches: vec![RouteCache::new(cache_entries); ports],
+        }
     }
 
     /// The flows that are set up over an output port (from 1); none if the port does not exist.
     #[must_use]
     #[inline]
-    pub fn load(&self, port: u16) -> LinkLoad {
+    pub fn load(&self, port: u16) -> AnnouncedFlows {
         self.loads.get(usize::from(port).wrapping_sub(1)).copied().unwrap_or_default()
     }
 
@@ -135,13 +138,13 @@ impl SwitchState {
     /// Whether no flow is set up over any link and all caches are empty.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.loads.iter().all(|load| *load == LinkLoad::default())
+        self.loads.iter().all(|load| *load == AnnouncedFlows::default())
             && self.caches.iter().all(RouteCache::is_empty)
     }
 
     /// Removes all flows.
     pub fn clear(&mut self) {
-        self.loads.fill(LinkLoad::default());
+        self.loads.fill(AnnouncedFlows::default());
         self.caches.iter_mut().filter(|cache| !cache.is_empty()).for_each(RouteCache::clear);
     }
 }
@@ -179,7 +182,7 @@ mod tests {
             let flows = [5, 6, 7, 8].map(|port| state.load(port).flows);
             assert!(flows.iter().all(|n| n.abs_diff(connection / 4) <= 1), "{flows:?}");
         }
-        assert_eq!(state.load(6), LinkLoad { flows: 4, bytes: 40 });
+        assert_eq!(state.load(6), AnnouncedFlows { flows: 4, bytes: 40 });
         assert_eq!(state.set_up(&table, 1, &flow(2, 0, 10), count), 3, "a host's port has no alternates");
     }
 
