@@ -522,7 +522,7 @@ impl Links {
             None => {}
             Some(Control::Credits(rules)) => {
                 let is_open = rules.is_open(id);
-                if self.pool_lacks(id, index, space, now) {
+                if self.pool_is_short(id, index, space, now) {
                     return false;
                 }
                 if !is_open {

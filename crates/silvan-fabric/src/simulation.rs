@@ -352,10 +352,10 @@ impl Simulation {
             return Ok(());
         }
         self.next_watch = self.now + Self::WATCH_INTERVAL;
-        self.look_for_deadlock()
+        self.check_for_deadlock()
     }
 
-    fn look_for_deadlock(&self) -> Result<(), ModelError> {
+    fn check_for_deadlock(&self) -> Result<(), ModelError> {
         let view = self.network.view(self.now);
         let Some(cycle) = find_deadlock(view) else { return Ok(()) };
         let names: Vec<String> = cycle
@@ -374,7 +374,7 @@ impl Simulation {
             return Ok(());
         }
         let Some(waiting) = left_waiting(view, &self.hosts) else { return Ok(()) };
-        self.look_for_deadlock()?;
+        self.check_for_deadlock()?;
         Err(ModelError::Stalled { now: self.now, waiting })
     }
 

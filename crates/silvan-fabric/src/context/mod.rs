@@ -400,7 +400,7 @@ impl Context {
     /// Schedules the event at which the sender of a channel must act next because of link-level retry.
     fn expect_retry(&mut self, channel: ChannelId) {
         let free_at = self.free_at(channel);
-        if let Some(time) = self.links.retry_mut().and_then(|retry| retry.next_look(channel, free_at)) {
+        if let Some(time) = self.links.retry_mut().and_then(|retry| retry.next_action(channel, free_at)) {
             self.queue.push(Event { time, key: Stage::Retry.key(), data: channel });
         }
     }
@@ -410,11 +410,11 @@ impl Context {
     fn retry(&mut self, channel: ChannelId) -> Option<ChannelId> {
         let (now, free_at, delay) = (self.now, self.free_at(channel), self.links.delay(channel));
         let retry = self.links.retry_mut()?;
-        if !retry.take_look(channel, now) {
+        if !retry.take_action(channel, now) {
             return None;
         }
         let was_open = retry.is_open(channel);
-        retry.hear(channel, now, delay);
+        retry.take_messages(channel, now, delay);
         let replay = retry.next_replay(channel).filter(|_| free_at <= now);
         if let Some(replay) = replay
             && let Some(arrival) = self.links.send_again(channel, replay, now)

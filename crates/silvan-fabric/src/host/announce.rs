@@ -335,7 +335,7 @@ impl Host {
     }
 
     /// Handles a packet that announced a flow of this host and has returned.
-    pub(super) fn came_back(&mut self, ctx: &mut Context, packet: &Packet) {
+    pub(super) fn announcement_returned(&mut self, ctx: &mut Context, packet: &Packet) {
         let announcement = ctx.announcements.take(packet.payload);
         let key = Connection { source: packet.source, destination: packet.src };
         let Some(announcer) = &mut self.announcer else {

@@ -15,7 +15,7 @@ mod flows;
 mod hours;
 mod index;
 mod live;
-mod look;
+mod observe;
 mod outbox;
 mod own_flows;
 mod react;
@@ -388,13 +388,13 @@ impl Host {
         if self.is_solo {
             self.end_turns(ctx);
         }
-        self.look(ctx);
+        self.send_if_possible(ctx);
         if self.hours.is_some() {
             self.note_hours(ctx);
         }
     }
 
-    fn look(&mut self, ctx: &mut Context) {
+    fn send_if_possible(&mut self, ctx: &mut Context) {
         if self.announcer.is_some() {
             self.probe(ctx.now);
         }

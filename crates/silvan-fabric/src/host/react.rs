@@ -36,7 +36,7 @@ impl Host {
     }
 
     /// Handles a notification or acknowledgement for the flow of `packet.source` to the host that sent it.
-    pub(super) fn heard(
+    pub(super) fn take_answer(
         &mut self,
         ctx: &mut Context,
         packet: &Packet,
@@ -90,7 +90,7 @@ impl Host {
         }
         let counts = reactor.counts_answers();
         let of = self.flow_of(source, destination);
-        self.doubt(of.flow);
+        self.recheck_permission(of.flow);
         if counts {
             let wanted = self.reactor.as_mut().map_or(0, |reactor| reactor.acknowledged(of));
             self.send_request(of.flow, wanted, false);
@@ -126,7 +126,7 @@ impl Host {
             return;
         }
         let of = self.flow_of(packet.source, packet.src);
-        self.doubt(of.flow);
+        self.recheck_permission(of.flow);
         if let Some(reactor) = &mut self.reactor {
             reactor.granted(of, &Grant { now: ctx.now, bytes: packet.payload });
         }
@@ -164,7 +164,7 @@ impl Host {
     /// Lets a flow send packets again. `wanted` is the amount to request from the receiver.
     pub(super) fn resume(&mut self, ctx: &mut Context, of: FlowRef, wanted: u32) {
         let id = of.flow;
-        self.doubt(id);
+        self.recheck_permission(id);
         self.send_request(id, wanted, false);
         self.arm(ctx, of);
         if self.flows.is_queued(id) {
@@ -195,7 +195,7 @@ impl Host {
     }
 
     /// Records that a flow's permission to send must be checked again.
-    pub(super) fn doubt(&mut self, id: FlowId) {
+    pub(super) fn recheck_permission(&mut self, id: FlowId) {
         if !std::mem::take(&mut self.flows.get_mut(id).may_send) {
             return;
         }
@@ -220,7 +220,7 @@ impl Host {
         let concerned =
             if all_held { std::mem::take(&mut self.doubted) } else { self.flows.held().collect() };
         for &id in &concerned {
-            if self.lacks_permission(id, now) {
+            if self.may_not_send(id, now) {
                 self.flows.unlink_held(id);
                 self.must_wait(id, now);
             }
@@ -236,7 +236,7 @@ impl Host {
     pub(super) fn check_ready(&mut self, now: Time) {
         let mut doubted = std::mem::take(&mut self.doubted);
         for id in doubted.drain(..) {
-            if self.lacks_permission(id, now) {
+            if self.may_not_send(id, now) {
                 self.flows.unlink_ready(id);
                 let source = self.flows.get(id).source;
                 self.sources[usize::from(source)].ready -= 1;
@@ -247,7 +247,7 @@ impl Host {
     }
 
     /// Whether a listed flow whose permission is in doubt must wait. If it may send, the doubt ends.
-    fn lacks_permission(&mut self, id: FlowId, now: Time) -> bool {
+    fn may_not_send(&mut self, id: FlowId, now: Time) -> bool {
         if !self.flows.is_listed(id) || self.flows.get(id).may_send {
             return false;
         }

@@ -353,7 +353,7 @@ impl Host {
             }
             (ControlLevel::Qp, Some(id)) => {
                 reactor.arrived(FlowRef { flow: id, sl }, payload);
-                self.doubt(id);
+                self.recheck_permission(id);
                 self.reconsider(id, now);
             }
             // The state has been forgotten.

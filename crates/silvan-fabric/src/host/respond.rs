@@ -73,7 +73,7 @@ impl Host {
 
     /// Answers the header of a packet whose payload was lost. What the receiver component sends precedes the answer.
     #[inline(never)]
-    pub(super) fn lacks(
+    pub(super) fn answer_header(
         &mut self,
         ctx: &mut Context,
         packet: &Packet,

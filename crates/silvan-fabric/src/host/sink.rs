@@ -63,7 +63,7 @@ impl Host {
                 }
             }
             Kind::SetUp | Kind::Probe | Kind::TearDown => self.send_back(ctx, packet),
-            Kind::Reply => self.came_back(ctx, packet),
+            Kind::Reply => self.announcement_returned(ctx, packet),
             Kind::Cnp | Kind::Ack => {
                 if let Some(sprayer) = &mut self.sprayer {
                     let feedback = RouteFeedback::of_mark(packet.becn);
@@ -78,14 +78,14 @@ impl Host {
                 }
                 let counts = packet.kind == Kind::Ack && (is_receipt || self.recovery.is_none());
                 let ends = counts && ctx.meters.acknowledged(way, packet.payload, ctx.now);
-                self.heard(ctx, packet, (&hops.borrow(), marks));
+                self.take_answer(ctx, packet, (&hops.borrow(), marks));
                 if ends && self.own_flow_acknowledged(packet.source, ctx.now) {
                     self.wake(ctx);
                 }
             }
             Kind::Request => self.requested(ctx, packet, marks),
             Kind::Grant => self.granted(ctx, packet, marks.connection),
-            Kind::Header => self.lacks(ctx, packet, (hops, marks)),
+            Kind::Header => self.answer_header(ctx, packet, (hops, marks)),
             Kind::Nack => self.was_lost(ctx, packet, marks.number, marks.entropy),
             Kind::Receipt => self.receipt(ctx, packet, marks.number),
         }

@@ -160,7 +160,7 @@ impl Host {
                 return self.has_stuck_timer(ctx, "reaction");
             }
             if is_of_flow {
-                self.doubt(owner);
+                self.recheck_permission(owner);
                 self.reconsider(owner, ctx.now);
             }
             self.wake(ctx);

@@ -28,7 +28,7 @@ impl Links {
         self.ledgers(id, vl).any(|index| match self.control.as_deref() {
             Some(Control::Credits(CreditRules { shared: Some(_), .. })) => {
                 let wanted = self.lanes[index].wanted;
-                wanted > 0 && self.has_no_returns(id) && self.pool_would_lack(id, index, wanted, now)
+                wanted > 0 && self.has_no_returns(id) && self.pool_would_be_short(id, index, wanted, now)
             }
             _ => self.view(index).is_stuck(),
         })
@@ -82,7 +82,7 @@ impl Links {
             Some(Control::Credits(rules)) => {
                 rules.is_open(id)
                     && self.view(index).has(now) >= space
-                    && !self.pool_would_lack(id, index, space, now)
+                    && !self.pool_would_be_short(id, index, space, now)
             }
             _ => self.view(index).has(now) >= space,
         })

@@ -225,7 +225,7 @@ impl ChannelEnds {
     }
 
     /// Handles the messages that have arrived, and the timer. Returns whether the link has failed.
-    fn hear(&mut self, now: Time, delay: Time, spec: &RetrySpec) -> bool {
+    fn take_messages(&mut self, now: Time, delay: Time, spec: &RetrySpec) -> bool {
         let mut has_failed = false;
         while let Some(&(_, is_nack)) = self.messages.front().filter(|message| message.0 <= now) {
             let arrived = self.messages.pop_front().map_or(now, |message| message.0);
@@ -292,8 +292,8 @@ impl Retry {
     }
 
     /// Handles the messages that have arrived at the sender of a channel.
-    pub fn hear(&mut self, channel: ChannelId, now: Time, delay: Time) {
-        if self.ends[channel as usize].hear(now, delay, &self.spec) {
+    pub fn take_messages(&mut self, channel: ChannelId, now: Time, delay: Time) {
+        if self.ends[channel as usize].take_messages(now, delay, &self.spec) {
             let found = (now, channel);
             self.failed = Some(self.failed.map_or(found, |first| first.min(found)));
         }
@@ -317,7 +317,7 @@ impl Retry {
 
     /// The time at which the sender of a channel must act next, unless an event is already scheduled for that time or
     /// before. The channel is free at `free_at`.
-    pub fn next_look(&mut self, channel: ChannelId, free_at: Time) -> Option<Time> {
+    pub fn next_action(&mut self, channel: ChannelId, free_at: Time) -> Option<Time> {
         let end = &mut self.ends[channel as usize];
         let message = end.messages.front().map_or(Time::NEVER, |message| message.0);
         let replay = end.next.map_or(Time::NEVER, |_| free_at);
@@ -329,7 +329,7 @@ impl Retry {
     }
 
     /// Whether the event of this instant is the one that is expected.
-    pub fn take_look(&mut self, channel: ChannelId, now: Time) -> bool {
+    pub fn take_action(&mut self, channel: ChannelId, now: Time) -> bool {
         let end = &mut self.ends[channel as usize];
         let is_due = end.look_at == now;
         if is_due {
@@ -403,13 +403,13 @@ mod tests {
             assert!(send(&mut retry, now, 0));
         }
         assert!(!retry.is_open(0), "four frames, and no room for another hundred bytes");
-        assert_eq!(retry.next_look(0, Time(40)), Some(Time(110)), "the first tail is there at 60");
-        assert!(!retry.take_look(0, Time(109)) && retry.take_look(0, Time(110)));
-        retry.hear(0, Time(110), Time(50));
+        assert_eq!(retry.next_action(0, Time(40)), Some(Time(110)), "the first tail is there at 60");
+        assert!(!retry.take_action(0, Time(109)) && retry.take_action(0, Time(110)));
+        retry.take_messages(0, Time(110), Time(50));
         assert!(retry.is_open(0));
         assert_eq!((retry.ends[0].frames.len(), retry.ends[0].bytes), (3, 300));
         assert_eq!(retry.ends[0].deadline, Time(1_110), "the timer starts again");
-        retry.hear(0, Time(140), Time(50));
+        retry.take_messages(0, Time(140), Time(50));
         assert_eq!((retry.ends[0].frames.len(), retry.ends[0].deadline), (0, Time::NEVER));
     }
 
@@ -422,7 +422,7 @@ mod tests {
         // Tails at 60, 70, 80 and 90; acknowledgements leave at 60, 85 and 110.
         assert_eq!(retry.ends[0].messages, [(Time(110), false), (Time(135), false), (Time(160), false)]);
         let left = [110, 135, 160].map(|now| {
-            retry.hear(0, Time(now), Time(50));
+            retry.take_messages(0, Time(now), Time(50));
             retry.ends[0].frames.len()
         });
         assert_eq!(left, [3, 1, 0]);
@@ -437,9 +437,9 @@ mod tests {
         retry.set_errors(0, 0);
         assert!(!send(&mut retry, 10, 0), "not the expected frame");
         assert_eq!(retry.ends[0].messages, [(Time(110), true)], "one NACK");
-        retry.hear(0, Time(110), Time(50));
+        retry.take_messages(0, Time(110), Time(50));
         assert!(!retry.is_open(0), "replays precede new frames");
-        assert_eq!(retry.next_look(0, Time(115)), Some(Time(115)), "when the link is free");
+        assert_eq!(retry.next_action(0, Time(115)), Some(Time(115)), "when the link is free");
         assert_eq!(
             [replay(&mut retry, 115), replay(&mut retry, 125), replay(&mut retry, 135)],
             [Some(true), Some(true), None]
@@ -458,13 +458,13 @@ mod tests {
         send(&mut retry, 0, 0);
         assert!(retry.ends[0].messages.is_empty(), "the NACK got lost");
         for (replays, now) in [1_000, 2_000].into_iter().enumerate() {
-            retry.hear(0, Time(now - 1), Time(50));
+            retry.take_messages(0, Time(now - 1), Time(50));
             assert_eq!(retry.next_replay(0), None);
-            retry.hear(0, Time(now), Time(50));
+            retry.take_messages(0, Time(now), Time(50));
             assert_eq!(replay(&mut retry, now), Some(false), "replay {replays}");
         }
         assert_eq!(retry.failed, None);
-        retry.hear(0, Time(3_000), Time(50));
+        retry.take_messages(0, Time(3_000), Time(50));
         assert_eq!(retry.failed, Some((Time(3_000), 0)), "after more than two replays");
         assert!(!retry.is_open(0));
         assert_eq!(retry.counts(0).map(|counts| (counts.replayed, counts.timeouts)), Some((2, 3)));
@@ -477,11 +477,11 @@ mod tests {
         send(&mut retry, 0, 0);
         send(&mut retry, 10, 0);
         retry.ends[0].messages.pop_back();
-        retry.hear(0, Time(110), Time(50));
-        retry.hear(0, Time(1_110), Time(50));
+        retry.take_messages(0, Time(110), Time(50));
+        retry.take_messages(0, Time(1_110), Time(50));
         assert_eq!(replay(&mut retry, 1_110), Some(false), "a packet is delivered once");
         assert_eq!(retry.counts(0).map(|counts| (counts.discarded, counts.acks)), Some((1, 3)));
-        retry.hear(0, Time(1_220), Time(50));
+        retry.take_messages(0, Time(1_220), Time(50));
         assert!(retry.ends[0].frames.is_empty());
     }
 }

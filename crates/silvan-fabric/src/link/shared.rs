@@ -70,7 +70,7 @@ impl Links {
 
     /// Whether lanes share credits, and a packet of the lane with this ledger has no credit now.
     #[inline(never)]
-    pub(super) fn pool_lacks(&mut self, id: ChannelId, index: usize, space: u32, now: Time) -> bool {
+    pub(super) fn pool_is_short(&mut self, id: ChannelId, index: usize, space: u32, now: Time) -> bool {
         if self.shared().is_none() {
             return false;
         }
@@ -80,8 +80,8 @@ impl Links {
         !self.pool_permits(id, index, space, |links, ledger| links.lanes[ledger].available)
     }
 
-    /// Same as [`Self::pool_lacks`], without booking the credit that has returned by now.
-    pub(super) fn pool_would_lack(&self, id: ChannelId, index: usize, space: u32, now: Time) -> bool {
+    /// Same as [`Self::pool_is_short`], without booking the credit that has returned by now.
+    pub(super) fn pool_would_be_short(&self, id: ChannelId, index: usize, space: u32, now: Time) -> bool {
         !self.pool_permits(id, index, space, |links, ledger| links.view(ledger).has(now))
     }
 

@@ -16,7 +16,7 @@ use crate::packet::{Kind, PacketId, Pool};
 use crate::routes::fields;
 use crate::switch_marking::Applied;
 use crate::trimming::Freed;
-use crate::voq::{ALL_EVENTS, Head, LACKS_PACKET, Need, Output, QueueRoom, Sending, Slot, UNMARKED, Wires};
+use crate::voq::{ALL_EVENTS, Head, MISSING_PACKET, Need, Output, QueueRoom, Sending, Slot, UNMARKED, Wires};
 
 /// Flag in [`Arrival::input`] of a packet that has waited for its tail. It follows all packets whose heads arrive at the
 /// same instant.
@@ -86,8 +86,8 @@ impl<'a, const L: usize> Wires<L, Binned, Around<'a>> for OutputLinks {
         }
     }
 
-    fn lacks_packet(&mut self, _around: &mut Around<'a>, _output: &Output<L, Binned>) {
-        self.broken.get_or_insert_with(|| (None, LACKS_PACKET.into()));
+    fn packet_is_missing(&mut self, _around: &mut Around<'a>, _output: &Output<L, Binned>) {
+        self.broken.get_or_insert_with(|| (None, MISSING_PACKET.into()));
     }
 }
 

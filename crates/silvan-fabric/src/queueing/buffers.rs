@@ -637,7 +637,7 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
     }
 
     #[inline]
-    fn tell(&mut self, input: PortVl, notice: Option<Notice>) {
+    fn send_notice(&mut self, input: PortVl, notice: Option<Notice>) {
         if let Some(notice) = notice {
             self.changes.notify(input.port(self.lanes()), notice);
         }

@@ -442,7 +442,7 @@ impl Cams {
             }
             _ => return None,
         };
-        let rate = self.told_of_own(vl, port);
+        let rate = self.announced_rate_of_line(vl, port);
         self.say(vl, line, rate, message)
     }
 
@@ -486,7 +486,7 @@ impl Cams {
     }
 
     fn say_special(&mut self, of: InputLane, at: usize, message: LineMessage) -> Option<Notice> {
-        self.say(of.vl, at as u16, self.told(of.input, at), message)
+        self.say(of.vl, at as u16, self.announced_rate(of.input, at), message)
     }
 
     fn say(&mut self, vl: Vl, line: u16, rate: Option<Rate>, message: LineMessage) -> Option<Notice> {
@@ -531,7 +531,7 @@ impl Cams {
             self.say(vl, line, None, LineMessage::Release)
         } else if *own == OwnLine::Stopped && bytes <= go {
             *own = OwnLine::Going;
-            self.say(vl, line, self.told_of_own(vl, port), LineMessage::Go)
+            self.say(vl, line, self.announced_rate_of_line(vl, port), LineMessage::Go)
         } else {
             None
         }

@@ -213,7 +213,7 @@ fn steer<A: Architecture>(switch: &mut A, ctx: &mut Context, input: Port, id: Pa
 
 /// Reports that a packet asked for a way of selecting outputs that its switch does not have.
 #[cold]
-pub(super) fn lacks_steering(ports: &Ports, ctx: &mut Context) {
+pub(super) fn report_missing_steering(ports: &Ports, ctx: &mut Context) {
     ctx.report_broken(format!("switch {} cannot select the output of a packet", ports.node));
 }
 

@@ -12,7 +12,7 @@ use silvan_network::port::Port;
 use silvan_network::routing::adaptive::mixed;
 use silvan_network::routing::port_groups::Choices;
 
-use super::architecture::{lacks_steering, load};
+use super::architecture::{load, report_missing_steering};
 use super::{Architecture, Ports, Steering};
 use crate::context::Context;
 use crate::packet::{Kind, Packet, PacketId};
@@ -89,7 +89,7 @@ impl Ports {
 pub(super) fn choose_port(switch: &mut dyn Architecture, ctx: &mut Context, id: PacketId) {
     let mut best =
         switch.ports_mut().chooser_mut().map(|of| std::mem::take(&mut of.best)).unwrap_or_default();
-    let Some(chooser) = switch.ports().chooser() else { return lacks_steering(switch.ports(), ctx) };
+    let Some(chooser) = switch.ports().chooser() else { return report_missing_steering(switch.ports(), ctx) };
     let packet = &ctx.packets[id];
     let (vl, dst) = (packet.vl, packet.dst);
     let mut output = switch.ports().route(dst);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use silvan_network::port::{Port, Vl};
 use silvan_network::routing::adaptive::mixed;
 
-use super::architecture::{lacks_steering, load};
+use super::architecture::{load, report_missing_steering};
 use super::{Architecture, Ports, Steering};
 use crate::context::Context;
 use crate::packet::{Kind, PacketId};
@@ -50,9 +50,9 @@ impl Ports {
 pub(super) fn choose_detour(switch: &mut dyn Architecture, ctx: &mut Context, id: PacketId) {
     let ports = switch.ports();
     let Some(Steering::Detours(maps, of)) = ports.steering.as_deref() else {
-        return lacks_steering(ports, ctx);
+        return report_missing_steering(ports, ctx);
     };
-    let Some(detours) = &maps.detours else { return lacks_steering(ports, ctx) };
+    let Some(detours) = &maps.detours else { return report_missing_steering(ports, ctx) };
     let packet = &ctx.packets[id];
     let (node, pair) = (ports.node as usize, (packet.src as usize, packet.dst as usize));
     if !detours.is_home(node, pair.0) {

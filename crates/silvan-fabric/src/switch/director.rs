@@ -10,7 +10,7 @@ use silvan_network::port::Port;
 use silvan_network::routing::Tables;
 use silvan_network::routing::adaptive::{AdaptiveFlow, ExtendedTable, FlowKey, Heuristic, SwitchState};
 
-use super::architecture::lacks_steering;
+use super::architecture::report_missing_steering;
 use super::{Ports, Steering};
 use crate::context::Context;
 use crate::packet::{Kind, Packet, PacketId};
@@ -97,7 +97,7 @@ impl Ports {
     pub(super) fn direct_flow(&mut self, ctx: &mut Context, input: Port, id: PacketId) {
         let table = self.route(ctx.packets[id].dst);
         let Some(Steering::Flows(director)) = self.steering.as_deref_mut() else {
-            return lacks_steering(self, ctx);
+            return report_missing_steering(self, ctx);
         };
         let number = match ctx.packets[id].kind {
             Kind::Data => ctx.packets.announcement(id),

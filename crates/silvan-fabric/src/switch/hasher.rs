@@ -5,7 +5,7 @@ use silvan_network::port::Port;
 use silvan_network::routing::adaptive::FlowKey;
 use silvan_network::routing::ecmp::HashedFields;
 
-use super::architecture::lacks_steering;
+use super::architecture::report_missing_steering;
 use super::{Ports, Steering};
 use crate::context::Context;
 use crate::packet::PacketId;
@@ -24,7 +24,7 @@ impl Ports {
     /// Selects the output of a packet that has arrived, if switches hash packets onto ports.
     #[inline(never)]
     pub(super) fn hash_packet(&self, ctx: &mut Context, id: PacketId) {
-        let Some(hasher) = self.hasher() else { return lacks_steering(self, ctx) };
+        let Some(hasher) = self.hasher() else { return report_missing_steering(self, ctx) };
         let dst = ctx.packets[id].dst;
         let mut out = self.table().routes.hashed(hasher, dst, || fields(&ctx.packets, id));
         if self.avoids(out) {

@@ -9,7 +9,7 @@ use silvan_network::port::{LaneOrder, Port, PortVl, Vl};
 use silvan_network::routing::lanes::Lanes;
 use silvan_network::routing::port_groups::Choices;
 
-use super::architecture::lacks_steering;
+use super::architecture::report_missing_steering;
 use super::{Detourer, Director, PortChooser};
 use crate::context::Context;
 use crate::link::{ChannelId, Class, key};
@@ -232,7 +232,7 @@ impl Ports {
 
     /// Selects the lane of a packet that has arrived, and its output if that also depends on its source.
     pub(super) fn choose_lane(&self, ctx: &mut Context, input: Port, id: PacketId) {
-        let Some(maps) = self.maps() else { return lacks_steering(self, ctx) };
+        let Some(maps) = self.maps() else { return report_missing_steering(self, ctx) };
         let between = match self.detourer() {
             Some(_) => ctx.packets.detour(id),
             None => {

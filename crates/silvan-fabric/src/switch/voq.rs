@@ -11,7 +11,7 @@ use crate::link::ChannelId;
 use crate::packet::{PacketId, Pool};
 use crate::switch::{Architecture, Ports};
 use crate::switch_marking::Applied;
-use crate::voq::{ALL_EVENTS, Head, LACKS_PACKET, Need, Output, Slot, VoqOutputs, Wires};
+use crate::voq::{ALL_EVENTS, Head, MISSING_PACKET, Need, Output, Slot, VoqOutputs, Wires};
 
 /// The data that the event-ordered scheduler stores with an output.
 #[derive(Debug, Clone, Copy, Saved)]
@@ -63,8 +63,8 @@ impl<const L: usize> Wires<L, Ordered, Context> for Wiring {
     }
 
     #[cold]
-    fn lacks_packet(&mut self, ctx: &mut Context, output: &Output<L, Ordered>) {
-        ctx.report_broken(format!("channel {}: {LACKS_PACKET}", output.own.channel));
+    fn packet_is_missing(&mut self, ctx: &mut Context, output: &Output<L, Ordered>) {
+        ctx.report_broken(format!("channel {}: {MISSING_PACKET}", output.own.channel));
     }
 }
 

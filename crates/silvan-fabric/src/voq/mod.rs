@@ -121,12 +121,12 @@ pub(crate) trait Wires<const L: usize, X, A> {
     fn rate(&self, around: &A, output: &Output<L, X>) -> Rate;
     /// Carries out a decision of the marking rule about a packet at an output.
     fn applied(&mut self, around: &mut A, output: &Output<L, X>, applied: Applied);
-    /// Reports [`LACKS_PACKET`] as an error in the model.
-    fn lacks_packet(&mut self, around: &mut A, output: &Output<L, X>);
+    /// Reports [`MISSING_PACKET`] as an error in the model.
+    fn packet_is_missing(&mut self, around: &mut A, output: &Output<L, X>);
 }
 
 /// The error if a lane is marked as having packets and has none. It would never be served again.
-pub(crate) const LACKS_PACKET: &str = "an output has a lane with requests, but without packets";
+pub(crate) const MISSING_PACKET: &str = "an output has a lane with requests, but without packets";
 
 /// The outputs of one switch, or of all switches of a partition, with up to `LANES` virtual lanes. `MARKS` states which
 /// calls the marking rule needs. If `FIFO`, the packets of all inputs share a queue per lane. `X` is the data that the
@@ -451,7 +451,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
         let Some((slot, head, place)) = self.next_packet(W::packets(around), (output, vl)) else {
             let record = &self.records[output];
             if record.waiting >> vl & 1 != 0 {
-                wires.lacks_packet(around, record);
+                wires.packet_is_missing(around, record);
             }
             return Err(Time::NEVER);
         };

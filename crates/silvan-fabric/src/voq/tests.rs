@@ -41,7 +41,7 @@ impl<const L: usize> Wires<L, (), Pool> for Link {
 
     fn applied(&mut self, _packets: &mut Pool, _output: &Output<L, ()>, _applied: Applied) {}
 
-    fn lacks_packet(&mut self, _packets: &mut Pool, _output: &Output<L, ()>) {
+    fn packet_is_missing(&mut self, _packets: &mut Pool, _output: &Output<L, ()>) {
         self.is_broken = true;
     }
 }

@@ -76,7 +76,7 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
             QueueRole::Normal => cams.normal_shrank(InputLane { input, vl }, to, bytes),
             QueueRole::Control | QueueRole::Destination | QueueRole::Open => None,
         };
-        self.tell(input, notice);
+        self.send_notice(input, notice);
         self.head_left(packets, now, queue, dst);
         if let QueueRole::Special(at) = role
             && bytes == 0
@@ -94,7 +94,7 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
         if let (true, Some(due_times)) = (released, &mut self.due_times) {
             due_times.forget(SpecialQueue { input, number: at });
         }
-        self.tell(input, notice);
+        self.send_notice(input, notice);
         if wanted {
             let first = (self.first_queue(input) + 1) as QueueId;
             (first..first + QueueId::from(self.normal))
@@ -120,7 +120,7 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
         }
         let growth = Growth { at: InputLane { input, vl }, queue, last, output, port, bytes };
         let notice = cams.normal_grew(growth, waiting, now);
-        self.tell(input, notice);
+        self.send_notice(input, notice);
         self.reconsider(packets, now, queue);
     }
 
@@ -156,7 +156,7 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
             let place = InputLane { input, vl };
             let notices =
                 [cams.normal_shrank(place, port, left), cams.special_grew(place, at, dst, state.bytes)];
-            notices.into_iter().for_each(|notice| self.tell(input, notice));
+            notices.into_iter().for_each(|notice| self.send_notice(input, notice));
             self.changes.note_moved(Moved { input: input.port(lanes), output: port, vl, dst });
             if was_empty {
                 self.seat(packets, now, special);

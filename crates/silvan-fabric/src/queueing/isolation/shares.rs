@@ -37,12 +37,12 @@ impl Cams {
     }
 
     /// The share of a special queue, as reported upstream.
-    pub(super) fn told(&self, input: PortVl, at: usize) -> Option<Rate> {
+    pub(super) fn announced_rate(&self, input: PortVl, at: usize) -> Option<Rate> {
         if self.is_weighted() { self.share(input, at) } else { None }
     }
 
     /// The share of a normal queue in the root's own switch, as reported upstream.
-    pub(super) fn told_of_own(&self, vl: Vl, port: Port) -> Option<Rate> {
+    pub(super) fn announced_rate_of_line(&self, vl: Vl, port: Port) -> Option<Rate> {
         self.is_weighted().then(|| self.own_share(vl, port))
     }
 
