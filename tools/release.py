@@ -1,10 +1,10 @@
-"""Gathers and checks the files of a release: wheel, sources, crates, site, list of components, checksums.
+"""Gathers and checks the files of a release: wheel, sources, crates, site, notes, SBOM, checksums.
 
     python tools/release.py [--final] [--out target/release-files]
 
 `make release-check` builds the wheel and the site first. Without `--final` it is a dry run: the changelog may
 call the version unreleased, and the wheel may be one for this machine only. Everything else is checked in the
-same way. Exit status: 0 fine, 1 with what is wrong.
+same way. The exit status is 0 if everything is fine; otherwise, it is 1, and a message states what is wrong.
 """
 
 from __future__ import annotations

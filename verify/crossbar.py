@@ -1,7 +1,7 @@
 """Input-queued crossbars: small separate models, compared with the simulator.
 
 A crossbar moves one packet at a time out of each input and into each output, and packets start when they can:
-there are no slots. Times are in bytes of a link, whose rate is 1.
+there are no slots. The unit of time is the time in which a link transmits one byte.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def _many_to_one():
 
 
 def _run(*traffic, **more):
-    """Return a run of flows without an end on 64 hosts."""
+    """Return a run on 64 hosts with flows that never end."""
     classes = [{**own, "message": "256 KiB"} for own in traffic]
     length = {"duration": "2 ms", "warmup": "500 us", "measure.hosts": True}
     return phases.SCENARIO, {"topology.k": 4, "traffic": classes, **length, **more}

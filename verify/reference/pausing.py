@@ -102,7 +102,7 @@ class SwitchMemory:
 
 
 class SharedBuffer:
-    """A lane's reserve, its part of the shared memory, and its headroom, in bytes in use."""
+    """The bytes that a lane uses of its reserve, of the shared memory, and of its headroom."""
 
     def __init__(self, memory: SwitchMemory, shift: int, headroom: int) -> None:
         self.memory, self.shift, self.headroom = memory, shift, headroom

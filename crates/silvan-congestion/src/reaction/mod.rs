@@ -293,7 +293,8 @@ pub trait ReactionRule {
     /// a message.
     fn restarted(&self, _state: &mut Self::State) {}
 
-    /// The time at which the rule needs [`Self::timer`] next, if any. The host reads it after each change of the state.
+    /// The time at which the rule needs [`Self::timer`] next, if any. The host reads it after each change of the state
+    /// except [`Self::arrived`].
     fn next_timer(&self, _state: &Self::State) -> Option<Time> {
         None
     }

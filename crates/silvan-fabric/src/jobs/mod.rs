@@ -93,7 +93,7 @@ pub(crate) struct Setup {
     pub alone: Execution,
     pub start: Time,
     pub sends: Sends,
-    /// Messages between ranks of one host.
+    /// How messages between ranks of one host are copied.
     pub copies: Copies,
     /// Payload of a message of zero bytes.
     pub least: u64,

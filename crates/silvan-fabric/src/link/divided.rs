@@ -520,7 +520,7 @@ mod tests {
         assert_eq!(links.relay_queue(ledger), None);
     }
 
-    /// Sends a packet for a destination, and returns its credit at a time.
+    /// Sends a packet for a destination; its credit is back at the time `back`. Returns the ledger.
     fn send(links: &mut Links, channel: ChannelId, dst: u32, back: Time) -> usize {
         let (way, mut queue) = ((channel, Vl::FIRST, dst), EventQueue::new(Time(1), Time::ZERO));
         let ledger = links.lane_index(channel, Vl::FIRST, dst);

@@ -352,7 +352,8 @@ impl Cams {
         (self.rule.queues + port.index()) as u16
     }
 
-    /// The special queue to which the packet at the head of a normal queue must move, if any.
+    /// Returns the special queue to which the packet at the head of a normal queue must move, if any. If only a line of the
+    /// output lists the destination, allocates a queue; if none is free, the packet stays.
     pub fn special_for(&mut self, input: PortVl, output: PortVl, dst: u32, now: Time) -> Option<usize> {
         if self.is_quiet(input, output, dst) {
             return None;

@@ -172,7 +172,7 @@ fn alone(job: &Job, ideal: &Ideal) -> Result<Execution, String> {
     }
 }
 
-/// Messages between ranks of one host.
+/// How messages between ranks of one host are copied.
 fn copies(job: &Job) -> Copies {
     Copies { gap_per_byte_fs: job.memory_rate.map_or(0, Parameters::gap_of) }
 }

@@ -45,7 +45,7 @@ struct Round<S> {
     idle: Time,
     /// The time at which the last packet left; `NEVER` before the first packet.
     free_at: Time,
-    /// The time since which the output has been waiting for a busy input; `NEVER` if it is not waiting.
+    /// The time at which the output began to wait for a busy input; `NEVER` if it is not waiting.
     waits_since: Time,
 }
 

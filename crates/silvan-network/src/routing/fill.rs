@@ -53,7 +53,8 @@ pub(super) fn fill(graph: &Graph, tables: Tables, permitted: impl Fn(usize) -> P
 }
 
 impl Filler<'_> {
-    /// The edges that packets to a host use, with their flows, if the entries of some switches are changed.
+    /// The edges on the routes to a host after `changes`, each with a number of flows. An edge occurs once for each switch
+    /// whose route uses it, so its numbers must be added.
     fn flows(&mut self, home: usize, host: u32, changes: &[Change]) -> Vec<(usize, u64)> {
         let mut found: Vec<(usize, u64)> = Vec::new();
         for start in (0..self.graph.len()).filter(|&s| s != home && self.graph.senders_at(s) > 0) {

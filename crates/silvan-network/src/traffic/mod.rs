@@ -193,6 +193,6 @@ pub enum Pattern {
     Forest(Forest),
     /// Many hosts send to one at nearly the same time, repeatedly.
     Incast(Incast),
-    /// The transfers of a file.
+    /// The transfers that a file lists.
     Listed(Listed),
 }

@@ -43,7 +43,7 @@ impl Stage {
 /// The state of a lane at its sender, with statistics.
 #[derive(Debug, Clone, Copy, Saved)]
 struct LaneSender {
-    /// The time since which the lane is paused, if it is.
+    /// The start of the current pause; `None` if the lane is not paused.
     since: Option<Time>,
     first: Time,
     pauses: u64,
@@ -62,7 +62,7 @@ pub(crate) struct Paused {
     /// The longest time without interruption. If it has not ended, it counts up to the given time.
     pub longest: Time,
     pub first: Time,
-    /// The time since which the lane is paused, if it is.
+    /// The start of the current pause; `None` if the lane is not paused.
     pub since: Option<Time>,
 }
 
