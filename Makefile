@@ -47,7 +47,7 @@ ONLY ?=
 # Executions of each target of `make fuzz`, and cases of each reader in Python.
 RUNS ?= 10000000
 CASES ?= 10000
-FUZZ_TARGETS := units text ibnetdiscover lft site scenario \
+FUZZ_TARGETS := units text ibnetdiscover lft site scenario checkpoint \
                 trace_goal trace_binary trace_ti trace_vef trace_chakra trace_hpcc
 
 .DEFAULT_GOAL := help
