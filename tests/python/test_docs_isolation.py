@@ -17,13 +17,17 @@ PATCHES = sorted((ROOT / "docs" / "examples").glob("*.patch"))
 SCENARIO = ROOT / "scenarios" / "ecocc-trees.toml"
 
 
+#: The most files that a change has which is no component: a flow control, a field of packets.
+MOST_FILES = {"gentle-flow-control": 10, "long-notification": 7}
+
+
 @pytest.mark.parametrize("patch", PATCHES, ids=lambda patch: patch.stem)
 def test_a_worked_example_applies_and_touches_few_files(patch):
     command = ["git", "apply", "--check", str(patch)]
     checked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert checked.returncode == 0, f"{patch.name} does not fit the sources: {checked.stderr}"
     text = patch.read_text(encoding="utf-8")
-    assert 2 <= len(re.findall("^diff --git ", text, re.MULTILINE)) <= 6
+    assert 2 <= len(re.findall("^diff --git ", text, re.MULTILINE)) <= MOST_FILES.get(patch.stem, 6)
     assert patch.name in HOW_TO.read_text(encoding="utf-8")
 
 
