@@ -54,7 +54,7 @@ class Task:
     store: Path | None
     #: Added to the scenario's seed.
     repeat: int = 0
-    #: For numbers that are computed without a scenario: the function of the experiment's `experiment.py`
+    #: For numbers that the experiment computes or simulates by itself: the function of its `experiment.py`
     #: (then in `scenario`) that takes the overrides and `repeat`, and returns a summary.
     function: str | None = None
 
