@@ -72,16 +72,16 @@ pub struct PerSl {
     /// The service level, 0 to 15.
     #[schemars(range(max = 15))]
     pub sl: u8,
-    /// See [`Cct::ccti_increase`].
+    /// Increment of a flow's index for each BECN.
     pub ccti_increase: Option<u16>,
-    /// See [`Cct::ccti_limit`].
+    /// Upper bound of the index.
     pub ccti_limit: Option<u16>,
-    /// See [`Cct::ccti_min`].
+    /// Lower bound of the index.
     pub ccti_min: Option<u16>,
-    /// See [`Cct::ccti_timer`].
+    /// Period after which each index is decremented by one, in units of 1.024 us.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub ccti_timer: Option<u32>,
-    /// See [`Cct::trigger_threshold`].
+    /// Index at which an event is added to the congestion log. 0 stands for no events.
     pub trigger_threshold: Option<u16>,
 }
 

@@ -9,7 +9,7 @@ use super::cache::FlowKey;
 use super::state::AnnouncedFlows;
 
 /// The criterion by which a switch compares its output links. The link with the lowest value is selected.
-/// [`super::state::choose`] defines the selection among equal links.
+/// Equal links are selected at random on the way up; on the way down, the default link is preferred.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Heuristic {
