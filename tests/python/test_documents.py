@@ -192,7 +192,7 @@ VALUES = [
     ),
     Value("docs/isolation.md", r"finds no free queue (\d+) times", exhausted("hfdi")),
     Value("docs/isolation.md", r"`ecocc` finds none only (\d+)\s+times", exhausted("ecocc")),
-    Value("docs/sweeps.md", r"These are (\d+) runs", runs_of("studies/hotspot-rates.toml")),
+    Value("docs/sweeps.md", r"executes these (\d+) runs", runs_of("studies/hotspot-rates.toml")),
     Value("docs/sweeps.md", r"the treatment variation Var; (\d+) runs", runs_of(STUDY)),
 ]
 

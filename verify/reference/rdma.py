@@ -30,7 +30,7 @@ LINE = 2**30
 
 
 def part(bits: int | None, pace: Fraction, usual: int) -> int:
-    """Return a rate in parts of the link's rate; without one, the `usual`-th part of that."""
+    """Return a rate in units of the link's rate / `LINE`; if it is not given, the link's rate / `usual`."""
     if bits is None:
         return LINE // usual
     return min(max(int(bits * LINE * pace / (8 * 10**12)), 1), LINE)

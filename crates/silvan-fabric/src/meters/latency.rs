@@ -66,7 +66,7 @@ impl Latency {
         self.max_ps = self.max_ps.max(span.0);
     }
 
-    /// Adds to a counter while few of them are nonzero.
+    /// Adds to a counter while few counters are nonzero, and moves to one array of all counters when more are.
     #[inline(never)]
     fn count_few(&mut self, index: usize, count: u64) {
         match self.few.binary_search_by_key(&index, |&(index, _)| index.into()) {

@@ -251,9 +251,9 @@ pub(crate) struct BufferShape {
 pub(crate) enum PortSelection {
     /// There is one output.
     None,
-    /// From the packet's destination.
+    /// A table contains the port of each destination.
     Table(ForwardingTable),
-    /// From the packet, in which it was stored on arrival.
+    /// The switch stored the port in the packet on arrival.
     Packet,
 }
 
