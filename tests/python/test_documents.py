@@ -49,6 +49,8 @@ SKIPS = [
     Skip("docs/transfers.md", "silvan run web-search-128", "takes minutes"),
     Skip("docs/questions/web-search.md", "silvan sweep", "takes minutes"),
     Skip("docs/questions/failed-uplink.md", "silvan sweep", "takes minutes"),
+    Skip("docs/questions/flap-victims.md", "silvan sweep", "takes minutes"),
+    Skip("docs/questions/slow-receiver.md", "silvan sweep", "takes minutes"),
     Skip("docs/results.md", "polars.from_arrow", "needs polars, pandas and duckdb"),
 ]
 INSTEADS = [
