@@ -201,21 +201,12 @@ pub struct Summary {
     pub classes: Vec<ClassSummary>,
     /// Latency per class of traffic.
     pub latency: Vec<LatencySummary>,
-    /// Results of each job.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub jobs: Vec<JobSummary>,
-    /// Results of flows that are announced before they start. Present if there are such flows.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub announced: Option<AnnouncedSummary>,
-    /// Packet reordering. Present if packets of a flow may overtake each other.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reordering: Option<ReorderingSummary>,
-    /// Traffic that starts after a given number of deliveries.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub triggers: Vec<TriggerSummary>,
     /// Averages over groups of hosts, such as the hotspots or the victims of a forest.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupSummary>,
+    /// Traffic that starts after a given number of deliveries.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub triggers: Vec<TriggerSummary>,
     /// Use of special queues, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub isolation: Option<IsolationSummary>,
@@ -225,18 +216,27 @@ pub struct Summary {
     /// Frames that were sent again, with link-level retry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retries: Option<RetrySummary>,
-    /// Totals of the congestion logs, if there are such logs.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub congestion_log: Option<CongestionLogSummary>,
-    /// Packets that switches trimmed, with packet trimming.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub trimming: Option<TrimmingSummary>,
     /// Packets that were lost on links. Present if links go down or have errors during the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub losses: Option<LossSummary>,
+    /// Packet reordering. Present if packets of a flow may overtake each other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reordering: Option<ReorderingSummary>,
+    /// Packets that switches trimmed, with packet trimming.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trimming: Option<TrimmingSummary>,
+    /// Results of each job.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<JobSummary>,
+    /// Results of flows that are announced before they start. Present if there are such flows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub announced: Option<AnnouncedSummary>,
     /// Completion times of transfers, if they are recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transfers: Option<TransferSummary>,
+    /// Totals of the congestion logs, if there are such logs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub congestion_log: Option<CongestionLogSummary>,
 }
 
 /// Completion times of transfers (messages that do not belong to jobs). The table `transfers` has single transfers.

@@ -18,11 +18,11 @@ use crate::link::{ChannelId, OverlongPause};
 use crate::observe::{
     Closing, Expected, Invariants, Logs, TreeNames, Violation, check_all_credits, check_traffic,
     find_deadlock, left_waiting, long_pauses, loss_summary, loss_table, overflow_in_words, pause_summary,
-    pause_table, recoveries, recovery_sentences, recovery_table, retry_summary, retry_table, trimming_table,
+    pause_table, recoveries, recovery_table, retry_summary, retry_table, trimming_table,
 };
 pub use crate::observe::{Latest, LatestTree, TreeLink};
 pub use crate::outcome::jain;
-use crate::outcome::{Outcome, Table, latency_table};
+use crate::outcome::{Outcome, latency_table};
 use crate::report::{Findings, Story, tell};
 use crate::setup::{FaultPlan, Network, build, check_routes};
 pub use steps::Steps;
@@ -418,6 +418,7 @@ impl Simulation {
         let long_pauses = self.long_pauses();
         let completions = self.network.completions.take();
         let forest = self.network.forest.take().map(|forest| forest.judge(self.network.view(now)));
+        let recovered = recoveries(&self.expected, &self.network.series);
         let Network { link_names, parts, changes, .. } = &self.network;
         let view = self.network.view(now);
         let (mut account, found) = tell(&Story {
@@ -435,6 +436,7 @@ impl Simulation {
             retries: summary.retries.as_ref(),
             changes: has_events.then_some(changes),
             losses: summary.losses.as_ref(),
+            recovered: &recovered,
             stuck: stuck.as_deref(),
             long_pauses: &long_pauses,
             stopped_early: !self.done,
@@ -445,6 +447,7 @@ impl Simulation {
             account.push(sentence);
             warnings.extend(warning);
         }
+        warnings.extend(self.config.announced_packets());
         let classes: Vec<String> = view.totals.classes.iter().map(|class| class.name.clone()).collect();
         let transfers = completions.map(|completions| completions.close(view, (&self.hosts, &classes)));
         let transfers =
@@ -454,31 +457,30 @@ impl Simulation {
                 warnings.extend(warning);
                 table
             });
-        let recovered = recoveries(&self.expected, &self.network.series);
-        account.extend(recovery_sentences(&recovered));
         account.push(summary.scheduler.sentence());
         let names = TreeNames { links: link_names, hosts: &self.hosts, classes: &classes };
         let of_forest = forest.map(|forest| forest.into_tables(view, names)).unwrap_or_default();
         let logs = Logs { switches: &self.switches, hosts: &self.hosts, classes: &classes };
         let logs = self.config.measure.congestion_log.then(|| (logs.summary(view), logs.tables(view)));
         let latency = latency_table(&view.totals.classes);
-        let mut tables: Vec<Table> = self.network.series.into_tables();
+        let (mut tables, isolation) = self.network.series.into_tables();
         tables.push(latency);
+        tables.extend(of_forest);
+        tables.extend(isolation);
         tables.extend(pauses);
         tables.extend(retries);
-        tables.extend(trimming);
         tables.extend(events);
         tables.extend(losses);
         tables.extend((!recovered.is_empty()).then(|| recovery_table(&recovered)));
+        tables.extend(trimming);
+        if !jobs.is_empty() {
+            tables.extend(into_tables(jobs, &self.hosts));
+        }
         tables.extend(transfers);
         if let Some((totals, logs)) = logs {
             summary.congestion_log = Some(totals);
             tables.extend(logs);
         }
-        if !jobs.is_empty() {
-            tables.extend(into_tables(jobs, &self.hosts));
-        }
-        tables.extend(of_forest);
         Ok(Outcome { summary, tables, account, warnings })
     }
 

@@ -20,7 +20,7 @@ mod watchdog;
 pub(crate) use books::{check_traffic, left_waiting};
 pub(crate) use congestion_log::Logs;
 pub(crate) use faults::{
-    ChangeLog, recoveries, recovery_sentences, recovery_table, summary as loss_summary, table as loss_table,
+    ChangeLog, Recovered, recoveries, recovery_sentences, recovery_table, summary as loss_summary, table as loss_table,
 };
 pub use faults::{Expected, Spared};
 pub use forest::MOST_TREE_ROWS;

@@ -275,7 +275,8 @@ impl Series {
         }
     }
 
-    pub fn into_tables(self) -> Vec<Table> {
+    /// The tables that every run has, and that of isolation.
+    pub fn into_tables(self) -> (Vec<Table>, Option<Table>) {
         let column = |name, values| Column { name, values };
         let named = |codes, names: &Arc<Vec<String>>| Values::Name { codes, names: Arc::clone(names) };
         let (h, f, l, n) = (self.hosts_rows, self.flow_rows, self.link_rows, self.network);
@@ -327,7 +328,6 @@ impl Series {
             },
         ];
         tables.push(classes);
-        tables.extend(isolation);
-        tables
+        (tables, isolation)
     }
 }

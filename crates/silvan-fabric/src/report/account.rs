@@ -10,7 +10,7 @@ use silvan_engine::Time;
 
 use crate::config::{Arbitration, Config};
 use crate::meters::Meters;
-use crate::observe::{ChangeLog, Judged, TreeKind};
+use crate::observe::{ChangeLog, Judged, Recovered, TreeKind, recovery_sentences};
 use crate::outcome::{
     IsolationSummary, LossSummary, PauseSummary, RecoverySummary, RetrySummary, TriggerSummary,
 };
@@ -39,6 +39,7 @@ pub(crate) struct Story<'a> {
     /// Changes of links and hosts, if there are any in the scenario.
     pub changes: Option<&'a ChangeLog>,
     pub losses: Option<&'a LossSummary>,
+    pub recovered: &'a [Recovered],
     /// The packets and windows that wait indefinitely because packets were lost.
     pub stuck: Option<&'a str>,
     /// The lanes that the pause watchdog reports, with their longest pauses, the longest first.
@@ -89,6 +90,7 @@ pub(crate) fn tell(story: &Story) -> (Vec<String>, Vec<String>) {
     account.extend(retries(story));
     account.extend(story.changes.into_iter().flat_map(|changes| changes.sentences(story.now)));
     account.extend(losses(story));
+    account.extend(recovery_sentences(story.recovered));
     account.extend(reordering(story));
     account.extend(trimming(story));
     (account, warnings(story))
@@ -351,30 +353,6 @@ fn warnings(story: &Story) -> Vec<String> {
     } else if meters.fecn_marks > 0 && meters.becn_received == 0 {
         warnings.push("No notification reached its source before the end of the run.".into());
     }
-    warnings.extend(too_short_timeout(story));
-    if let Some(forest) = story.forest.map(|judged| &judged.forest).filter(|forest| forest.unrecorded > 0) {
-        warnings.push(format!(
-            "The table tree_links was full after {} of {} samples; increase measure.interval, or switch off \
-             measure.forest.",
-            forest.samples - forest.unrecorded,
-            forest.samples
-        ));
-    }
-    warnings.extend(story.config.announced_packets());
-    if story.isolation.is_some_and(|isolation| isolation.allocate == 0) {
-        warnings.push("Isolation had no effect: no queue was ever above its thresholds.".into());
-    }
-    if let [(first, longest), others @ ..] = story.long_pauses {
-        let others = match others.len() {
-            0 => String::new(),
-            1 => ", and one other lane was paused for longer than flow_control.watchdog, too".to_owned(),
-            count => {
-                format!(", and {count} other lanes were paused for longer than flow_control.watchdog, too")
-            }
-        };
-        warnings
-            .push(format!("Pause watchdog: {first} was paused for {longest} without interruption{others}."));
-    }
     for (number, class) in meters.classes.iter().enumerate() {
         // Jobs are reported separately, and a job on a single host sends nothing over the network.
         if number >= usize::from(meters.jobs_from) {
@@ -401,6 +379,29 @@ fn warnings(story: &Story) -> Vec<String> {
     {
         warnings.push("warmup is 0 s: the averages include the empty network's start.".into());
     }
+    if let Some(forest) = story.forest.map(|judged| &judged.forest).filter(|forest| forest.unrecorded > 0) {
+        warnings.push(format!(
+            "The table tree_links was full after {} of {} samples; increase measure.interval, or switch off \
+             measure.forest.",
+            forest.samples - forest.unrecorded,
+            forest.samples
+        ));
+    }
+    if story.isolation.is_some_and(|isolation| isolation.allocate == 0) {
+        warnings.push("Isolation had no effect: no queue was ever above its thresholds.".into());
+    }
+    if let [(first, longest), others @ ..] = story.long_pauses {
+        let others = match others.len() {
+            0 => String::new(),
+            1 => ", and one other lane was paused for longer than flow_control.watchdog, too".to_owned(),
+            count => {
+                format!(", and {count} other lanes were paused for longer than flow_control.watchdog, too")
+            }
+        };
+        warnings
+            .push(format!("Pause watchdog: {first} was paused for {longest} without interruption{others}."));
+    }
+    warnings.extend(too_short_timeout(story));
     warnings
 }
 
