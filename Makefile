@@ -30,6 +30,7 @@ export RUSTUP_MAX_RETRIES := 10
 
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 SCHEMA := docs/scenario.schema.json
+TYPES := python/silvan/types/_summary.py
 # The extension module has no tests of its own; benchmarks are compiled by `bench`, and checked by `lint`.
 RUST_TESTS := --workspace --exclude silvan-python --exclude silvan-bench
 # Crates whose unit tests `make check` runs as they are; those of `silvan-congestion` and `silvan-fabric` are a part of `examples-check`.
@@ -191,11 +192,13 @@ fmt: $(VENV)/.dev-deps ## format Rust and Python
 	$(BIN)/ruff check --quiet --fix-only
 	$(BIN)/ruff format --quiet
 
-schema: $(VENV)/.built ## write the scenario file's JSON Schema to docs/
+schema: $(VENV)/.built ## write the scenario file's JSON Schema to docs/, and the types of summaries
 	$(BIN)/silvan schema > $(SCHEMA)
+	$(BIN)/python tools/result_types.py > $(TYPES).new && mv $(TYPES).new $(TYPES)
 
 schema-check: $(VENV)/.built
 	@$(BIN)/silvan schema | cmp -s - $(SCHEMA) || { echo "$(SCHEMA) is out of date: run make schema" >&2; exit 1; }
+	@$(BIN)/python tools/result_types.py | cmp -s - $(TYPES) || { echo "$(TYPES) is out of date: run make schema" >&2; exit 1; }
 
 # Reuses everything that `setup` has compiled.
 wheel: $(VENV)/.built ## a wheel for all Pythons from 3.10 on, and a source archive, in target/wheels

@@ -145,6 +145,15 @@ def run(
     checkpoint of the same scenario.
     """
 
+def tables_of_results() -> list[dict[str, Any]]:
+    """Return the tables of results, in groups of which a run has either all or none.
+
+    A group states in `when` which runs have its `tables`; `when` is empty for the tables of all runs.
+    """
+
+def schema_of_summary() -> dict[str, Any]:
+    """Return the JSON Schema of the summary of a run."""
+
 def checkpoint_scenario(path: str | PathLike[str]) -> Scenario:
     """Return the scenario of a checkpoint, as it was read for the run."""
 

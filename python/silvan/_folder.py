@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 import arro3.io
 
 from silvan import _files, _layout
+from silvan._columns import TABLES
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -39,13 +40,6 @@ if TYPE_CHECKING:
 FORMAT = 4
 PROVENANCE = "provenance.json"
 SCENARIO, SUMMARY, ACCOUNT = "scenario.toml", "summary.json", "account.txt"
-#: Tables that a run may contain.
-TABLES = (
-    "flows", "hosts", "links", "network", "isolation", "classes", "latency", "trees", "tree_links",
-    "pauses", "retries", "trimming", "events", "losses", "recoveries", "transfers",
-    "congestion_log_switches", "congestion_log_hosts", "contributors", "victims", "wiring",
-    "ranks", "messages", "collectives",
-)  # fmt: skip
 #: Subfolder and names of the figures that `silvan.plot` draws.
 FIGURES_FOLDER = "figures"
 FIGURES = (

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-from silvan._columns import TABLES
+from silvan._columns import ALWAYS, TABLES, TOGETHER
 from silvan.types import Provenance, Summary
 
 if TYPE_CHECKING:
@@ -29,14 +29,6 @@ class LayoutError(Exception):
 COLUMNS: Mapping[str, Mapping[str, str]] = {
     table.name: {column.name: column.kind for column in table.columns} for table in TABLES.values()
 }
-
-#: Tables that every run has, and groups of tables of which a run has all or none.
-ALWAYS = frozenset(("network", "hosts", "flows", "links", "classes", "latency"))
-TOGETHER = (
-    frozenset(("trees", "tree_links", "contributors", "victims", "wiring")),
-    frozenset(("ranks", "messages", "collectives")),
-    frozenset(("congestion_log_switches", "congestion_log_hosts")),
-)
 
 
 def check_tables(names: Iterable[str]) -> None:

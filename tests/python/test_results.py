@@ -43,7 +43,7 @@ def test_a_missing_table_is_explained(result):
     with pytest.raises(KeyError, match="this run was kept without its tables; run the scenario again"):
         _store._without_tables(result).table("flows")
     # Each table is in all runs, or says which runs have it.
-    assert _columns.CONDITIONS.keys() == _columns.TABLES.keys() - _layout.ALWAYS
+    assert _columns.CONDITIONS.keys() == _columns.TABLES.keys() - _columns.ALWAYS
 
 
 def test_overrides_reach_the_run(result):

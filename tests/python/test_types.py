@@ -162,4 +162,6 @@ def test_every_key_says_what_it_is():
         unit = {"_ns": "ns", "_ps": "ps", "_gbit_s": "Gbit/s", "_bytes": "bytes", "_share": "0 to 1"}[ending]
         for n, line in enumerate(source):
             if line.startswith("    ") and line.split(":")[0].endswith(ending):
-                assert unit in source[n - 1], f"{line.strip()}: its comment does not state the unit {unit}"
+                start = next(m for m in range(n - 1, 0, -1) if not source[m].startswith("    #: "))
+                comment = " ".join(source[start + 1 : n])
+                assert unit in comment, f"{line.strip()}: its comment does not state the unit {unit}"

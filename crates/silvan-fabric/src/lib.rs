@@ -20,7 +20,7 @@
 //! | `observe` | time series, congestion trees, the watchdog, invariants: all read-only |
 //! | `setup` | builds a runnable network from configuration, topology and tables |
 //! | [`simulation`] | the run: partitions, threads, samples |
-//! | `report`, [`outcome`] | the results of a run |
+//! | `table`, [`outcome`] | the results of a run: tables; one file per subject |
 
 pub mod config;
 mod congestion_log;
@@ -41,13 +41,13 @@ mod outputs;
 mod packet;
 mod partition;
 pub mod queueing;
-mod report;
 mod routes;
 mod setup;
 pub mod simulation;
 mod sink;
 mod switch;
 mod switch_marking;
+mod table;
 #[cfg(test)]
 mod tests;
 mod trigger;
@@ -56,7 +56,8 @@ mod voq;
 
 pub use error::{Reason, SetupError};
 pub use faults::completed as completed_tables;
-pub use observe::{Expected, MOST_TREE_ROWS, Spared};
+pub use observe::MOST_TREE_ROWS;
+pub use outcome::{Expected, Spared};
 pub use setup::{
     FaultPlan, HostNames, PauseMemory, RemainingNetwork, SharedPauseMemory, analyzed_round_trip, check,
     check_links, check_routes, pause_memory, permutation, round_trip,

@@ -13,17 +13,14 @@ use silvan_network::topology::Topology;
 
 use crate::config::{Config, FlowControl};
 pub use crate::error::ModelError;
-use crate::jobs::{Closed, Jobs, into_tables};
+use crate::jobs::Jobs;
 use crate::link::{ChannelId, OverlongPause};
 use crate::observe::{
-    Closing, Expected, Invariants, Logs, TreeNames, Violation, check_all_credits, check_traffic,
-    find_deadlock, left_waiting, long_pauses, loss_summary, loss_table, overflow_in_words, pause_summary,
-    pause_table, recoveries, recovery_table, retry_summary, retry_table, trimming_table,
+    Invariants, Violation, check_all_credits, check_traffic, find_deadlock, latency_table, left_waiting,
 };
 pub use crate::observe::{Latest, LatestTree, TreeLink};
 pub use crate::outcome::jain;
-use crate::outcome::{Outcome, latency_table};
-use crate::report::{Findings, Story, tell};
+use crate::outcome::{Ending, Expected, Findings, Outcome, overflow_in_words, overview};
 use crate::setup::{FaultPlan, Network, build, check_routes};
 pub use steps::Steps;
 
@@ -55,15 +52,9 @@ pub struct Simulation {
     #[saved(constant)]
     config: Config,
     network: Network,
-    /// Names of all hosts, for the summary.
-    #[saved(constant)]
-    hosts: Vec<String>,
     /// Number of hosts without the reduction units, which are the last hosts.
     #[saved(constant)]
     end_hosts: usize,
-    /// Names of all switches, for the congestion logs.
-    #[saved(constant)]
-    switches: Vec<String>,
     #[saved(constant)]
     links: usize,
     #[saved(constant)]
@@ -118,9 +109,7 @@ impl Simulation {
         Ok(Self {
             config: config.clone(),
             network,
-            hosts: topology.hosts.iter().map(|host| host.name.clone()).collect(),
             end_hosts: topology.end_hosts() as usize,
-            switches: topology.switches.iter().map(|switch| switch.name.clone()).collect(),
             links: topology.links.len(),
             steps: None,
             now: Time::ZERO,
@@ -173,7 +162,7 @@ impl Simulation {
     /// The size of the network.
     #[must_use]
     pub fn size(&self) -> Size {
-        Size { hosts: self.hosts.len(), links: self.links }
+        Size { hosts: self.network.names.hosts.len(), links: self.links }
     }
 
     /// Processes about `events` events, or fewer if the run ends earlier.
@@ -271,9 +260,9 @@ impl Simulation {
 
     /// The name of the link on which packets of a channel travel.
     fn link_name(&self, channel: ChannelId) -> &str {
-        let Network { series, link_names, .. } = &self.network;
+        let Network { series, names, .. } = &self.network;
         let at = series.links.iter().position(|link| link.channel == channel);
-        at.map_or("?", |at| &link_names[at])
+        at.map_or("?", |at| &names.links[at])
     }
 
     fn broken(&self, (channel, what): Violation) -> ModelError {
@@ -332,9 +321,13 @@ impl Simulation {
     /// Records the interval that ends now in the series and the forest.
     fn observe(&mut self) {
         self.network.collect_transfers(self.now);
-        let Network { partitions, places, receiver, totals, series, forest, .. } = &mut self.network;
+        let Network { partitions, places, receiver, totals, series, sections, forest, .. } =
+            &mut self.network;
         let view = crate::partition::View { now: self.now, totals, receiver, places, partitions };
         let has_rows = series.sample(view);
+        if has_rows {
+            sections.sample(view);
+        }
         let watch = forest.as_mut().and_then(|forest| forest.sample(view));
         if let Some(watch) = watch {
             for partition in partitions {
@@ -373,7 +366,7 @@ impl Simulation {
         if self.config.loses_packets() || !view.is_idle() {
             return Ok(());
         }
-        let Some(waiting) = left_waiting(view, &self.hosts) else { return Ok(()) };
+        let Some(waiting) = left_waiting(view, &self.network.names.hosts) else { return Ok(()) };
         self.check_for_deadlock()?;
         Err(ModelError::Stalled { now: self.now, waiting })
     }
@@ -388,9 +381,11 @@ impl Simulation {
         let now = self.now;
         self.network.gather(now);
         self.network.collect_transfers(now);
-        let Network { partitions, places, receiver, totals, series, .. } = &mut self.network;
+        let Network { partitions, places, receiver, totals, series, sections, .. } = &mut self.network;
         totals.gather_latencies(partitions.iter_mut().map(|partition| &mut partition.ctx.meters));
-        if series.sample(crate::partition::View { now, totals, receiver, places, partitions }) {
+        let view = crate::partition::View { now, totals, receiver, places, partitions };
+        if series.sample(view) {
+            sections.sample(view);
             totals.close_interval();
         }
         let jobs: Vec<Jobs> = partitions.iter_mut().filter_map(|partition| partition.jobs.take()).collect();
@@ -398,108 +393,46 @@ impl Simulation {
         check_traffic(view).map_err(|what| self.broken((None, what)))?;
         check_all_credits(view).map_err(|violation| self.broken(violation))?;
         let jobs = Jobs::close(jobs.into_iter(), |host| view.host(host as usize), now);
-        let mut summary = self.findings().summary();
-        summary.jobs = jobs.iter().map(Closed::summary).collect();
-        let Network { series, link_names, .. } = &self.network;
+        let summary = self.findings().summary();
+        let mut warnings = std::mem::take(&mut self.warnings);
+        if !self.done {
+            warnings.push(format!(
+                "The run was stopped at {now} of {}: averages cover the completed part.",
+                self.config.duration
+            ));
+        }
+        let account = vec![overview(&summary, now)];
+        let mut outcome = Outcome { summary, tables: Vec::new(), account, warnings };
+        let sections = std::mem::take(&mut self.network.sections);
+        let forest = self.network.forest.take();
+        let Network { series, changes, names, parts, .. } = &self.network;
         let view = self.network.view(now);
-        summary.pauses = pause_summary(view, &series.links, link_names);
-        let pauses = pause_table(view, &series.links, link_names);
-        summary.retries = retry_summary(view, &series.links);
-        let retries = retry_table(view, &series.links, link_names);
-        let trims = self.config.switch.trimming.is_some();
-        let trimming = trims.then(|| trimming_table(view, &series.links, link_names));
-        let has_events = !self.config.events.is_empty();
-        let events = has_events.then(|| self.network.changes.table(now));
-        let may_lose = self.config.loses_packets();
-        let kinds = (self.config.recovery.is_some(), self.config.lossy_lanes() != 0);
-        summary.losses = may_lose.then(|| loss_summary(view, &series.links, kinds));
-        let losses = may_lose.then(|| loss_table(view, &series.links, link_names));
-        let stuck = if may_lose && view.is_idle() { left_waiting(view, &self.hosts) } else { None };
-        let long_pauses = self.long_pauses();
-        let completions = self.network.completions.take();
-        let forest = self.network.forest.take().map(|forest| forest.judge(self.network.view(now)));
-        let recovered = recoveries(&self.expected, &self.network.series);
-        let Network { link_names, parts, changes, .. } = &self.network;
-        let view = self.network.view(now);
-        let (mut account, found) = tell(&Story {
+        let mut end = Ending {
             config: &self.config,
             parts,
-            now,
-            meters: view.totals,
-            forest: forest.as_ref(),
-            link_names,
-            triggers: &summary.triggers,
-            throughput_gbit_s: summary.throughput_gbit_s,
-            inside: summary.packets_inside,
-            isolation: summary.isolation.as_ref(),
-            pauses: summary.pauses.as_ref(),
-            retries: summary.retries.as_ref(),
-            changes: has_events.then_some(changes),
-            losses: summary.losses.as_ref(),
-            recovered: &recovered,
-            stuck: stuck.as_deref(),
-            long_pauses: &long_pauses,
-            stopped_early: !self.done,
-        });
-        let mut warnings = self.warnings.clone();
-        warnings.extend(found);
-        for (sentence, warning) in jobs.iter().map(Closed::describe) {
-            account.push(sentence);
-            warnings.extend(warning);
-        }
-        warnings.extend(self.config.announced_packets());
-        let classes: Vec<String> = view.totals.classes.iter().map(|class| class.name.clone()).collect();
-        let transfers = completions.map(|completions| completions.close(view, (&self.hosts, &classes)));
-        let transfers =
-            transfers.map(|Closing { summary: of_transfers, table, account: sentence, warning }| {
-                summary.transfers = Some(of_transfers);
-                account.push(sentence);
-                warnings.extend(warning);
-                table
-            });
-        account.push(summary.scheduler.sentence());
-        let names = TreeNames { links: link_names, hosts: &self.hosts, classes: &classes };
-        let of_forest = forest.map(|forest| forest.into_tables(view, names)).unwrap_or_default();
-        let logs = Logs { switches: &self.switches, hosts: &self.hosts, classes: &classes };
-        let logs = self.config.measure.congestion_log.then(|| (logs.summary(view), logs.tables(view)));
-        let latency = latency_table(&view.totals.classes);
-        let (mut tables, isolation) = self.network.series.into_tables();
-        tables.push(latency);
-        tables.extend(of_forest);
-        tables.extend(isolation);
-        tables.extend(pauses);
-        tables.extend(retries);
-        tables.extend(events);
-        tables.extend(losses);
-        tables.extend((!recovered.is_empty()).then(|| recovery_table(&recovered)));
-        tables.extend(trimming);
-        if !jobs.is_empty() {
-            tables.extend(into_tables(jobs, &self.hosts));
-        }
-        tables.extend(transfers);
-        if let Some((totals, logs)) = logs {
-            summary.congestion_log = Some(totals);
-            tables.extend(logs);
-        }
-        Ok(Outcome { summary, tables, account, warnings })
-    }
-
-    /// The lanes that the watchdog reports, with the longest pause of each.
-    fn long_pauses(&self) -> Vec<(String, Time)> {
-        let FlowControl::Pfc(pfc) = &self.config.flow_control else { return Vec::new() };
-        let Some(limit) = pfc.watchdog else { return Vec::new() };
-        let Network { series, link_names, .. } = &self.network;
-        let found = long_pauses(self.network.view(self.now), &series.links, limit);
-        let name = |index: usize| &link_names[index];
-        found.iter().map(|one| (format!("{} (VL {})", name(one.link), one.vl), one.longest)).collect()
+            view,
+            links: &series.links,
+            names,
+            series,
+            forest: forest.map(|forest| forest.judge(view)),
+            jobs,
+            changes,
+            expected: &self.expected,
+        };
+        sections.close(&mut end, &mut outcome);
+        outcome.account.push(outcome.summary.scheduler.sentence());
+        let Network { series, totals, names, .. } = self.network;
+        let mut tables = series.into_tables(&names);
+        tables.push(latency_table(&totals.classes, &names));
+        tables.append(&mut outcome.tables);
+        Ok(Outcome { tables, ..outcome })
     }
 
     fn findings(&self) -> Findings<'_> {
         Findings {
             config: &self.config,
-            parts: &self.network.parts,
             view: self.network.view(self.now),
-            hosts: &self.hosts[..self.end_hosts],
+            hosts: &self.network.names.hosts[..self.end_hosts],
             is_destination: &self.network.is_destination,
             groups: &self.network.groups,
             choice: self.network.choice,

@@ -49,6 +49,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<tables::ArrayView>()?;
     module.add_function(wrap_pyfunction!(scenario::schema, module)?)?;
     module.add_function(wrap_pyfunction!(run::run, module)?)?;
+    module.add_function(wrap_pyfunction!(run::tables_of_results, module)?)?;
+    module.add_function(wrap_pyfunction!(run::schema_of_summary, module)?)?;
     module.add_function(wrap_pyfunction!(checkpoint::checkpoint_scenario, module)?)?;
     module.add_function(wrap_pyfunction!(fabric::fabric_check, module)?)?;
     module.add_function(wrap_pyfunction!(fabric::fabric_ibdmchk, module)?)?;

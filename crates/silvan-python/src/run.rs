@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use pyo3::exceptions::{PyKeyError, PyKeyboardInterrupt};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use silvan_fabric::outcome::Outcome;
+use silvan_fabric::outcome::{self, Outcome};
 use silvan_fabric::simulation::{Progress, Simulation};
 
 use crate::checkpoint::{self, Checkpoints};
@@ -70,6 +70,18 @@ impl Run {
     const fn wall_s(&self) -> f64 {
         self.wall_s
     }
+}
+
+/// The tables of results, in groups of which a run has either all or none.
+#[pyfunction]
+pub fn tables_of_results(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    convert::to_python(py, &outcome::tables())
+}
+
+/// The JSON Schema of the summary of a run.
+#[pyfunction]
+pub fn schema_of_summary(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    convert::to_python(py, &outcome::summary_schema())
 }
 
 /// Runs a scenario to its end.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use silvan_engine::Time;
 use silvan_trace::Trace;
 use silvan_trace::execute::Execution;
@@ -9,7 +11,69 @@ use silvan_trace::execute::Execution;
 use super::running::Running;
 use super::{Logged, Place, Setup};
 use crate::host::{Host, Spent};
-use crate::outcome::{CollectiveSummary, JobSummary};
+
+/// The results of a job. Shares relate to the job's span, and are averages over its ranks or their hosts.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct JobSummary {
+    /// Name of the job.
+    pub job: String,
+    /// Number of ranks.
+    pub ranks: usize,
+    /// Number of hosts on which the ranks run.
+    pub hosts: usize,
+    /// Number of reduction units that the ranks use, if any. Each is a rank of its own in the tables of ranks and
+    /// messages. The other fields of this summary count units only in messages and bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub units: Option<usize>,
+    /// Time at which the ranks started, ns.
+    pub started_ns: f64,
+    /// Time at which the last rank finished, ns; None if a rank did not finish.
+    pub finished_ns: Option<f64>,
+    /// Time from the start until the job finished, or until the end of the run, ns.
+    pub span_ns: f64,
+    /// Span on an ideal crossbar with the same host links and latencies but no internal congestion, ns.
+    pub crossbar_ns: f64,
+    /// `span_ns` / `crossbar_ns`; None if the job did not finish.
+    pub slowdown: Option<f64>,
+    /// Number of operations that had not finished at the end.
+    pub unfinished_operations: u64,
+    /// Number of delivered messages that crossed the network, excluding requests and permissions.
+    pub messages: u64,
+    /// Total payload of these messages, counted when they were posted, bytes.
+    pub bytes: u64,
+    /// The mean ratio of the duration of a message to its duration on an empty network. With adaptive routing, the
+    /// reference is the best route. None without messages.
+    pub message_slowdown_mean: Option<f64>,
+    /// The 99th percentile of that ratio; None without messages.
+    pub message_slowdown_p99: Option<f64>,
+    /// Share of time in which ranks computed, 0 to 1.
+    pub computing_share: f64,
+    /// Share of time in which ranks computed or handled messages, 0 to 1. In the rest of the time, they waited.
+    pub busy_share: f64,
+    /// Share of time in which hosts sent, 0 to 1.
+    pub sending_share: f64,
+    /// Share of time in which hosts had packets to send but lacked credit, 0 to 1.
+    pub blocked_share: f64,
+    /// Share of time in which congestion control throttled all packets that hosts had to send, 0 to 1.
+    pub throttled_share: f64,
+    /// Collective operations by kind.
+    pub collectives: Vec<CollectiveSummary>,
+}
+
+/// Collective operations of one kind.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct CollectiveSummary {
+    /// The operation, such as "all-reduce".
+    pub operation: &'static str,
+    /// The algorithm, such as "ring".
+    pub algorithm: &'static str,
+    /// Number of operations that finished.
+    pub finished: u64,
+    /// Mean time from the first rank's start to the last rank's end, ns.
+    pub mean_ns: f64,
+    /// Mean time of the same operations on an ideal crossbar, ns.
+    pub crossbar_ns: f64,
+}
 
 /// A job at the end of the run.
 #[derive(Debug)]
@@ -51,7 +115,7 @@ fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
     values.sum::<f64>() / count
 }
 
-pub(super) fn ns(time: Time) -> f64 {
+pub(crate) fn ns(time: Time) -> f64 {
     time.0 as f64 / 1_000.0
 }
 

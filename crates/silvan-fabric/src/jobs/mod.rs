@@ -21,7 +21,6 @@
 mod closed;
 mod ideal;
 mod running;
-mod tables;
 
 use std::sync::Arc;
 
@@ -37,10 +36,10 @@ use crate::host::Host;
 use crate::link::{Class, key};
 use crate::message::{JobMessage, Mailbox};
 
-pub(crate) use closed::Closed;
+pub use closed::JobSummary;
+pub(crate) use closed::{Closed, ns};
 pub(crate) use ideal::{Ideal, Way};
 use running::{Room, Running};
-pub(crate) use tables::into_tables;
 
 /// The histogram of slowdowns could not be created.
 #[derive(Debug)]

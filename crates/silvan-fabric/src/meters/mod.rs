@@ -15,6 +15,11 @@ pub(crate) use latency::Bin;
 use latency::Latency;
 pub(crate) use transfers::{Transfer, Transfers};
 
+/// Bytes per time span in Gbit/s; zero for an empty span.
+pub(crate) fn rate_gbit_s(bytes: u64, span: Time) -> f64 {
+    if span == Time::ZERO { 0.0 } else { bytes as f64 * 8_000.0 / span.0 as f64 }
+}
+
 /// Counts of packets that overtook each other.
 #[derive(Debug, Clone, Copy, Default, Saved)]
 pub(crate) struct Reordering {
@@ -41,7 +46,7 @@ impl Reordering {
 }
 
 /// Counters of one class of traffic: a named flow, or a traffic pattern.
-#[derive(Debug, Saved)]
+#[derive(Debug, Default, Saved)]
 pub(crate) struct ClassMeter {
     /// The name shown in results.
     #[saved(constant)]
@@ -120,7 +125,7 @@ struct Later {
 }
 
 /// All counters.
-#[derive(Debug, Saved)]
+#[derive(Debug, Default, Saved)]
 pub(crate) struct Meters {
     pub classes: Vec<ClassMeter>,
     /// Payload received by each host since the start; the next field is the payload sent.
@@ -193,21 +198,7 @@ pub(crate) struct Meters {
 
 impl ClassMeter {
     pub fn new(name: String) -> Self {
-        Self {
-            name,
-            generated_bytes: 0,
-            injected_bytes: 0,
-            delivered_bytes: 0,
-            lost_bytes: 0,
-            repeated_bytes: 0,
-            discarded_bytes: 0,
-            warmup_bytes: 0,
-            interval: Tally::default(),
-            total: Tally::default(),
-            last_delivery: Time::ZERO,
-            since_generation: Latency::default(),
-            since_injection: Latency::default(),
-        }
+        Self { name, ..Self::default() }
     }
 
     /// Closes the current sampling interval.
@@ -219,48 +210,15 @@ impl ClassMeter {
 
 impl Meters {
     pub fn new(classes: Vec<ClassMeter>, hosts: usize) -> Self {
+        let zeros = || vec![0; hosts];
         Self {
             classes,
-            received_bytes: vec![0; hosts],
-            sent_bytes: vec![0; hosts],
-            received_warmup: vec![0; hosts],
-            sent_warmup: vec![0; hosts],
-            warm: false,
-            warmup: Time::ZERO,
-            packets_injected: 0,
-            packets_delivered: 0,
-            is_awaited: false,
-            next_sample: Time::ZERO,
-            later: Vec::new(),
+            received_bytes: zeros(),
+            sent_bytes: zeros(),
+            received_warmup: zeros(),
+            sent_warmup: zeros(),
             jobs_from: u16::MAX,
-            messages_in: Vec::new(),
-            messages_out: Vec::new(),
-            control_injected: 0,
-            control_delivered: 0,
-            fecn_marks: 0,
-            announced: 0,
-            probes: 0,
-            busiest_link_ps: 0,
-            validations: 0,
-            becn_received: 0,
-            reports: 0,
-            reordering: Reordering::default(),
-            trimmed: 0,
-            trimmed_marked: 0,
-            lost: 0,
-            lost_marked: 0,
-            lost_control: 0,
-            discarded: 0,
-            discarded_marked: 0,
-            timeouts: 0,
-            resent: 0,
-            most_header_bytes: 0,
-            deliveries: Deliveries::default(),
-            transfers: None,
-            #[cfg(debug_assertions)]
-            order: rustc_hash::FxHashMap::default(),
-            #[cfg(debug_assertions)]
-            out_of_order: None,
+            ..Self::default()
         }
     }
 

@@ -1,13 +1,14 @@
 //! Time series of traffic classes: delivered payload, latency, and share of marked packets.
 
+use std::mem::take;
 use std::sync::Arc;
 
 use silvan_engine::Time;
 use silvan_engine::saved::Saved;
 
-use crate::meters::ClassMeter;
+use crate::meters::{ClassMeter, rate_gbit_s};
 use crate::observe::latest::tail;
-use crate::outcome::{Column, Table, Values, rate_gbit_s};
+use crate::table::{Layout, counts, names, numbers};
 
 /// The series over time, with one row per class and interval.
 #[derive(Debug, Default, Saved)]
@@ -28,9 +29,9 @@ pub(crate) struct ClassRows {
 }
 
 impl ClassRows {
-    pub fn new(names: Option<Vec<String>>) -> Self {
-        let last = vec![0; names.as_ref().map_or(0, Vec::len)];
-        Self { names: names.map(Arc::new), last, ..Self::default() }
+    pub fn new(names: Option<Arc<Vec<String>>>) -> Self {
+        let last = vec![0; names.as_ref().map_or(0, |names| names.len())];
+        Self { names, last, ..Self::default() }
     }
 
     /// Adds the rows of the interval of length `span` that ends now.
@@ -62,23 +63,33 @@ impl ClassRows {
         let classes = self.last.len();
         (tail(&self.throughput, classes), tail(&self.since_injection, classes))
     }
-
-    pub fn into_table(self) -> Table {
-        let column = |name, values| Column { name, values };
-        let names = self.names.unwrap_or_default();
-        Table {
-            name: "classes",
-            columns: vec![
-                column("time_ns", Values::U64(self.time_ns)),
-                column("class", Values::Name { codes: self.class, names }),
-                column("delivered_packets", Values::U64(self.packets)),
-                column("marked_packets", Values::U64(self.marked)),
-                column("validated_packets", Values::U64(self.validated)),
-                column("throughput_gbit_s", Values::F64(self.throughput)),
-                column("mean_since_generation_ns", Values::F64(self.since_generation)),
-                column("mean_since_injection_ns", Values::F64(self.since_injection)),
-                column("max_since_generation_ns", Values::F64(self.longest)),
-            ],
-        }
-    }
 }
+
+pub(super) const CLASSES: Layout<ClassRows> = Layout {
+    name: "classes",
+    rows: "A row per class (a flow, a pattern of traffic, a role of a forest) and interval; empty with measure.classes = false.",
+    columns: &[
+        counts("time_ns", "end of the interval", |all| take(&mut all.time_ns)),
+        names(
+            "class",
+            "the name",
+            |all, _| all.names.clone().unwrap_or_default(),
+            |all| take(&mut all.class),
+        ),
+        counts("delivered_packets", "delivered", |all| take(&mut all.packets)),
+        counts("marked_packets", "delivered packets with the FECN bit", |all| take(&mut all.marked)),
+        counts("validated_packets", "those of them that also have the validation bit", |all| {
+            take(&mut all.validated)
+        }),
+        numbers("throughput_gbit_s", "payload delivered", |all| take(&mut all.throughput)),
+        numbers(
+            "mean_since_generation_ns",
+            "mean latency of these packets since the generation of their message (or NaN)",
+            |all| take(&mut all.since_generation),
+        ),
+        numbers("mean_since_injection_ns", "the same since the packet began to leave its host", |all| {
+            take(&mut all.since_injection)
+        }),
+        numbers("max_since_generation_ns", "the largest such latency", |all| take(&mut all.longest)),
+    ],
+};

@@ -1,17 +1,18 @@
 //! Time series, which have rows for each interval. The rows are added at the end of the interval.
 
+use std::mem::take;
 use std::sync::Arc;
 
 use silvan_engine::Time;
 use silvan_engine::saved::Saved;
 use silvan_network::port::{Port, Vl};
 
-use crate::observe::classes::ClassRows;
-use crate::observe::faults::{Spared, suffers};
-use crate::observe::isolation::IsolationRows;
+use crate::observe::classes::{CLASSES, ClassRows};
 use crate::observe::latest::{Latest, tail};
-use crate::outcome::{Column, Table, Values};
 use crate::partition::View;
+use crate::table::{
+    Described, Layout, ResultNames, Table, counts, flows, hosts, links, names, numbers, small,
+};
 
 /// A directed channel from a switch or host, as shown in results.
 #[derive(Debug, Clone, Saved)]
@@ -86,9 +87,6 @@ pub(crate) struct Series {
     #[saved(constant)]
     with_links: bool,
     last_time: Time,
-    host_names: Arc<Vec<String>>,
-    flow_names: Arc<Vec<String>>,
-    link_names: Arc<Vec<String>>,
     #[saved(constant)]
     pub flows: Vec<FlowName>,
     #[saved(constant)]
@@ -97,7 +95,6 @@ pub(crate) struct Series {
     flow_rows: FlowRows,
     link_rows: LinkSeriesRows,
     network: NetworkRows,
-    isolation: IsolationRows,
     classes: ClassRows,
 }
 
@@ -109,31 +106,25 @@ impl Series {
     pub fn new(
         interval: Time,
         (with_hosts, with_links): (bool, bool),
-        host_names: Vec<String>,
-        class_names: Option<Vec<String>>,
-        flows: Vec<(String, FlowName)>,
-        links: Vec<(String, LinkName)>,
+        hosts: usize,
+        class_names: Option<Arc<Vec<String>>>,
+        flows: Vec<FlowName>,
+        links: Vec<LinkName>,
     ) -> Self {
-        let hosts_rows = HostRows { last: vec![(0, 0); host_names.len()], ..HostRows::default() };
+        let hosts_rows = HostRows { last: vec![(0, 0); hosts], ..HostRows::default() };
         let flow_rows = FlowRows { last: vec![(0, 0); flows.len()], ..FlowRows::default() };
         let link_rows = LinkSeriesRows { last: vec![(0, 0); links.len()], ..LinkSeriesRows::default() };
-        let (flow_names, flows) = flows.into_iter().unzip();
-        let (link_names, links) = links.into_iter().unzip();
         Self {
             interval,
             with_hosts,
             with_links,
             last_time: Time::ZERO,
-            host_names: Arc::new(host_names),
-            flow_names: Arc::new(flow_names),
-            link_names: Arc::new(link_names),
             flows,
             links,
             hosts_rows,
             flow_rows,
             link_rows,
             network: NetworkRows::default(),
-            isolation: IsolationRows::default(),
             classes: ClassRows::new(class_names),
         }
     }
@@ -163,7 +154,6 @@ impl Series {
         row.congested.push(congested);
         row.inside.push(view.alive() as u64);
         row.last = counters;
-        self.isolation.sample(view);
         self.classes.sample(view.now, view.now - self.last_time, &view.totals.classes);
         self.last_time = view.now;
         true
@@ -234,24 +224,30 @@ impl Series {
         self.network.time_ns.iter().copied().zip(self.network.delivered.iter().copied())
     }
 
-    /// Names of the spared flows and hosts that suffer from a change; see [`suffers`].
-    pub fn victims(&self, spared: &Spared, times: (u64, u64, u64)) -> Vec<String> {
-        let ends = || self.network.time_ns.iter().copied();
-        let of = |received: &[u64], (index, count): (usize, usize)| {
-            let own = received.iter().copied().skip(index).step_by(count.max(1));
-            suffers(ends().zip(own), times)
-        };
-        let (flows, hosts) = (self.flows.len(), self.host_names.len());
-        let is_victim = |&&flow: &&u32| of(&self.flow_rows.received, (flow as usize, flows));
-        let flows = spared.flows.iter().filter(is_victim).map(|&flow| self.flow_names[flow as usize].clone());
-        let is_victim = |&&host: &&u32| of(&self.hosts_rows.received, (host as usize, hosts));
-        let hosts = spared.hosts.iter().filter(is_victim).map(|&host| self.host_names[host as usize].clone());
-        flows.chain(hosts).collect()
+    /// The same for a flow.
+    pub fn received_of_flow(&self, flow: u32) -> impl Iterator<Item = (u64, u64)> {
+        self.one_of(&self.flow_rows.received, flow, self.flows.len())
+    }
+
+    /// The same for a host; nothing if hosts are not recorded.
+    pub fn received_of_host(&self, host: u32) -> impl Iterator<Item = (u64, u64)> {
+        self.one_of(&self.hosts_rows.received, host, self.hosts_rows.last.len())
+    }
+
+    /// The values of one of several subjects, which have a row each per interval.
+    fn one_of<'a>(
+        &'a self,
+        rows: &'a [u64],
+        index: u32,
+        count: usize,
+    ) -> impl Iterator<Item = (u64, u64)> + 'a {
+        let own = rows.iter().copied().skip(index as usize).step_by(count.max(1));
+        self.network.time_ns.iter().copied().zip(own)
     }
 
     /// The rows of the last sample. `classes` is left empty.
     pub fn latest(&self) -> Latest<'_> {
-        let (links, hosts, flows) = (self.links.len(), self.host_names.len(), self.flows.len());
+        let (links, hosts, flows) = (self.links.len(), self.hosts_rows.last.len(), self.flows.len());
         let (h, f, l, n) = (&self.hosts_rows, &self.flow_rows, &self.link_rows, &self.network);
         let of_network = |column: &[u64]| column.last().copied().unwrap_or_default();
         let of_network_u32 = |column: &[u32]| column.last().copied().unwrap_or_default();
@@ -275,59 +271,81 @@ impl Series {
         }
     }
 
-    /// The tables that every run has, and that of isolation.
-    pub fn into_tables(self) -> (Vec<Table>, Option<Table>) {
-        let column = |name, values| Column { name, values };
-        let named = |codes, names: &Arc<Vec<String>>| Values::Name { codes, names: Arc::clone(names) };
-        let (h, f, l, n) = (self.hosts_rows, self.flow_rows, self.link_rows, self.network);
-        let (isolation, classes) = (self.isolation.into_table(), self.classes.into_table());
-        let mut tables = vec![
-            Table {
-                name: "network",
-                columns: vec![
-                    column("time_ns", Values::U64(n.time_ns)),
-                    column("received_bytes", Values::U64(n.delivered)),
-                    column("fecn_marks", Values::U64(n.marks)),
-                    column("becn_received", Values::U64(n.becn)),
-                    column("throttled_flows", Values::U32(n.throttled)),
-                    column("congested_outputs", Values::U32(n.congested)),
-                    column("packets_inside", Values::U64(n.inside)),
-                ],
-            },
-            Table {
-                name: "hosts",
-                columns: vec![
-                    column("time_ns", Values::U64(h.time_ns)),
-                    column("host", named(h.host, &self.host_names)),
-                    column("received_bytes", Values::U64(h.received)),
-                    column("sent_bytes", Values::U64(h.sent)),
-                ],
-            },
-            Table {
-                name: "flows",
-                columns: vec![
-                    column("time_ns", Values::U64(f.time_ns)),
-                    column("flow", named(f.flow, &self.flow_names)),
-                    column("received_bytes", Values::U64(f.received)),
-                    column("sent_bytes", Values::U64(f.sent)),
-                    column("ccti", Values::U32(f.ccti)),
-                ],
-            },
-            Table {
-                name: "links",
-                columns: vec![
-                    column("time_ns", Values::U64(l.time_ns)),
-                    column("link", named(l.link, &self.link_names)),
-                    column("sent_bytes", Values::U64(l.sent)),
-                    column("utilisation", Values::F64(l.utilisation)),
-                    column("queued_bytes", Values::U32(l.queued)),
-                    column("downstream_bytes", Values::U32(l.downstream)),
-                    column("fecn_marks", Values::U32(l.marks)),
-                    column("congested", Values::U32(l.congested)),
-                ],
-            },
-        ];
-        tables.push(classes);
-        (tables, isolation)
+    /// The tables of time series.
+    pub fn into_tables(self, names: &ResultNames) -> Vec<Table> {
+        vec![
+            NETWORK.fill(self.network, names),
+            HOSTS.fill(self.hosts_rows, names),
+            FLOWS.fill(self.flow_rows, names),
+            LINKS.fill(self.link_rows, names),
+            CLASSES.fill(self.classes, names),
+        ]
     }
 }
+
+/// The tables of time series, which every run has.
+pub(crate) const TABLES: [&dyn Described; 5] = [&NETWORK, &HOSTS, &FLOWS, &LINKS, &CLASSES];
+
+const NETWORK: Layout<NetworkRows> = Layout {
+    name: "network",
+    rows: "A row per interval.",
+    columns: &[
+        counts("time_ns", "end of the interval", |all| take(&mut all.time_ns)),
+        counts("received_bytes", "received by all hosts", |all| take(&mut all.delivered)),
+        counts("fecn_marks", "data packets marked", |all| take(&mut all.marks)),
+        counts("becn_received", "notifications that reached their source", |all| take(&mut all.becn)),
+        small(
+            "throttled_flows",
+            "flows that wait because of their reaction, at the end of the interval",
+            |all| take(&mut all.throttled),
+        ),
+        small("congested_outputs", "outputs in the congestion state", |all| take(&mut all.congested)),
+        counts("packets_inside", "packets in the network", |all| take(&mut all.inside)),
+    ],
+};
+
+const HOSTS: Layout<HostRows> = Layout {
+    name: "hosts",
+    rows: "A row per host and interval; empty with measure.hosts = false.",
+    columns: &[
+        counts("time_ns", "end of the interval", |all| take(&mut all.time_ns)),
+        names("host", "the name", hosts, |all| take(&mut all.host)),
+        counts("received_bytes", "received", |all| take(&mut all.received)),
+        counts("sent_bytes", "sent", |all| take(&mut all.sent)),
+    ],
+};
+
+const FLOWS: Layout<FlowRows> = Layout {
+    name: "flows",
+    rows: "Named flows (`[[flow]]`), a row per flow and interval.",
+    columns: &[
+        counts("time_ns", "end of the interval", |all| take(&mut all.time_ns)),
+        names("flow", "the name", flows, |all| take(&mut all.flow)),
+        counts("received_bytes", "received", |all| take(&mut all.received)),
+        counts("sent_bytes", "sent", |all| take(&mut all.sent)),
+        small("ccti", "index into the congestion control table at the end of the interval", |all| {
+            take(&mut all.ccti)
+        }),
+    ],
+};
+
+const LINKS: Layout<LinkSeriesRows> = Layout {
+    name: "links",
+    rows: "A row per channel and interval; empty with measure.links = false.",
+    columns: &[
+        counts("time_ns", "end of the interval", |all| take(&mut all.time_ns)),
+        names("link", "the channel, named by its sending port", links, |all| take(&mut all.link)),
+        counts("sent_bytes", "bytes on the link, with headers and control packets", |all| {
+            take(&mut all.sent)
+        }),
+        numbers("utilisation", "fraction of the rate that was used, 0 to 1", |all| {
+            take(&mut all.utilisation)
+        }),
+        small("queued_bytes", "bytes that wait for the link at the end of the interval", |all| {
+            take(&mut all.queued)
+        }),
+        small("downstream_bytes", "bytes in the buffer at its far end", |all| take(&mut all.downstream)),
+        small("fecn_marks", "data packets marked at this output", |all| take(&mut all.marks)),
+        small("congested", "number of virtual lanes in the congestion state", |all| take(&mut all.congested)),
+    ],
+};

@@ -55,13 +55,14 @@ use crate::link::{
 };
 use crate::lookahead::Lookahead;
 use crate::meters::{Meters, Transfers};
-use crate::observe::{ChangeLog, Completions, ForestObserver, LinkName, Series, TransferPlan};
+use crate::observe::{ForestObserver, LinkName, Series};
 use crate::order::Order;
+use crate::outcome::{ChangeLog, Group, Recording, Sections, TransferPlan};
 use crate::partition::{Neighbors, Partition, Places, View};
-use crate::report::Group;
 use crate::routes::{ForwardingTable, Routes, RoutesBuilder};
 use crate::switch::{NumberedTable, PortWiring, Ports, Steering};
 use crate::switch_marking::SwitchMarking;
+use crate::table::ResultNames;
 use crate::trimming::Trimmer;
 
 /// A runnable network.
@@ -81,13 +82,14 @@ pub(crate) struct Network {
     pub series: Series,
     /// Congestion trees, if they are recorded.
     pub forest: Option<Box<ForestObserver>>,
-    /// Completion times of transfers, if they are recorded.
-    pub completions: Option<Completions>,
+    /// The subjects of the results.
+    pub sections: Sections,
     /// The changes of links and hosts.
     #[saved(constant)]
     pub changes: ChangeLog,
+    /// The names in the results.
     #[saved(constant)]
-    pub link_names: Vec<String>,
+    pub names: ResultNames,
     /// Whether each host is the destination of any traffic.
     #[saved(constant)]
     pub is_destination: Vec<bool>,
@@ -118,9 +120,9 @@ impl Network {
     pub fn collect_transfers(&mut self, now: Time) {
         let meters = self.partitions.iter_mut().map(|partition| &mut partition.ctx.meters);
         let finished = Transfers::take_finished(meters.filter_map(|meters| meters.transfers.as_deref_mut()));
-        if let Some(mut completions) = self.completions.take() {
-            completions.add(self.view(now), finished);
-            self.completions = Some(completions);
+        let Self { partitions, places, receiver, totals, sections, .. } = self;
+        if let Some(transfers) = &mut sections.transfers {
+            transfers.add(View { now, totals, receiver, places, partitions }, finished);
         }
     }
 
@@ -182,17 +184,24 @@ pub(crate) fn build(
     let mut is_destination = vec![false; topology.hosts.len()];
     let (flows, triggers) = builder.add_sources(&mut hosts, &mut classes, &mut is_destination)?;
     let jobs = builder.jobs(&mut hosts, &mut classes, &mut is_destination)?;
-    let names = builder.link_names();
-    let link_names: Vec<String> = names.iter().map(|(name, _)| name.clone()).collect();
-    let link_list: Vec<LinkName> = names.iter().map(|(_, link)| link.clone()).collect();
-    let forest = builder.model.measure.forest.then(|| {
-        Box::new(ForestObserver::new((config, topology), builder.model.full_space, &link_list, &switches))
-    });
-    let host_names = topology.hosts.iter().map(|host| host.name.clone()).collect();
+    let (link_names, link_list): (Vec<String>, Vec<LinkName>) = builder.link_names().into_iter().unzip();
+    let forest = builder
+        .model
+        .measure
+        .forest
+        .then(|| Box::new(ForestObserver::new(config, builder.model.full_space, &link_list, &switches)));
+    let (flow_names, flows) = flows.into_iter().unzip();
+    let names = ResultNames {
+        links: Arc::new(link_names),
+        hosts: Arc::new(topology.hosts.iter().map(|host| host.name.clone()).collect()),
+        switches: Arc::new(topology.switches.iter().map(|switch| switch.name.clone()).collect()),
+        classes: Arc::new(classes.iter().map(|class| class.name.clone()).collect()),
+        flows: Arc::new(flow_names),
+    };
     let measure = builder.model.measure;
-    let class_names = measure.classes.then(|| classes.iter().map(|class| class.name.clone()).collect());
+    let class_names = measure.classes.then(|| Arc::clone(&names.classes));
     let recorded = (measure.hosts, measure.links);
-    let series = Series::new(measure.interval, recorded, host_names, class_names, flows, names);
+    let series = Series::new(measure.interval, recorded, hosts.len(), class_names, flows, link_list);
     let mut meters = Meters::new(classes, hosts.len());
     meters.warmup = builder.model.warmup;
     meters.jobs_from = jobs.first().map_or(u16::MAX, |job| job.class);
@@ -204,7 +213,8 @@ pub(crate) fn build(
             config.loses_packets() && config.recovery.is_none(),
         )));
     }
-    let completions = builder.model.records_transfers.then(|| Completions::new(plan));
+    let transfers = builder.model.records_transfers.then_some(plan);
+    let sections = Sections::new(&Recording { config, parts: &builder.model.parts, transfers });
     let totals = meters.fresh();
     let whole = Whole { links, meters, hosts, switches, triggers, jobs };
     let DividedNetwork { partitions, places, neighbors, lookahead, choice } =
@@ -221,9 +231,9 @@ pub(crate) fn build(
         receiver,
         series,
         forest,
-        completions,
+        sections,
         changes,
-        link_names,
+        names,
         is_destination,
         groups,
         lookahead,

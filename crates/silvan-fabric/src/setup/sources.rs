@@ -19,7 +19,7 @@ use crate::error::{Reason, SetupError};
 use crate::host::Host;
 use crate::meters::ClassMeter;
 use crate::observe::FlowName;
-use crate::report::Group;
+use crate::outcome::Group;
 use crate::trigger::{Trigger, Triggers, Waiting};
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ fn each_link_has_two_channels_with_consecutive_numbers() {
     let [first, ..] = &network.partitions[..] else { panic!("there is a partition") };
     let ends: Vec<(ChannelId, ChannelId)> = first.hosts.iter().map(|host| (host.out, host.into)).collect();
     assert!(ends.iter().all(|&(out, into)| out ^ 1 == into), "{ends:?}");
-    let names: Vec<&str> = network.link_names.iter().map(String::as_str).collect();
+    let names: Vec<&str> = network.names.links.iter().map(String::as_str).collect();
     assert_eq!(names[ends[0].0 as usize], "H1->S1:1");
     assert_eq!(names[ends[0].1 as usize], "S1:1->H1");
     assert_eq!(names.len(), 8);

@@ -15,19 +15,18 @@ mod ways;
 use silvan_engine::Time;
 use silvan_engine::saved::Saved;
 use silvan_network::port::Vl;
-use silvan_network::topology::Topology;
 
 use crate::config::Config;
 use crate::meters::Watch;
 use crate::observe::latest::{LatestTree, TreeLink};
 use crate::observe::series::LinkName;
-use crate::outcome::{Column, Table};
 use crate::partition::View;
 use crate::switch::Ports;
+use crate::table::{ResultNames, Table};
 use growth::TreeHistory;
 use moment::{Map, Moment};
 use roles::Roles;
-pub(crate) use tables::TreeNames;
+pub(crate) use tables::TABLES;
 pub(crate) use verdict::TreeKind;
 
 /// Maximum number of rows of the table `tree_links`, which take 150 MB. Later rows are not recorded.
@@ -63,17 +62,10 @@ pub(crate) struct ForestObserver {
     pub samples: u32,
     pub most_branches: u32,
     last_time: Time,
-    #[saved(constant)]
-    switch_names: Vec<String>,
 }
 
 impl ForestObserver {
-    pub fn new(
-        (config, topology): (&Config, &Topology),
-        full_space: u32,
-        links: &[LinkName],
-        switches: &[Ports],
-    ) -> Self {
+    pub fn new(config: &Config, full_space: u32, links: &[LinkName], switches: &[Ports]) -> Self {
         let map = Map::new(config, full_space, links, switches);
         Self {
             moment: Moment::new(links.len()),
@@ -83,7 +75,6 @@ impl ForestObserver {
             unrecorded: 0,
             samples: 0,
             most_branches: 0,
-            switch_names: topology.switches.iter().map(|switch| switch.name.clone()).collect(),
             last_time: Time::ZERO,
             map,
         }
@@ -206,15 +197,8 @@ impl Judged {
             .map(|(tree, verdict)| (tree.root, tree.samples, verdict))
     }
 
-    /// The tables `trees`, `tree_links`, `contributors`, `victims` and `wiring`.
-    pub fn into_tables(self, view: View, names: TreeNames) -> Vec<Table> {
-        let wiring = tables::wiring(&self.forest, view, names);
-        let mut tables = tables::write(self, names);
-        tables.push(wiring);
-        tables
+    /// The tables [`TABLES`].
+    pub fn into_tables(self, view: View, names: &ResultNames) -> Vec<Table> {
+        tables::fill(self, view, names)
     }
-}
-
-fn column(name: &'static str, values: crate::outcome::Values) -> Column {
-    Column { name, values }
 }

@@ -1,86 +1,101 @@
-//! Creates the tables about trees.
+//! The tables about trees.
 
+use std::mem::take;
 use std::sync::Arc;
 
 use super::growth::{Origin, Tree, TreeEnd};
 use super::roles::{Feeding, WaitingTraffic, Who};
 use super::verdict::TreeKind;
-use super::{ForestObserver, Judged, NONE, column};
-use crate::outcome::{Table, Values};
+use super::{ForestObserver, Judged, LinkRows, NONE};
 use crate::partition::View;
+use crate::table::{
+    Described, Layout, ResultNames, RowsOf, Table, classes, counts, fixed, hosts, links, names, numbers,
+    small,
+};
 
-/// The meanings of the numbers in the columns `kind`, `root_kind`, `origin` and `end`.
+/// The meanings of the numbers in the columns `kind`, `root_kind`, `origin`, `end`, and of those of kinds of nodes.
 const KINDS: [&str; 3] = ["silent", "windy", "moving"];
 const ROOT_KINDS: [&str; 2] = ["endpoint", "inner"];
 const ORIGINS: [&str; 3] = ["new", "split", "moved"];
 const ENDS: [&str; 4] = ["lasts", "died", "merged", "moved"];
+const NODE_KINDS: [&str; 2] = ["host", "switch"];
 
-/// The names in the tables.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct TreeNames<'a> {
-    pub links: &'a [String],
-    pub hosts: &'a [String],
-    /// Classes of traffic.
-    pub classes: &'a [String],
-}
+/// All tables, in order.
+pub(crate) const TABLES: &[&dyn Described] = &[&TREES, &TREE_LINKS, &CONTRIBUTORS, &VICTIMS, &WIRING];
 
 /// Creates the tables.
-pub(super) fn write(judged: Judged, names: TreeNames) -> Vec<Table> {
-    let TreeNames { links, hosts, classes } = names;
-    let links = Arc::new(links.to_vec());
-    let names = [Arc::new(classes.to_vec()), Arc::new(hosts.to_vec())];
-    let Judged { forest, verdicts } = judged;
+pub(super) fn fill(judged: Judged, view: View, names: &ResultNames) -> Vec<Table> {
+    let wiring = WIRING.fill(wiring(&judged.forest, view, names), names);
+    let Judged { mut forest, verdicts } = judged;
+    let rows = take(&mut forest.rows);
+    let contributors = roles(&verdicts, |verdict| &verdict.contributors);
+    let victims = roles(&verdicts, |verdict| &verdict.victims);
+    let trees = (0..).zip(forest.growth.trees.iter().zip(&verdicts));
+    let trees = trees.map(|(number, (tree, verdict))| TreeRow::of(number, &forest, tree, verdict));
     vec![
-        of_trees(&forest, &verdicts, &links),
-        of_links(forest.rows, links),
-        of_contributors(&verdicts, &names),
-        of_victims(&verdicts, &names),
+        TREES.fill(trees.collect(), names),
+        TREE_LINKS.fill(rows, names),
+        CONTRIBUTORS.fill(contributors, names),
+        VICTIMS.fill(victims, names),
+        wiring,
     ]
 }
 
+/// The ends of a channel. Nodes are numbered: first the hosts, then the switches.
+struct Wire {
+    link: u32,
+    from: u32,
+    to: u32,
+    rate_gbit_s: f64,
+}
+
+/// The names of all nodes, the number of hosts, and the rows.
+struct Wires {
+    nodes: Arc<Vec<String>>,
+    hosts: usize,
+    rows: RowsOf<Wire>,
+}
+
+impl Wires {
+    /// The kinds of nodes.
+    fn kinds(&self, node: fn(&Wire) -> u32) -> Vec<u32> {
+        self.rows.of(|row| u32::from(node(row) as usize >= self.hosts))
+    }
+}
+
+const WIRING: Layout<Wires> = Layout {
+    name: "wiring",
+    rows: "A row per channel.",
+    columns: &[
+        names("link", "the channel", links, |all| all.rows.of(|row| row.link)),
+        names("from_node", "its sender", |all, _| Arc::clone(&all.nodes), |all| all.rows.of(|row| row.from)),
+        names("from_kind", "host or switch", |_, _| fixed(&NODE_KINDS), |all| all.kinds(|row| row.from)),
+        names("to_node", "its receiver", |all, _| Arc::clone(&all.nodes), |all| all.rows.of(|row| row.to)),
+        names("to_kind", "host or switch", |_, _| fixed(&NODE_KINDS), |all| all.kinds(|row| row.to)),
+        numbers("rate_gbit_s", "the rate", |all| all.rows.of(|row| row.rate_gbit_s)),
+    ],
+};
+
 /// The two ends of each link.
-pub(super) fn wiring(forest: &ForestObserver, view: View, names: TreeNames) -> Table {
-    let TreeNames { links, hosts, .. } = names;
+fn wiring(forest: &ForestObserver, view: View, names: &ResultNames) -> Wires {
+    let hosts = names.hosts.len();
     let all = &forest.map.links;
     let mut sender = vec![0; all.len()];
     for (host, &link) in forest.map.of_host.iter().enumerate().filter(|one| *one.1 != NONE) {
         sender[link as usize] = host as u32;
     }
-    // Node numbers: first the hosts, then the switches.
-    let place = |switch: u32| switch + hosts.len() as u32;
-    let from =
-        all.iter().zip(sender).map(|(link, host)| link.switch.map_or(host, |(switch, _)| place(switch)));
-    let to = all.iter().map(|link| {
+    let place = |switch: u32| switch + hosts as u32;
+    let rows = (0..).zip(all.iter().zip(sender)).map(|(index, (link, host))| {
         let far = view.receiver.get(link.channel as usize).copied().flatten();
-        far.map_or(link.host, |(switch, _)| place(switch))
+        Wire {
+            link: index,
+            from: link.switch.map_or(host, |(switch, _)| place(switch)),
+            to: far.map_or(link.host, |(switch, _)| place(switch)),
+            rate_gbit_s: view.rate(link.channel).0 as f64 / 1e9,
+        }
     });
-    let names = Arc::new(hosts.iter().chain(&forest.switch_names).cloned().collect::<Vec<_>>());
-    let (from, to): (Vec<u32>, Vec<u32>) = (from.collect(), to.collect());
-    let kinds = |nodes: &[u32]| {
-        coded(
-            nodes.iter().map(|&node| u32::from(node as usize >= hosts.len())).collect(),
-            &["host", "switch"],
-        )
-    };
-    let (from_kind, to_kind) = (kinds(&from), kinds(&to));
-    let named = |codes| Values::Name { codes, names: Arc::clone(&names) };
-    let rates = all.iter().map(|link| view.rate(link.channel).0 as f64 / 1e9).collect();
-    let links = Values::Name { codes: (0..all.len() as u32).collect(), names: Arc::new(links.to_vec()) };
-    Table {
-        name: "wiring",
-        columns: vec![
-            column("link", links),
-            column("from_node", named(from)),
-            column("from_kind", from_kind),
-            column("to_node", named(to)),
-            column("to_kind", to_kind),
-            column("rate_gbit_s", Values::F64(rates)),
-        ],
-    }
-}
-
-fn coded(codes: Vec<u32>, names: &[&str]) -> Values {
-    Values::Name { codes, names: Arc::new(names.iter().map(ToString::to_string).collect()) }
+    let nodes = Arc::new(names.hosts.iter().chain(&*names.switches).cloned().collect());
+    Wires { nodes, hosts, rows: rows.collect() }
 }
 
 /// Tables number trees from 1; 0 means no tree.
@@ -88,125 +103,189 @@ fn shown(tree: Option<u32>) -> u32 {
     tree.map_or(0, |tree| tree + 1)
 }
 
-fn of_trees(forest: &ForestObserver, verdicts: &[TreeKind], links: &Arc<Vec<String>>) -> Table {
-    let trees = &forest.growth.trees;
-    let both = || trees.iter().zip(verdicts);
-    let numbers = |of: fn(&Tree) -> u32| Values::U32(trees.iter().map(of).collect());
-    let times = |of: fn(&Tree) -> u64| Values::U64(trees.iter().map(of).collect());
-    let is_inner = |tree: &Tree| u32::from(forest.map.links[tree.root as usize].host == NONE);
-    let origins = both().map(|(tree, verdict)| match (verdict.moved_from, tree.origin) {
-        (Some(from), _) => (2, Some(from)),
-        (None, Origin::Split(from)) => (1, Some(from)),
-        (None, Origin::New) => (0, None),
-    });
-    let (origin, from): (Vec<u32>, Vec<u32>) = origins.map(|(code, from)| (code, shown(from))).unzip();
-    let ends = both().map(|(tree, verdict)| match (verdict.moved_to, tree.end) {
-        (Some(into), _) => (3, Some(into)),
-        (None, TreeEnd::Merged(into)) => (2, Some(into)),
-        (None, TreeEnd::Died) => (1, None),
-        (None, TreeEnd::Lasts) => (0, None),
-    });
-    let (end, into): (Vec<u32>, Vec<u32>) = ends.map(|(code, into)| (code, shown(into))).unzip();
-    let counted =
-        |of: fn(&TreeKind) -> usize| Values::U32(verdicts.iter().map(|one| of(one) as u32).collect());
-    let root = Values::Name { codes: trees.iter().map(|tree| tree.root).collect(), names: Arc::clone(links) };
-    Table {
-        name: "trees",
-        columns: vec![
-            column("tree", Values::U32((1..=trees.len() as u32).collect())),
-            column("root", root),
-            column("root_kind", coded(trees.iter().map(is_inner).collect(), &ROOT_KINDS)),
-            column("kind", coded(verdicts.iter().map(TreeKind::kind).collect(), &KINDS)),
-            column("root_share", Values::F64(verdicts.iter().map(|one| one.share).collect())),
-            column("born_ns", times(|tree| tree.born_ns)),
-            column("last_ns", times(|tree| tree.last_ns)),
-            column("samples", numbers(|tree| tree.samples)),
-            column("origin", coded(origin, &ORIGINS)),
-            column("from_tree", Values::U32(from)),
-            column("end", coded(end, &ENDS)),
-            column("into_tree", Values::U32(into)),
-            column("peak_branches", numbers(|tree| tree.peak_branches)),
-            column("peak_depth", numbers(|tree| tree.peak_depth)),
-            column("peak_queued_bytes", times(|tree| tree.peak_queued)),
-            column("contributors", counted(|one| one.contributors.len())),
-            column("victims", counted(|one| one.victims.len())),
-        ],
+/// A row of the table of trees.
+struct TreeRow {
+    number: u32,
+    root: u32,
+    is_inner: bool,
+    kind: u32,
+    share: f64,
+    born_ns: u64,
+    last_ns: u64,
+    samples: u32,
+    origin: (u32, Option<u32>),
+    end: (u32, Option<u32>),
+    peak_branches: u32,
+    peak_depth: u32,
+    peak_queued: u64,
+    contributors: usize,
+    victims: usize,
+}
+
+impl TreeRow {
+    fn of(number: u32, forest: &ForestObserver, tree: &Tree, verdict: &TreeKind) -> Self {
+        let origin = match (verdict.moved_from, tree.origin) {
+            (Some(from), _) => (2, Some(from)),
+            (None, Origin::Split(from)) => (1, Some(from)),
+            (None, Origin::New) => (0, None),
+        };
+        let end = match (verdict.moved_to, tree.end) {
+            (Some(into), _) => (3, Some(into)),
+            (None, TreeEnd::Merged(into)) => (2, Some(into)),
+            (None, TreeEnd::Died) => (1, None),
+            (None, TreeEnd::Lasts) => (0, None),
+        };
+        Self {
+            number,
+            root: tree.root,
+            is_inner: forest.map.links[tree.root as usize].host == NONE,
+            kind: verdict.kind(),
+            share: verdict.share,
+            born_ns: tree.born_ns,
+            last_ns: tree.last_ns,
+            samples: tree.samples,
+            origin,
+            end,
+            peak_branches: tree.peak_branches,
+            peak_depth: tree.peak_depth,
+            peak_queued: tree.peak_queued,
+            contributors: verdict.contributors.len(),
+            victims: verdict.victims.len(),
+        }
     }
 }
 
-fn of_links(rows: super::LinkRows, links: Arc<Vec<String>>) -> Table {
-    Table {
-        name: "tree_links",
-        columns: vec![
-            column("time_ns", Values::U64(rows.time_ns)),
-            column("tree", Values::U32(rows.tree.into_iter().map(|tree| tree + 1).collect())),
-            column("link", Values::Name { codes: rows.link, names: Arc::clone(&links) }),
-            column("waits_for", Values::Name { codes: rows.waits_for, names: links }),
-            column("depth", Values::U32(rows.depth)),
-            column("trees", Values::U32(rows.trees)),
-            column("queued_bytes", Values::U32(rows.queued)),
-            column("downstream_bytes", Values::U32(rows.held)),
-            column("isolated", Values::U32(rows.isolated)),
-        ],
-    }
+const TREES: Layout<RowsOf<TreeRow>> = Layout {
+    name: "trees",
+    rows: "A row per congestion tree (this table and the next four are written unless measure.forest is off).",
+    columns: &[
+        small("tree", "number from 1, in order of birth", |all| all.of(|row| row.number + 1)),
+        names("root", "a channel", links, |all| all.of(|row| row.root)),
+        names(
+            "root_kind",
+            "endpoint if the root leads to a host, else inner",
+            |_, _| fixed(&ROOT_KINDS),
+            |all| all.of(|row| row.is_inner.into()),
+        ),
+        names("kind", "silent, windy or moving", |_, _| fixed(&KINDS), |all| all.of(|row| row.kind)),
+        numbers(
+            "root_share",
+            "fraction of the traffic of its contributors that went through the root",
+            |all| all.of(|row| row.share),
+        ),
+        counts("born_ns", "first sample", |all| all.of(|row| row.born_ns)),
+        counts("last_ns", "last sample", |all| all.of(|row| row.last_ns)),
+        small("samples", "number of samples", |all| all.of(|row| row.samples)),
+        names(
+            "origin",
+            "new, split from the tree `from_tree`, or moved from its root",
+            |_, _| fixed(&ORIGINS),
+            |all| all.of(|row| row.origin.0),
+        ),
+        small("from_tree", "0 for none", |all| all.of(|row| shown(row.origin.1))),
+        names(
+            "end",
+            "lasts, died, merged into the tree `into_tree`, or moved to its root",
+            |_, _| fixed(&ENDS),
+            |all| all.of(|row| row.end.0),
+        ),
+        small("into_tree", "0 for none", |all| all.of(|row| shown(row.end.1))),
+        small("peak_branches", "most branches at a sample", |all| all.of(|row| row.peak_branches)),
+        small("peak_depth", "most links from the root to a branch", |all| all.of(|row| row.peak_depth)),
+        counts("peak_queued_bytes", "most bytes that waited in the tree", |all| {
+            all.of(|row| row.peak_queued)
+        }),
+        small("contributors", "rows of the table contributors", |all| all.of(|row| row.contributors as u32)),
+        small("victims", "rows of the table victims", |all| all.of(|row| row.victims as u32)),
+    ],
+};
+
+const TREE_LINKS: Layout<LinkRows> = Layout {
+    name: "tree_links",
+    rows: "A row per link of a tree and interval.",
+    columns: &[
+        counts("time_ns", "end of the interval", |all| take(&mut all.time_ns)),
+        small("tree", "the tree; of several, the one with the nearest root", |all| {
+            take(&mut all.tree).into_iter().map(|tree| tree + 1).collect()
+        }),
+        names("link", "the channel", links, |all| take(&mut all.link)),
+        names("waits_for", "the channel for which it waits; for a root, the link itself", links, |all| {
+            take(&mut all.waits_for)
+        }),
+        small("depth", "links to the root", |all| take(&mut all.depth)),
+        small("trees", "number of trees that contain the link", |all| take(&mut all.trees)),
+        small("queued_bytes", "bytes that wait for the link", |all| take(&mut all.queued)),
+        small("downstream_bytes", "bytes in the buffer at its far end", |all| take(&mut all.held)),
+        small("isolated", "1 if only packets in special queues wait, and others pass; else 0", |all| {
+            take(&mut all.isolated)
+        }),
+    ],
+};
+
+/// A row of `contributors` or of `victims`.
+struct RoleRow<R> {
+    /// Number of the tree, from 1.
+    tree: u32,
+    who: Who,
+    role: R,
+    /// Payload through the root of the tree.
+    through_root: f64,
 }
 
-/// The first columns of `contributors` and `victims`: trees, hosts and classes, and first and last times.
-fn beginning(
-    rows: impl Iterator<Item = (u32, Who, u64, u64)>,
-    names: &[Arc<Vec<String>>; 2],
-) -> Vec<crate::outcome::Column> {
-    let (mut trees, mut classes, mut hosts) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut first, mut last) = (Vec::new(), Vec::new());
-    for (tree, who, first_ns, last_ns) in rows {
-        trees.push(tree + 1);
-        classes.push(u32::from(who.class));
-        hosts.push(who.host);
-        first.push(first_ns);
-        last.push(last_ns);
-    }
-    let named = |codes, names: &Arc<Vec<String>>| Values::Name { codes, names: Arc::clone(names) };
-    vec![
-        column("tree", Values::U32(trees)),
-        column("class", named(classes, &names[0])),
-        column("host", named(hosts, &names[1])),
-        column("first_ns", Values::U64(first)),
-        column("last_ns", Values::U64(last)),
-    ]
-}
-
-fn of_contributors(verdicts: &[TreeKind], names: &[Arc<Vec<String>>; 2]) -> Table {
-    let rows = || {
-        (0u32..).zip(verdicts).flat_map(|(tree, verdict)| {
-            verdict.contributors.iter().map(move |(who, feeding)| (tree, verdict, *who, feeding))
+/// The rows of all trees.
+fn roles<R: Clone>(verdicts: &[TreeKind], of: fn(&TreeKind) -> &[(Who, R)]) -> RowsOf<RoleRow<R>> {
+    let trees = (1..).zip(verdicts);
+    let rows = trees.flat_map(|(tree, verdict)| {
+        let through_root = verdict.through_root;
+        of(verdict).iter().map(move |(who, role)| RoleRow {
+            tree,
+            who: *who,
+            role: role.clone(),
+            through_root,
         })
-    };
-    let numbers = |of: fn(&Feeding) -> u32| Values::U32(rows().map(|row| of(row.3)).collect());
-    let share = rows().map(|(_, verdict, _, feeding)| feeding.bytes / verdict.through_root.max(1.0));
-    let mut columns =
-        beginning(rows().map(|(tree, _, who, one)| (tree, who, one.first_ns, one.last_ns)), names);
-    columns.extend([
-        column("samples", numbers(|one| one.samples)),
-        column("throttled_samples", numbers(|one| one.throttled)),
-        column("share_of_root", Values::F64(share.collect())),
-    ]);
-    Table { name: "contributors", columns }
+    });
+    rows.collect()
 }
 
-fn of_victims(verdicts: &[TreeKind], names: &[Arc<Vec<String>>; 2]) -> Table {
-    let rows = || {
-        (0u32..).zip(verdicts).flat_map(|(tree, verdict)| {
-            verdict.victims.iter().map(move |(who, waiting)| (tree, *who, waiting))
-        })
-    };
-    let lost_share = |one: &WaitingTraffic| {
-        if one.offered_bytes > 0.0 { one.lost_bytes / one.offered_bytes } else { 0.0 }
-    };
-    let mut columns = beginning(rows().map(|(tree, who, one)| (tree, who, one.first_ns, one.last_ns)), names);
-    columns.extend([
-        column("samples", Values::U32(rows().map(|row| row.2.samples).collect())),
-        column("lost_bytes", Values::U64(rows().map(|row| row.2.lost_bytes.round() as u64).collect())),
-        column("lost_share", Values::F64(rows().map(|row| lost_share(row.2)).collect())),
-    ]);
-    Table { name: "victims", columns }
-}
+const CONTRIBUTORS: Layout<RowsOf<RoleRow<Feeding>>> = Layout {
+    name: "contributors",
+    rows: "A row per tree, class and host that feeds it.",
+    columns: &[
+        small("tree", "the tree", |all| all.of(|row| row.tree)),
+        names("class", "class of traffic", classes, |all| all.of(|row| row.who.class.into())),
+        names("host", "the host", hosts, |all| all.of(|row| row.who.host)),
+        counts("first_ns", "first sample", |all| all.of(|row| row.role.first_ns)),
+        counts("last_ns", "last sample", |all| all.of(|row| row.role.last_ns)),
+        small(
+            "samples",
+            "intervals in which the host fed the tree, or had packets on the way to it at the end",
+            |all| all.of(|row| row.role.samples),
+        ),
+        small("throttled_samples", "those of them at whose end the host throttled a flow", |all| {
+            all.of(|row| row.role.throttled)
+        }),
+        numbers("share_of_root", "fraction of the payload through the root", |all| {
+            all.of(|row| row.role.bytes / row.through_root.max(1.0))
+        }),
+    ],
+};
+
+const VICTIMS: Layout<RowsOf<RoleRow<WaitingTraffic>>> = Layout {
+    name: "victims",
+    rows: "A row per tree, class and host that waits for it.",
+    columns: &[
+        small("tree", "the tree", |all| all.of(|row| row.tree)),
+        names("class", "class of traffic", classes, |all| all.of(|row| row.who.class.into())),
+        names("host", "the host", hosts, |all| all.of(|row| row.who.host)),
+        counts("first_ns", "first sample", |all| all.of(|row| row.role.first_ns)),
+        counts("last_ns", "last sample", |all| all.of(|row| row.role.last_ns)),
+        small("samples", "samples at which it waited", |all| all.of(|row| row.role.samples)),
+        counts("lost_bytes", "offered but not sent", |all| all.of(|row| row.role.lost_bytes.round() as u64)),
+        numbers("lost_share", "fraction of what it offered in these intervals", |all| {
+            all.of(|row| match row.role.offered_bytes {
+                offered if offered > 0.0 => row.role.lost_bytes / offered,
+                _ => 0.0,
+            })
+        }),
+    ],
+};

@@ -1,17 +1,82 @@
-//! The summary of a run.
+//! The part of the summary that every run has.
 
-use silvan_congestion::Components;
-use silvan_congestion::isolation::Isolation;
-use silvan_congestion::reaction::Reaction;
+use schemars::JsonSchema;
+use serde::Serialize;
 use silvan_engine::Time;
 
-use crate::config::{Config, RoutePer};
-use crate::observe::isolation_summary;
-use crate::outcome::{
-    AnnouncedSummary, ClassSummary, FlowSummary, GroupSummary, HostSummary, IsolationSummary, LatencySummary,
-    ReorderingSummary, SchedulerSummary, Summary, TriggerSummary, TrimmingSummary, jain, rate_gbit_s,
-};
+use super::{SchedulerSummary, Summary};
+use crate::config::Config;
+use crate::meters::rate_gbit_s;
+use crate::observe::latency_summaries;
 use crate::partition::View;
+
+/// One host's averages after the warm-up.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct HostSummary {
+    /// Name of the host.
+    pub host: String,
+    /// Payload received on average, Gbit/s.
+    pub received_gbit_s: f64,
+    /// Payload sent on average, Gbit/s.
+    pub sent_gbit_s: f64,
+}
+
+/// One named flow's averages after the warm-up.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct FlowSummary {
+    /// Name of the flow.
+    pub flow: String,
+    /// Sender.
+    pub from: String,
+    /// Receiver.
+    pub to: String,
+    /// Payload received on average, Gbit/s.
+    pub received_gbit_s: f64,
+    /// Payload received in the whole run, bytes.
+    pub received_bytes: u64,
+    /// Time in ns at which the last byte of a flow with a total arrived; None for other flows.
+    pub completed_ns: Option<u64>,
+}
+
+/// Delivered traffic of one class (a named flow, or one traffic pattern).
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct ClassSummary {
+    /// Name of the flow or traffic pattern.
+    pub class: String,
+    /// Payload received on average, Gbit/s.
+    pub received_gbit_s: f64,
+    /// Packets delivered in the whole run.
+    pub delivered_packets: u64,
+    /// Delivered packets with the FECN bit set.
+    pub marked_packets: u64,
+    /// Delivered packets with the validation bit set, too.
+    pub validated_packets: u64,
+    /// Time of the last delivery in ns; None if no packet was delivered.
+    pub last_delivery_ns: Option<u64>,
+}
+
+/// Averages over a group of hosts, after the warm-up.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct GroupSummary {
+    /// Name of the traffic pattern.
+    pub traffic: String,
+    /// Role: `hotspots`, `other hosts`, `contributors`, `victims`, ...
+    pub group: &'static str,
+    /// Number of hosts.
+    pub hosts: usize,
+    /// Payload received per host, Gbit/s.
+    pub received_gbit_s: f64,
+    /// Payload sent per host, Gbit/s.
+    pub sent_gbit_s: f64,
+}
+
+/// Jain's fairness index: 1 if all shares are equal, 1/n if one of n members has everything.
+#[must_use]
+pub fn jain(shares: &[f64]) -> f64 {
+    let sum: f64 = shares.iter().sum();
+    let squares: f64 = shares.iter().map(|share| share * share).sum();
+    if squares == 0.0 { 1.0 } else { sum * sum / (shares.len() as f64 * squares) }
+}
 
 /// A group of hosts with the same role.
 pub(crate) struct Group {
@@ -25,8 +90,6 @@ pub(crate) struct Group {
 /// The data that the summary uses.
 pub(crate) struct Findings<'a> {
     pub config: &'a Config,
-    /// The components of congestion management in effect.
-    pub parts: &'a Components,
     /// The state at the end of the run.
     pub view: View<'a>,
     /// Names of all hosts without the reduction units.
@@ -41,7 +104,7 @@ pub(crate) struct Findings<'a> {
 }
 
 impl Findings<'_> {
-    /// Creates the summary, without the jobs, the pauses, the retries and the losses.
+    /// Creates the summary, without the sections.
     pub fn summary(&self) -> Summary {
         let meters = self.view.totals;
         let from = if meters.warm { self.config.warmup } else { Time::ZERO };
@@ -91,34 +154,10 @@ impl Findings<'_> {
             hosts,
             flows,
             classes: self.classes(span),
-            jobs: Vec::new(),
-            latency: self.latencies(),
-            announced: self.announced(),
-            reordering: self.reordering(),
-            triggers: self.triggers(),
+            latency: meters.classes.iter().flat_map(latency_summaries).collect(),
             groups,
-            isolation: self.isolation(),
-            pauses: None,
-            retries: None,
-            congestion_log: None,
-            trimming: self.trimming(),
-            losses: None,
-            transfers: None,
+            ..Summary::default()
         }
-    }
-
-    fn isolation(&self) -> Option<IsolationSummary> {
-        let Isolation::SpecialQueues(special) = &self.parts.isolation else { return None };
-        isolation_summary(special, self.view)
-    }
-
-    fn trimming(&self) -> Option<TrimmingSummary> {
-        let meters = self.view.totals;
-        self.config.switch.trimming.as_ref().map(|_| TrimmingSummary {
-            trimmed_packets: meters.trimmed,
-            retransmitted_packets: meters.resent,
-            most_header_bytes: meters.most_header_bytes.into(),
-        })
     }
 
     fn groups(&self, hosts: &[HostSummary]) -> Vec<GroupSummary> {
@@ -171,59 +210,16 @@ impl Findings<'_> {
             })
             .collect()
     }
+}
 
-    fn announced(&self) -> Option<AnnouncedSummary> {
-        let meters = self.view.totals;
-        let explicit = matches!(self.parts.reaction, Reaction::ExplicitRate(_));
-        (explicit || self.config.chosen_routes(RoutePer::Flow).is_some()).then_some(AnnouncedSummary {
-            flows: meters.announced,
-            probes: meters.probes,
-            busiest_link_ns: meters.busiest_link_ps / 1_000,
-        })
-    }
-
-    fn reordering(&self) -> Option<ReorderingSummary> {
-        if !self.config.may_reorder() {
-            return None;
-        }
-        let found = self.view.totals.reordering;
-        Some(ReorderingSummary {
-            late_packets: found.late,
-            held_packets: found.held,
-            mean_held_ns: found.waited_ps as f64 / found.released.max(1) as f64 / 1_000.0,
-            most_held_bytes: found.most_bytes,
-        })
-    }
-
-    fn triggers(&self) -> Vec<TriggerSummary> {
-        let classes = &self.view.totals.classes;
-        // All partitions have the same triggers.
-        let triggers = self.view.partitions.iter().take(1).flat_map(|partition| partition.triggers.iter());
-        triggers
-            .map(|trigger| TriggerSummary {
-                class: classes[usize::from(trigger.class)].name.clone(),
-                after_packets: trigger.after_packets,
-                started_ns: trigger.started.map(|time| time.0 / 1_000),
-            })
-            .collect()
-    }
-
-    fn latencies(&self) -> Vec<LatencySummary> {
-        let classes = self.view.totals.classes.iter();
-        classes
-            .flat_map(|class| {
-                [("generation", &class.since_generation), ("injection", &class.since_injection)].map(
-                    |(since, latency)| LatencySummary {
-                        class: class.name.clone(),
-                        since,
-                        count: latency.count(),
-                        mean_ns: latency.mean_ns(),
-                        p50_ns: latency.quantile_ns(0.5),
-                        p99_ns: latency.quantile_ns(0.99),
-                        max_ns: latency.max_ps / 1_000,
-                    },
-                )
-            })
-            .collect()
-    }
+/// The sentence about all packets.
+pub(crate) fn overview(summary: &Summary, now: Time) -> String {
+    format!(
+        "In {now} of simulated time {} data packets were sent and {} delivered, {:.3} Gbit/s in all; {} were \
+         still inside at the end.",
+        summary.packets_injected,
+        summary.packets_delivered,
+        summary.throughput_gbit_s,
+        summary.packets_inside
+    )
 }

@@ -1,15 +1,53 @@
-//! Changes of links and hosts during a run: the table of changes, and the packets that were lost on each link.
+//! Changes of links and hosts during a run, the packets that were lost on each link, and the time until the network
+//! recovered.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
+use serde::Serialize;
+use silvan_engine::saved::Saved;
 use silvan_engine::{Rate, Time};
 
+use super::section::{Ending, Recording, Section, SectionResult};
 use crate::faults::{HostChange, LinkChange, PlannedChanges};
 use crate::link::LossCounts;
-use crate::observe::series::{LinkName, Series};
-use crate::outcome::{Column, LossSummary, RecoverySummary, Table, Values};
-use crate::partition::View;
+use crate::observe::Series;
+use crate::observe::left_waiting;
+use crate::table::{Described, Layout, ResultNames, RowsOf, counts, fixed, links, names, numbers};
+
+/// Packets that were lost on links over the whole run. The table `losses` has the links, and the table `events` the
+/// times at which they changed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct LossSummary {
+    /// Number of links on which packets were lost; each direction counts.
+    pub links: u64,
+    /// Number of data packets that were lost.
+    pub data_packets: u64,
+    /// Number of control packets and of headers of trimmed packets that were lost.
+    pub control_packets: u64,
+    /// Payload that was lost, including that of headers, bytes.
+    pub payload_bytes: u64,
+    /// Those of these packets that were dropped at full buffers. Exists only with lossy lanes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dropped_packets: Option<u64>,
+    /// Results of loss recovery. Exists only if the scenario has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<RecoverySummary>,
+}
+
+/// What hosts sent again over the whole run, with loss recovery.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct RecoverySummary {
+    /// Number of data packets that were sent again; `packets_injected` includes them.
+    pub resent_packets: u64,
+    /// Payload that hosts decided to send again, bytes.
+    pub repeated_bytes: u64,
+    /// Number of data packets that arrived but were discarded, because they had arrived before or were not expected yet.
+    pub discarded_packets: u64,
+    /// Number of timeouts.
+    pub timeouts: u64,
+}
 
 /// The changes of a run.
 #[derive(Debug, Default)]
@@ -34,6 +72,57 @@ struct Row {
     name: usize,
     what: u32,
     rate: Rate,
+}
+
+/// The names of places, and the rows.
+struct ChangeRows {
+    places: Arc<Vec<String>>,
+    rows: RowsOf<Row>,
+}
+
+const EVENTS: Layout<ChangeRows> = Layout {
+    name: "events",
+    rows: "A row per change of a link or host (`[[event]]`).",
+    columns: &[
+        names(
+            "place",
+            "both ends of a link, or a host",
+            |all, _| Arc::clone(&all.places),
+            |all| all.rows.of(|row| row.name as u32),
+        ),
+        numbers("time_ns", "time of the change", |all| all.rows.of(|row| row.time.0 as f64 / 1_000.0)),
+        names(
+            "state",
+            "up or down, stalls or drains",
+            |_, _| fixed(&WHAT),
+            |all| all.rows.of(|row| row.what),
+        ),
+        numbers("rate_gbit_s", "rate from then on", |all| all.rows.of(|row| row.rate.0 as f64 / 1e9)),
+    ],
+};
+
+/// Changes of links and hosts.
+#[derive(Saved)]
+pub(crate) struct ChangeSection;
+
+impl Section for ChangeSection {
+    type Entry = ();
+    const WHEN: &'static str = "with [[event]]";
+    const TABLES: &'static [&'static dyn Described] = &[&EVENTS];
+
+    fn new(of: &Recording) -> Option<Self> {
+        (!of.config.events.is_empty()).then_some(Self)
+    }
+
+    fn close(self, end: &mut Ending) -> SectionResult<()> {
+        let (log, now) = (end.changes, end.now());
+        let rows = ChangeRows { places: Arc::new(log.names.clone()), rows: RowsOf(log.rows(now)) };
+        SectionResult {
+            tables: vec![EVENTS.fill(rows, end.names)],
+            account: log.sentences(now),
+            ..SectionResult::default()
+        }
+    }
 }
 
 impl ChangeLog {
@@ -68,26 +157,8 @@ impl ChangeLog {
         rows
     }
 
-    /// The table: a row for each change of a link or host, with its state from then on.
-    pub fn table(&self, now: Time) -> Table {
-        let rows = self.rows(now);
-        let name = |codes: Vec<u32>, names: Vec<String>| Values::Name { codes, names: Arc::new(names) };
-        let numbers = |of: fn(&Row) -> f64| Values::F64(rows.iter().map(of).collect());
-        let places = rows.iter().map(|row| row.name as u32).collect();
-        let states = rows.iter().map(|row| row.what).collect();
-        Table {
-            name: "events",
-            columns: vec![
-                Column { name: "place", values: name(places, self.names.clone()) },
-                Column { name: "time_ns", values: numbers(|row| row.time.0 as f64 / 1_000.0) },
-                Column { name: "state", values: name(states, WHAT.map(str::to_owned).to_vec()) },
-                Column { name: "rate_gbit_s", values: numbers(|row| row.rate.0 as f64 / 1e9) },
-            ],
-        }
-    }
-
     /// Describes the changes.
-    pub fn sentences(&self, now: Time) -> Vec<String> {
+    fn sentences(&self, now: Time) -> Vec<String> {
         let mut found = vec![self.sentence_of_links(now)];
         let mut hosts: Vec<usize> = self.of_hosts(now).iter().map(|change| change.host).collect();
         hosts.sort_unstable();
@@ -150,51 +221,103 @@ impl ChangeLog {
     }
 }
 
-/// All links on which packets were lost, by their index in the results.
-fn links(view: View, of: &[LinkName]) -> Vec<(u32, LossCounts)> {
-    let all = of.iter().enumerate().map(|(index, link)| (index as u32, view.lost(link.channel)));
-    all.filter(|(_, lost)| *lost != LossCounts::default()).collect()
-}
+/// The index of a link in the results, and what was lost on it.
+type LostRow = (u32, LossCounts);
 
-/// What was lost on all links.
-pub(crate) fn summary(view: View, of: &[LinkName], (recovers, drops): (bool, bool)) -> LossSummary {
-    let meters = view.totals;
-    let payload_bytes = meters.classes.iter().map(|class| class.lost_bytes).sum();
-    let recovery = recovers.then(|| RecoverySummary {
-        resent_packets: meters.resent,
-        repeated_bytes: meters.classes.iter().map(|class| class.repeated_bytes).sum(),
-        discarded_packets: meters.discarded,
-        timeouts: meters.timeouts,
-    });
-    let dropped_packets = drops.then_some(0);
-    let mut sum = LossSummary { payload_bytes, recovery, dropped_packets, ..LossSummary::default() };
-    for (_, lost) in links(view, of) {
-        sum.links += 1;
-        sum.data_packets += lost.data_packets;
-        sum.control_packets += lost.control_packets;
-        sum.dropped_packets = sum.dropped_packets.map(|count| count + lost.dropped_packets);
+const LOSSES: Layout<RowsOf<LostRow>> = Layout {
+    name: "losses",
+    rows: "A row per link on which packets were lost, or arrived at a full buffer and were dropped.",
+    columns: &[
+        names("link", "the channel; for dropped packets, the one on which they arrived", links, |all| {
+            all.of(|row| row.0)
+        }),
+        counts("data_packets", "lost", |all| all.of(|row| row.1.data_packets)),
+        counts("control_packets", "lost", |all| all.of(|row| row.1.control_packets)),
+        counts("dropped_packets", "those of both kinds that arrived at a full buffer", |all| {
+            all.of(|row| row.1.dropped_packets)
+        }),
+        counts("bytes", "lost, on the link", |all| all.of(|row| row.1.bytes)),
+    ],
+};
+
+/// Lost packets.
+#[derive(Saved)]
+pub(crate) struct LossSection;
+
+impl Section for LossSection {
+    type Entry = Option<LossSummary>;
+    const WHEN: &'static str = "with events that lose packets, or flow_control.lossy_lanes";
+    const TABLES: &'static [&'static dyn Described] = &[&LOSSES];
+
+    fn new(of: &Recording) -> Option<Self> {
+        of.config.loses_packets().then_some(Self)
     }
-    sum
+
+    fn close(self, end: &mut Ending) -> SectionResult<Self::Entry> {
+        let meters = end.view.totals;
+        let rows = (0..).zip(end.links).map(|(index, link)| (index, end.view.lost(link.channel)));
+        let rows: RowsOf<LostRow> = rows.filter(|(_, lost)| *lost != LossCounts::default()).collect();
+        let sum = |of: fn(&LossCounts) -> u64| rows.0.iter().map(|(_, lost)| of(lost)).sum::<u64>();
+        let recovery = end.config.recovery.as_ref().map(|_| RecoverySummary {
+            resent_packets: meters.resent,
+            repeated_bytes: meters.classes.iter().map(|class| class.repeated_bytes).sum(),
+            discarded_packets: meters.discarded,
+            timeouts: meters.timeouts,
+        });
+        let summary = LossSummary {
+            links: rows.0.len() as u64,
+            data_packets: sum(|lost| lost.data_packets),
+            control_packets: sum(|lost| lost.control_packets),
+            payload_bytes: meters.classes.iter().map(|class| class.lost_bytes).sum(),
+            dropped_packets: (end.config.lossy_lanes() != 0).then(|| sum(|lost| lost.dropped_packets)),
+            recovery,
+        };
+        let stuck = if end.view.is_idle() { left_waiting(end.view, &end.names.hosts) } else { None };
+        SectionResult {
+            entry: Some(summary),
+            tables: vec![LOSSES.fill(rows, end.names)],
+            account: vec![loss_sentence(&summary, stuck)],
+            warnings: too_short_timeout(&summary, end).into_iter().collect(),
+        }
+    }
 }
 
-/// The table: a row for each link on which packets were lost.
-pub(crate) fn table(view: View, of: &[LinkName], names: &[String]) -> Table {
-    let (codes, lost): (Vec<u32>, Vec<LossCounts>) = links(view, of).into_iter().unzip();
-    let column = |name, of: fn(&LossCounts) -> u64| Column {
-        name,
-        values: Values::U64(lost.iter().map(of).collect()),
+/// Describes the losses, and the traffic that waits indefinitely because of them.
+fn loss_sentence(summary: &LossSummary, stuck: Option<String>) -> String {
+    let LossSummary { links, data_packets, control_packets, payload_bytes, recovery, dropped_packets } =
+        *summary;
+    let again = match recovery {
+        None => "; they were not sent again".to_owned(),
+        Some(RecoverySummary { resent_packets, discarded_packets, timeouts, .. }) => format!(
+            "; {resent_packets} packets were sent again, {discarded_packets} were discarded by receivers, and timeouts expired \
+             {timeouts} times"
+        ),
     };
-    let names = Arc::new(names.to_vec());
-    Table {
-        name: "losses",
-        columns: vec![
-            Column { name: "link", values: Values::Name { codes, names } },
-            column("data_packets", |lost| lost.data_packets),
-            column("control_packets", |lost| lost.control_packets),
-            column("dropped_packets", |lost| lost.dropped_packets),
-            column("bytes", |lost| lost.bytes),
-        ],
+    let dropped = dropped_packets.map(|count| format!("; {count} of them were dropped at full buffers"));
+    let dropped = dropped.unwrap_or_default();
+    let stuck =
+        stuck.map(|what| format!(" At the end, this waited indefinitely: {what}.")).unwrap_or_default();
+    if links == 0 && recovery.is_none_or(|recovery| recovery.resent_packets == 0) {
+        return format!("No packet was lost.{stuck}");
     }
+    format!(
+        "{data_packets} data packets with {payload_bytes} B of payload and {control_packets} control packets were lost on {links} \
+         links, of which each direction counts{dropped}{again}.{stuck}"
+    )
+}
+
+/// With selective repeat, only lost packets and those whose receipts were lost should be sent again.
+fn too_short_timeout(losses: &LossSummary, end: &Ending) -> Option<String> {
+    let recovery = end.config.recovery.as_ref()?;
+    let resent = losses.recovery?.resent_packets;
+    let needed = losses.data_packets + losses.control_packets;
+    (recovery.repeats_only_lost() && resent > 2 * needed).then(|| {
+        format!(
+            "Of {resent} packets that were sent again, at most {needed} were lost or lost their receipt: recovery.timeout ({}) \
+             is shorter than packets and receipts wait.",
+            recovery.timeout
+        )
+    })
 }
 
 /// What is known before the run about the time from a change of links until the next one.
@@ -220,7 +343,7 @@ pub struct Spared {
 /// From a change of links on: the payload rate of all flows together that the remaining network permits, the time until
 /// an interval in which hosts receive nearly that, if there is one, and the victims, if they are known.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Recovered {
+struct Recovered {
     pub time: Time,
     pub permitted_gbit_s: f64,
     pub after_ns: Option<u64>,
@@ -238,13 +361,14 @@ const COMPARED: usize = 10;
 
 /// Determines how long the network took to recover from each change, from the payload received in each interval. A change
 /// lasts until the next one.
-pub(crate) fn recoveries(expected: &[Expected], series: &Series) -> Vec<Recovered> {
+fn recoveries(expected: &[Expected], series: &Series, names: &ResultNames) -> Vec<Recovered> {
     let times: Vec<u64> = expected.iter().map(|one| one.time.0.div_ceil(1_000)).collect();
     let recovered = expected.iter().enumerate().map(|(at, one)| {
         let (from, until) = (times[at], times.get(at + 1).copied().unwrap_or(u64::MAX));
         let after_ns = first_enough(series.received(), (from, until), one.permitted_gbit_s);
         let before = at.checked_sub(1).map_or(0, |at| times[at]);
-        let victims = one.spared.as_ref().map(|spared| series.victims(spared, (before, from, until)));
+        let victims =
+            one.spared.as_ref().map(|spared| victims_of(spared, (series, names), (before, from, until)));
         Recovered { time: one.time, permitted_gbit_s: one.permitted_gbit_s, after_ns, victims }
     });
     recovered.collect()
@@ -266,12 +390,21 @@ fn first_enough(
     first.map(|(begin, ..)| begin - from)
 }
 
+/// Names of the spared flows and hosts that suffer from a change; see [`suffers`].
+fn victims_of(
+    spared: &Spared,
+    (series, names): (&Series, &ResultNames),
+    times: (u64, u64, u64),
+) -> Vec<String> {
+    let flows = spared.flows.iter().filter(|flow| suffers(series.received_of_flow(**flow), times));
+    let hosts = spared.hosts.iter().filter(|host| suffers(series.received_of_host(**host), times));
+    let flows = flows.map(|&flow| names.flows[flow as usize].clone());
+    flows.chain(hosts.map(|&host| names.hosts[host as usize].clone())).collect()
+}
+
 /// Whether less is received after a change than before: in up to ten intervals on each side, those between the change before
 /// and the next one. Times are those of the change before, of this one, and of the next one.
-pub(crate) fn suffers(
-    received: impl Iterator<Item = (u64, u64)>,
-    (before, from, until): (u64, u64, u64),
-) -> bool {
+fn suffers(received: impl Iterator<Item = (u64, u64)>, (before, from, until): (u64, u64, u64)) -> bool {
     let mut begin = 0;
     let (mut earlier, mut later) = (VecDeque::new(), Vec::new());
     for (end, bytes) in received {
@@ -290,28 +423,56 @@ pub(crate) fn suffers(
     !later.is_empty() && usual > 0.0 && mean(later.iter().sum(), later.len()) < SUFFERS * usual
 }
 
-/// The table: a row for each instant at which links change.
-pub(crate) fn recovery_table(list: &[Recovered]) -> Table {
-    let numbers = |of: fn(&Recovered) -> f64| Values::F64(list.iter().map(of).collect());
-    Table {
-        name: "recoveries",
-        columns: vec![
-            Column { name: "time_ns", values: numbers(|one| one.time.0 as f64 / 1_000.0) },
-            Column { name: "permitted_gbit_s", values: numbers(|one| one.permitted_gbit_s) },
-            Column {
-                name: "recovered_ns",
-                values: numbers(|one| one.after_ns.map_or(f64::NAN, |ns| ns as f64)),
-            },
-            Column {
-                name: "victims",
-                values: numbers(|one| one.victims.as_ref().map_or(f64::NAN, |found| found.len() as f64)),
-            },
-        ],
+const RECOVERIES: Layout<RowsOf<Recovered>> = Layout {
+    name: "recoveries",
+    rows: "A row per instant at which links change, if what the network permits can be computed.",
+    columns: &[
+        numbers("time_ns", "time of the change", |all| all.of(|one| one.time.0 as f64 / 1_000.0)),
+        numbers(
+            "permitted_gbit_s",
+            "payload rate that the remaining network permits: max-min fair rates of all flows on routes around links that \
+             are down",
+            |all| all.of(|one| one.permitted_gbit_s),
+        ),
+        numbers(
+            "recovered_ns",
+            "time until the first interval in which hosts receive 95 % of it; NaN if there is none before the next change \
+             or the end",
+            |all| all.of(|one| one.after_ns.map_or(f64::NAN, |ns| ns as f64)),
+        ),
+        numbers(
+            "victims",
+            "flows and hosts that lose more than 10 % without using a link that changes; NaN if unknown",
+            |all| all.of(|one| one.victims.as_ref().map_or(f64::NAN, |found| found.len() as f64)),
+        ),
+    ],
+};
+
+/// The time that the network took to recover from each change of links.
+#[derive(Saved)]
+pub(crate) struct RecoverySection;
+
+impl Section for RecoverySection {
+    type Entry = ();
+    const WHEN: &'static str = "with links that change under traffic whose fair rates can be computed";
+    const TABLES: &'static [&'static dyn Described] = &[&RECOVERIES];
+
+    fn new(of: &Recording) -> Option<Self> {
+        (!of.config.events.is_empty()).then_some(Self)
+    }
+
+    fn close(self, end: &mut Ending) -> SectionResult<()> {
+        let rows: RowsOf<Recovered> = recoveries(end.expected, end.series, end.names).into_iter().collect();
+        if rows.0.is_empty() {
+            return SectionResult::default();
+        }
+        let account = recovery_sentences(&rows.0);
+        SectionResult { tables: vec![RECOVERIES.fill(rows, end.names)], account, ..SectionResult::default() }
     }
 }
 
 /// Describes the recoveries in sentences, for the first changes.
-pub(crate) fn recovery_sentences(list: &[Recovered]) -> Vec<String> {
+fn recovery_sentences(list: &[Recovered]) -> Vec<String> {
     const SHOWN: usize = 4;
     let each = list.iter().take(SHOWN).map(|one| {
         let Recovered { time, permitted_gbit_s, after_ns, victims } = one;

@@ -9,14 +9,71 @@ use std::sync::Arc;
 
 use hdrhistogram::Histogram;
 use rustc_hash::FxHashMap;
+use schemars::JsonSchema;
+use serde::Serialize;
 use silvan_engine::Time;
 use silvan_engine::saved::Saved;
 
 use super::ideal::{IdealTimes, Route};
+use super::section::{Ending, Recording, Section, SectionResult};
 use crate::host::PacketSizes;
 use crate::meters::{Transfer, Transfers};
-use crate::outcome::{Column, SlowdownQuantiles, Table, TransferSizes, TransferSummary, Values};
 use crate::partition::View;
+use crate::table::{Described, Layout, RowsOf, counts, hosts, names, numbers};
+
+/// Completion times of transfers (messages that do not belong to jobs). The table `transfers` has single transfers.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct TransferSummary {
+    /// Number of transfers that started.
+    pub started: u64,
+    /// Number of these that were not delivered or, if receivers acknowledge all data, not acknowledged.
+    pub unfinished: u64,
+    /// Number of these that were not delivered.
+    pub undelivered: u64,
+    /// Largest relative error of the quantiles; 0 if they are exact.
+    pub quantile_error: f64,
+    /// Finished transfers that started after the warm-up: for each class, all of them, followed by ranges of sizes.
+    pub sizes: Vec<TransferSizes>,
+}
+
+/// Finished transfers of a class in a range of sizes.
+///
+/// Without `above_bytes`, it covers all sizes; without `up_to_bytes`, the range has no upper limit.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct TransferSizes {
+    /// Name of the traffic pattern; `flows` for all named flows together.
+    pub class: String,
+    /// Transfers of the range have more payload than this, bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub above_bytes: Option<u64>,
+    /// Largest payload of the range, bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub up_to_bytes: Option<u64>,
+    /// Number of transfers.
+    pub transfers: u64,
+    /// The time until delivery, divided by that on the empty network.
+    pub slowdown: SlowdownQuantiles,
+    /// The time until the last acknowledgement, divided by that on the empty network, if receivers acknowledge all data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub acked_slowdown: Option<SlowdownQuantiles>,
+}
+
+/// Quantiles of the durations of transfers, divided by those on the empty network.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, JsonSchema)]
+pub struct SlowdownQuantiles {
+    /// Median.
+    pub p50: f64,
+    /// 95th percentile.
+    pub p95: f64,
+    /// 99th percentile.
+    pub p99: f64,
+}
+
+impl From<[f64; 3]> for SlowdownQuantiles {
+    fn from([p50, p95, p99]: [f64; 3]) -> Self {
+        Self { p50, p95, p99 }
+    }
+}
 
 /// Maximum number of rows of the table of transfers.
 const MOST_ROWS: usize = 2_000_000;
@@ -47,7 +104,7 @@ pub(crate) struct Completions {
     #[saved(constant)]
     plan: TransferPlan,
     routes: FxHashMap<(u32, u32), Option<Route>>,
-    rows: Vec<(Transfer, Option<IdealTimes>)>,
+    rows: Vec<Row>,
     #[saved(constant)]
     most_rows: usize,
     /// Number of transfers that have finished; the next field is the number of those that are in the summary.
@@ -135,7 +192,7 @@ fn ns(time: Time) -> f64 {
 }
 
 impl Completions {
-    pub fn new(plan: TransferPlan) -> Self {
+    fn of(plan: TransferPlan) -> Self {
         Self {
             plan,
             routes: FxHashMap::default(),
@@ -223,9 +280,77 @@ impl Completions {
         self.rows = rows;
         sketches
     }
+}
 
-    /// The summary, the table and the sentence of the account, with the transfers that have not finished.
-    pub fn close(mut self, view: View, (hosts, classes): (&[String], &[String])) -> Closing {
+/// A transfer, with its times on the empty network if a route exists.
+type Row = (Transfer, Option<IdealTimes>);
+
+/// The names of classes in the table, and the rows.
+struct TransferRows {
+    classes: Arc<Vec<String>>,
+    rows: RowsOf<Row>,
+}
+
+impl TransferRows {
+    /// A column of numbers, from a transfer and its times on the empty network.
+    fn of(&self, value: fn(&Transfer, IdealTimes) -> f64) -> Vec<f64> {
+        let never = IdealTimes { delivered: Time::NEVER, acked: Time::NEVER };
+        self.rows.of(|(one, ideal)| value(one, ideal.unwrap_or(never)))
+    }
+}
+
+fn slowdown(one: &Transfer, event: Time, ideal: Time) -> f64 {
+    match span(one, event) {
+        Some(span) if ideal != Time::NEVER => ratio(span, ideal),
+        _ => f64::NAN,
+    }
+}
+
+const TRANSFERS: Layout<TransferRows> = Layout {
+    name: "transfers",
+    rows: "A row per message of a flow or pattern, with measure.transfers. Events that did not occur are NaN.",
+    columns: &[
+        names(
+            "class",
+            "the pattern, or flows for all named flows",
+            |all, _| Arc::clone(&all.classes),
+            |all| all.rows.of(|(one, _)| one.class.into()),
+        ),
+        names("from", "source", hosts, |all| all.rows.of(|(one, _)| one.from)),
+        names("to", "destination", hosts, |all| all.rows.of(|(one, _)| one.to)),
+        counts("bytes", "size", |all| all.rows.of(|(one, _)| one.bytes)),
+        numbers("start_ns", "when it was generated", |all| all.of(|one, _| ns(one.start))),
+        numbers("delivered_ns", "when its last byte was delivered", |all| all.of(|one, _| ns(one.delivered))),
+        numbers("acked_ns", "when its source received the last acknowledgement", |all| {
+            all.of(|one, _| ns(one.acked))
+        }),
+        numbers("ideal_ns", "duration until delivery on an empty network", |all| {
+            all.of(|_, ideal| ns(ideal.delivered))
+        }),
+        numbers("ideal_acked_ns", "duration until the last acknowledgement on an empty network", |all| {
+            all.of(|_, ideal| ns(ideal.acked))
+        }),
+        numbers("slowdown", "duration relative to `ideal_ns`", |all| {
+            all.of(|one, ideal| slowdown(one, one.delivered, ideal.delivered))
+        }),
+        numbers("acked_slowdown", "duration relative to `ideal_acked_ns`", |all| {
+            all.of(|one, ideal| slowdown(one, one.acked, ideal.acked))
+        }),
+    ],
+};
+
+impl Section for Completions {
+    type Entry = Option<TransferSummary>;
+    const WHEN: &'static str = "with measure.transfers = true";
+    const TABLES: &'static [&'static dyn Described] = &[&TRANSFERS];
+
+    fn new(of: &Recording) -> Option<Self> {
+        of.transfers.clone().map(Self::of)
+    }
+
+    /// The results, with the transfers that have not finished.
+    fn close(mut self, end: &mut Ending) -> SectionResult<Self::Entry> {
+        let view = end.view;
         let mut sketches = match self.sketches.take() {
             None => self.sketches(view),
             Some(sketches) => sketches,
@@ -242,6 +367,7 @@ impl Completions {
             self.rows.push((transfer, ideal));
         }
         self.rows.sort_by_key(|(transfer, _)| transfer.order());
+        let classes = &end.names.classes;
         let name = |class: u16| match class < self.plan.flows {
             true => "flows".to_owned(),
             false => classes[usize::from(class)].clone(),
@@ -274,18 +400,16 @@ impl Completions {
                  quantiles have an error of up to 0.1 %"
             )
         });
-        let names = (0..classes.len() as u16).map(name).collect();
-        Closing { account: sentence(&summary), table: table(&self.rows, hosts, names), summary, warning }
+        let classes = Arc::new((0..classes.len() as u16).map(name).collect());
+        let table = TRANSFERS.fill(TransferRows { classes, rows: RowsOf(self.rows) }, end.names);
+        let account = vec![sentence(&summary)];
+        SectionResult {
+            entry: Some(summary),
+            tables: vec![table],
+            account,
+            warnings: warning.into_iter().collect(),
+        }
     }
-}
-
-/// The results about transfers.
-#[derive(Debug)]
-pub(crate) struct Closing {
-    pub summary: TransferSummary,
-    pub table: Table,
-    pub account: String,
-    pub warning: Option<String>,
 }
 
 fn sentence(summary: &TransferSummary) -> String {
@@ -314,43 +438,6 @@ fn sentence(summary: &TransferSummary) -> String {
         )
     });
     format!("{unfinished} of {started} transfers were unfinished at the end.{}", each.collect::<String>())
-}
-
-fn table(rows: &[(Transfer, Option<IdealTimes>)], hosts: &[String], classes: Vec<String>) -> Table {
-    let (hosts, classes) = (Arc::new(hosts.to_vec()), Arc::new(classes));
-    let names = |name, code: fn(&Transfer) -> u32, names: &Arc<Vec<String>>| Column {
-        name,
-        values: Values::Name {
-            codes: rows.iter().map(|(one, _)| code(one)).collect(),
-            names: Arc::clone(names),
-        },
-    };
-    let numbers = |name, of: &dyn Fn(&Transfer, IdealTimes) -> f64| {
-        let never = IdealTimes { delivered: Time::NEVER, acked: Time::NEVER };
-        let values = rows.iter().map(|(one, ideal)| of(one, ideal.unwrap_or(never)));
-        Column { name, values: Values::F64(values.collect()) }
-    };
-    let slowdown = |one: &Transfer, event, ideal| match span(one, event) {
-        Some(span) if ideal != Time::NEVER => ratio(span, ideal),
-        _ => f64::NAN,
-    };
-    let bytes = Values::U64(rows.iter().map(|(one, _)| one.bytes).collect());
-    Table {
-        name: "transfers",
-        columns: vec![
-            names("class", |one| one.class.into(), &classes),
-            names("from", |one| one.from, &hosts),
-            names("to", |one| one.to, &hosts),
-            Column { name: "bytes", values: bytes },
-            numbers("start_ns", &|one, _| ns(one.start)),
-            numbers("delivered_ns", &|one, _| ns(one.delivered)),
-            numbers("acked_ns", &|one, _| ns(one.acked)),
-            numbers("ideal_ns", &|_, ideal| ns(ideal.delivered)),
-            numbers("ideal_acked_ns", &|_, ideal| ns(ideal.acked)),
-            numbers("slowdown", &|one, ideal| slowdown(one, one.delivered, ideal.delivered)),
-            numbers("acked_slowdown", &|one, ideal| slowdown(one, one.acked, ideal.acked)),
-        ],
-    }
 }
 
 #[cfg(test)]

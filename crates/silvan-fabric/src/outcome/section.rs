@@ -1,0 +1,83 @@
+//! Subjects of the results. A [`Section`] is one file: what it records, its entry in the summary, its tables, and its
+//! sentences in the account. The list in `outcome/mod.rs` names all sections.
+
+use silvan_congestion::Components;
+use silvan_engine::Time;
+use silvan_engine::saved::Saved;
+
+use super::faults::{ChangeLog, Expected};
+use super::transfers::TransferPlan;
+use crate::config::Config;
+use crate::jobs::Closed;
+use crate::observe::{Judged, LinkName, Series};
+use crate::partition::View;
+use crate::table::{Described, ResultNames, Table};
+
+/// The settings of a run that determine which sections it has.
+pub(crate) struct Recording<'a> {
+    pub config: &'a Config,
+    /// The components of congestion management in effect.
+    pub parts: &'a Components,
+    /// How transfers are recorded, if they are.
+    pub transfers: Option<TransferPlan>,
+}
+
+/// The data from which sections create their results at the end of a run.
+pub(crate) struct Ending<'a> {
+    pub config: &'a Config,
+    /// The components of congestion management in effect.
+    pub parts: &'a Components,
+    /// The state at the end of the run.
+    pub view: View<'a>,
+    pub links: &'a [LinkName],
+    pub names: &'a ResultNames,
+    /// Time series of the network, hosts, flows, links and classes.
+    pub series: &'a Series,
+    /// Congestion trees, if they were recorded.
+    pub forest: Option<Judged>,
+    pub jobs: Vec<Closed>,
+    pub changes: &'a ChangeLog,
+    /// What the network permits from each change of links on.
+    pub expected: &'a [Expected],
+}
+
+impl Ending<'_> {
+    pub fn now(&self) -> Time {
+        self.view.now
+    }
+
+    /// The name of a link, by its index in the results.
+    pub fn link(&self, index: usize) -> &str {
+        &self.names.links[index]
+    }
+}
+
+/// What a section adds to the results.
+#[derive(Default)]
+pub(crate) struct SectionResult<E> {
+    /// The entry in the summary.
+    pub entry: E,
+    pub tables: Vec<Table>,
+    /// Sentences of the account.
+    pub account: Vec<String>,
+    pub warnings: Vec<String>,
+}
+
+/// A subject of the results.
+pub(crate) trait Section: Saved + Sized {
+    /// The entry in the summary: `Option` or `Vec`, which is left out if it is empty; `()` without an entry.
+    type Entry: Default;
+    /// Which runs have the tables, as a clause that follows "a run has it"; empty without tables.
+    const WHEN: &'static str = "";
+    /// The tables, which a run has either all or none.
+    const TABLES: &'static [&'static dyn Described] = &[];
+
+    /// The section of a run; `None` if the run does not have it.
+    fn new(of: &Recording) -> Option<Self>;
+
+    /// Records the interval that ends now.
+    fn sample(&mut self, _view: View) {}
+
+    /// The results at the end of the run.
+    fn close(self, end: &mut Ending) -> SectionResult<Self::Entry>;
+}
