@@ -187,8 +187,8 @@ class PauseSummary(TypedDict):
 class RetrySummary(TypedDict):
     """Frames and messages of link-level retry over the whole run, on all links together.
 
-    The table `retries` has the values of single links. Those that are on their way at the end of the run are
-    included.
+    The table `retries` has the values of single links. Those that are on their way at the end of the run
+    are included.
     """
 
     #: Number of frames that were sent for the first time, counted once per link.

@@ -61,7 +61,7 @@ impl Builder<'_> {
         let ports: Vec<_> = wiring.iter().map(port).collect();
         let lanes = usize::from(self.model.lanes.count);
         let name = &self.topology.switches[switch].name;
-        rule.at(&SwitchOutputs { seed: self.model.seed, switch, name, lanes, ports: &ports })
+        rule.at(&SwitchOutputs { seed: self.model.config.seed, switch, name, lanes, ports: &ports })
     }
 
     /// Sets how the marks of a switch reach sources.
@@ -131,7 +131,9 @@ impl Builder<'_> {
         let groups = PortGroups::new(self.topology, self.tables).switches.into_iter();
         Some(
             groups
-                .map(|choices| PortChooser::new(choices, grade, levels, pins_isolated, self.model.seed))
+                .map(|choices| {
+                    PortChooser::new(choices, grade, levels, pins_isolated, self.model.config.seed)
+                })
                 .collect(),
         )
     }
@@ -139,21 +141,21 @@ impl Builder<'_> {
     /// For each switch, the ports with these tables and the hash function, if switches hash packets onto ports, or if packets use several LIDs
     /// of hosts.
     pub(super) fn hashing(&self, topology: &Topology, tables: &Tables) -> Option<Vec<(Arc<Choices>, Hash)>> {
-        let path_bits = self.model.path_bits;
+        let path_bits = self.model.config.path_bits;
         if path_bits.is_used() {
             let hash = Hash::of_lids(path_bits, tables.lids());
             let switches = PortGroups::of_lids(tables).switches.into_iter();
             return Some(switches.map(|choices| (choices, hash)).collect());
         }
-        self.model.ecmp.as_ref()?;
+        self.model.config.hashing().as_ref()?;
         let groups = PortGroups::new(topology, tables).switches.into_iter().enumerate();
-        let seed = self.model.seed;
+        let seed = self.model.config.seed;
         Some(groups.map(|(switch, choices)| (choices, Hash::new(seed, switch as u64))).collect())
     }
 
     /// The switches at the far ends of ports. Present if the length of detours matters.
     pub(super) fn neighbours(&self) -> Neighbours {
-        if self.model.path_lanes.as_ref().is_none_or(|lanes| lanes.bias().is_none()) {
+        if self.model.config.path_lanes.as_ref().is_none_or(|lanes| lanes.bias().is_none()) {
             return Neighbours::from([]);
         }
         let wiring = self.topology.wiring();
@@ -166,12 +168,12 @@ impl Builder<'_> {
 
     /// The steering of a switch, if packets change lanes along their routes.
     pub(super) fn steering_by_lanes(&self, neighbours: &Neighbours) -> Option<Steering> {
-        let lanes = self.model.path_lanes.clone()?;
+        let lanes = self.model.config.path_lanes.clone()?;
         Some(match lanes.bias() {
             None => Steering::Lanes(lanes),
             Some(bias) => Steering::Detours(
                 lanes,
-                Detourer::new(Neighbours::clone(neighbours), bias.0, self.model.seed),
+                Detourer::new(Neighbours::clone(neighbours), bias.0, self.model.config.seed),
             ),
         })
     }
@@ -182,7 +184,7 @@ impl Builder<'_> {
             own: &self.model.own_reactions,
             round_trip: self.model.round_trip.as_ref(),
             trims: self.model.switch.trimming.is_some(),
-            seed: self.model.seed,
+            seed: self.model.config.seed,
             full_size: self.model.sizes.mtu + self.model.sizes.header,
             mtu: self.model.sizes.mtu,
         }
@@ -196,7 +198,7 @@ impl Builder<'_> {
         let notification_delay = components.notification_delay;
         let mtu = sizes.mtu;
         let tables = SharedTables::default();
-        let (round_trip, seed) = (self.model.round_trip.as_ref(), self.model.seed);
+        let (round_trip, seed) = (self.model.round_trip.as_ref(), self.model.config.seed);
         let trims = self.model.switch.trimming.is_some();
         let source = Source { host, rate, full_size, mtu, round_trip, trims, seed, tables: &tables };
         let pacing = self.reaction_of(host).pacing(&source);

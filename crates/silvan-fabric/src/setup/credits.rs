@@ -19,12 +19,12 @@ impl Builder<'_> {
     }
 
     pub(super) fn credit_rules(&self, credits: &Credits) -> Result<CreditRules, SetupError> {
-        let seed = self.model.seed;
+        let seed = self.model.config.seed;
         let spacing = credits.return_spacing.filter(|spacing| spacing.0 > 0);
         Ok(CreditRules {
             clock: spacing.map(|spacing| ReturnClock::new(spacing, seed, self.channel_owners())),
             shared: credits.shared.as_ref().map(|shared| self.shared_credits(shared)).transpose()?,
-            retry: match &self.model.link.retry {
+            retry: match &self.model.config.link.retry {
                 Some(given) => Some(Box::new(Retry::new(self.retry(given)?, seed, self.channel_owners()))),
                 None => None,
             },
@@ -101,7 +101,7 @@ impl Builder<'_> {
             timer: given.timer,
             count: given.count,
             largest,
-            error_ppb: self.model.link.error_rate_ppb,
+            error_ppb: self.model.config.link.error_rate_ppb,
             ack_spacing,
         })
     }

@@ -25,7 +25,7 @@ impl Builder<'_> {
         classes: &mut Vec<ClassMeter>,
         is_destination: &mut [bool],
     ) -> Result<Vec<Setup>, SetupError> {
-        let jobs = self.model.jobs.iter().enumerate();
+        let jobs = self.model.config.jobs.iter().enumerate();
         jobs.map(|job| self.job(job, hosts, classes, is_destination)).collect()
     }
 
@@ -87,7 +87,7 @@ impl Builder<'_> {
     }
 
     fn fed_source(&self, job: &Job, class: u16, host: u32) -> Source {
-        let seed = self.model.seed;
+        let seed = self.model.config.seed;
         Source {
             class,
             sl: job.sl,
@@ -125,7 +125,7 @@ impl Builder<'_> {
         };
         // Requests and permissions are messages of zero bytes.
         let empty = last(0);
-        self.model.jobs.iter().map(|job| of(job).map_or(empty, |least| least.min(empty)) as u32).min()
+        self.model.config.jobs.iter().map(|job| of(job).map_or(empty, |least| least.min(empty)) as u32).min()
     }
 
     /// The rate of each reduction unit's link.

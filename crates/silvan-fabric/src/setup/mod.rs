@@ -185,9 +185,8 @@ pub(crate) fn build(
     let (flows, triggers) = builder.add_sources(&mut hosts, &mut classes, &mut is_destination)?;
     let jobs = builder.jobs(&mut hosts, &mut classes, &mut is_destination)?;
     let (link_names, link_list): (Vec<String>, Vec<LinkName>) = builder.link_names().into_iter().unzip();
-    let forest = builder
-        .model
-        .measure
+    let measure = &config.measure;
+    let forest = measure
         .forest
         .then(|| Box::new(ForestObserver::new(config, builder.model.full_space, &link_list, &switches)));
     let (flow_names, flows) = flows.into_iter().unzip();
@@ -198,22 +197,21 @@ pub(crate) fn build(
         classes: Arc::new(classes.iter().map(|class| class.name.clone()).collect()),
         flows: Arc::new(flow_names),
     };
-    let measure = builder.model.measure;
     let class_names = measure.classes.then(|| Arc::clone(&names.classes));
     let recorded = (measure.hosts, measure.links);
     let series = Series::new(measure.interval, recorded, hosts.len(), class_names, flows, link_list);
     let mut meters = Meters::new(classes, hosts.len());
-    meters.warmup = builder.model.warmup;
+    meters.warmup = config.warmup;
     meters.jobs_from = jobs.first().map_or(u16::MAX, |job| job.class);
     let plan = builder.transfer_plan();
     let has_own_flows = builder.model.traffic.iter().any(|traffic| traffic.has_own_flows);
-    if builder.model.records_transfers || has_own_flows {
+    if config.records_transfers() || has_own_flows {
         meters.transfers = Some(Box::new(Transfers::new(
             plan.awaits_acks,
             config.loses_packets() && config.recovery.is_none(),
         )));
     }
-    let transfers = builder.model.records_transfers.then_some(plan);
+    let transfers = config.records_transfers().then_some(plan);
     let sections = Sections::new(&Recording { config, parts: &builder.model.parts, transfers });
     let totals = meters.fresh();
     let whole = Whole { links, meters, hosts, switches, triggers, jobs };
@@ -268,7 +266,7 @@ impl<'a> Builder<'a> {
             sizes: self.model.sizes,
             awaits_acks: notification.answers_unmarked(),
             is_each: notification.acknowledges_each(),
-            from: self.model.warmup,
+            from: self.model.config.warmup,
             flows: self.model.flows.len() as u16,
         }
     }
@@ -409,7 +407,7 @@ impl<'a> Builder<'a> {
                 planned.push(Change { time, what: What::Channel(channel, state) });
             }
         }
-        if let Some(delay) = self.model.rerouting.port_delay {
+        if let Some(delay) = self.model.config.rerouting.port_delay {
             let mut is_up = vec![true; self.topology.links.len()];
             for &LinkChange { time, link, state } in links {
                 if std::mem::replace(&mut is_up[link], state.is_up) != state.is_up {
@@ -430,7 +428,7 @@ impl<'a> Builder<'a> {
             let what = What::Host(into[host], pace, state.stalls_until);
             planned.push(Change { time, what });
         }
-        planned.retain(|change| change.time < self.model.duration);
+        planned.retain(|change| change.time < self.model.config.duration);
         planned.sort_by_key(|change| change.time);
         planned
     }
@@ -481,7 +479,7 @@ impl<'a> Builder<'a> {
             let lanes = usize::from(self.model.lanes.count);
             let table = ForwardingTable { routes: Arc::clone(&routes), row: own[0].row };
             let mut marking = SwitchMarking::new(marker, wiring.len(), self.model.full_space);
-            if self.model.measure.congestion_log {
+            if self.model.config.measure.congestion_log {
                 marking.keep_log();
             }
             let mut ports = Ports::new(index as u32, lanes, wiring, table, (marking, steering));
@@ -489,7 +487,8 @@ impl<'a> Builder<'a> {
             ports.first_lane = self.model.lanes.first.map(Vl);
             let SwitchModel { trimming, queues_of_rates, .. } = &self.model.switch;
             let link = |wiring: &Option<PortWiring>| wiring.map(|wiring| (wiring.rate, wiring.faces_host));
-            let stream = |lane| Stream::new(self.model.seed, "trimming", (index as u64) << 16 | lane as u64);
+            let stream =
+                |lane| Stream::new(self.model.config.seed, "trimming", (index as u64) << 16 | lane as u64);
             let trimmer =
                 |rule| Trimmer::new((rule, queues_of_rates), ports.wiring.iter().map(link), lanes, stream);
             ports.trimmer = trimming.map(trimmer).map(Box::new);
@@ -577,32 +576,32 @@ impl<'a> Builder<'a> {
             announcer: self.announcer(id, rate),
             order: self.order(),
             sprayer: self.sprayer(id),
-            recovery: self.model.recovery.map(|recovery| RecoveryRule {
+            recovery: self.model.config.recovery.as_ref().map(|recovery| RecoveryRule {
                 timeout: recovery.timeout,
                 goes_back: recovery.kind == RecoveryKind::GoBackN,
                 has_acks: parts.notification.acknowledges_each(),
             }),
-            log: self.model.measure.congestion_log.then(Box::default),
+            log: self.model.config.measure.congestion_log.then(Box::default),
         }
     }
 
     /// Restores the packet order at a host. Present if packets may overtake each other.
     fn order(&self) -> Option<Box<Order>> {
         let pins = self.model.packet_routes.as_ref().is_some_and(|choice| choice.pins_throttled);
-        let accepts = self.model.delivery == Delivery::OutOfOrder;
-        self.model.may_reorder.then(|| Box::new(Order::new(pins, accepts)))
+        let accepts = self.model.config.host.delivery == Delivery::OutOfOrder;
+        self.model.config.may_reorder().then(|| Box::new(Order::new(pins, accepts)))
     }
 
     /// Selects the entropy values or path bits of a host's packets. Present if the packets of a flow have several.
     fn sprayer(&self, host: u32) -> Option<Box<Sprayer>> {
-        let (spraying, values) = match self.model.path_bits {
+        let (spraying, values) = match self.model.config.path_bits {
             PathBits::PerPacket => (Spraying::Oblivious, self.tables.lids() as u16),
             PathBits::Zero | PathBits::PerFlow => {
-                let ecmp = self.model.ecmp.filter(|ecmp| ecmp.spraying.is_on())?;
+                let ecmp = self.model.config.hashing().filter(|ecmp| ecmp.spraying.is_on())?;
                 (ecmp.spraying, ecmp.values)
             }
         };
-        Some(Box::new(Sprayer::new(spraying, values, self.model.seed, host)))
+        Some(Box::new(Sprayer::new(spraying, values, self.model.config.seed, host)))
     }
 
     /// The name of an end of a link, such as "S1:3" or "H4".

@@ -12,21 +12,20 @@ use silvan_congestion::unfit::{Limits, Unfit};
 use silvan_engine::units::BytePace;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_network::port::Vl;
+use silvan_network::routing::Tables;
 use silvan_network::routing::adaptive::Heuristic;
-use silvan_network::routing::{self, Tables};
 use silvan_network::topology::Topology;
-use silvan_network::traffic::{Job, Pattern, Traffic};
+use silvan_network::traffic::{Pattern, Traffic};
 
 use super::offered::{self, Offered, OfferedFlow};
 use super::pfc::PauseModel;
 use super::round_trip::round_trip;
 use super::{HostNames, small};
 use crate::config::{
-    AdaptiveRouting, Arbitration, Architecture, Assignment, Config, Credits, Delivery, Ecmp, FlowControl,
-    LinkConfig, Measure, PathBits, Pinned, QueueOfRate, RoutePer, SwitchConfig, Trimmed, Trimming,
+    AdaptiveRouting, Arbitration, Architecture, Assignment, Config, Credits, FlowControl, Pinned,
+    QueueOfRate, RoutePer, SwitchConfig, Trimmed, Trimming,
 };
 use crate::error::{Reason, SetupError};
-use crate::faults::{Recovery, Rerouting};
 use crate::host::PacketSizes;
 use crate::queueing::isolation::SpecialQueueRule;
 use crate::queueing::{HostQueues, Memory, Organisation, Queues};
@@ -35,16 +34,10 @@ use crate::trimming::TrimmingRule;
 /// A rate that imposes no limit.
 const UNLIMITED: Rate = Rate(u64::MAX);
 
-/// All settings, with every default resolved.
+/// The settings whose defaults and units had to be resolved.
 pub(super) struct Model<'a> {
-    pub seed: u64,
-    pub duration: Time,
-    pub warmup: Time,
-    /// Maximum number of threads of the run, at least one.
-    pub threads: usize,
-    pub measure: &'a Measure,
-    /// Whether completion times of transfers are recorded.
-    pub records_transfers: bool,
+    /// The settings as they were given. Those that need no resolution are used directly.
+    pub config: &'a Config,
     pub sizes: PacketSizes,
     /// Buffer space that a full packet occupies.
     pub full_space: u32,
@@ -58,12 +51,6 @@ pub(super) struct Model<'a> {
     pub pauses: Option<PauseModel>,
     /// The settings of credits; `None` with another flow control.
     pub credits: Option<&'a Credits>,
-    /// Errors of links, and how they are repaired.
-    pub link: &'a LinkConfig,
-    /// How hosts send lost packets again, if they do.
-    pub recovery: Option<&'a Recovery>,
-    /// How routes change when links go down.
-    pub rerouting: &'a Rerouting,
     /// The components of congestion management in effect.
     pub parts: Components,
     /// The index of the setting in `parts.hosts` of each host that has one.
@@ -76,19 +63,8 @@ pub(super) struct Model<'a> {
     pub flow_routes: Option<FlowChoice>,
     /// How routes of packets are selected, if routing is adaptive per packet.
     pub packet_routes: Option<PacketChoice>,
-    /// How packets are hashed onto ports, if they are.
-    pub ecmp: Option<&'a Ecmp>,
-    /// Which LIDs of hosts packets use.
-    pub path_bits: PathBits,
-    /// Service levels of routes and lanes of switches. Present if they determine lanes.
-    pub path_lanes: Option<Arc<routing::Lanes>>,
-    /// Whether packets of a flow may overtake each other.
-    pub may_reorder: bool,
-    /// When packets that overtook others are delivered.
-    pub delivery: Delivery,
     pub flows: Vec<OfferedFlow>,
     pub traffic: Vec<Offered<'a>>,
-    pub jobs: &'a [Job],
 }
 
 /// The assignment of virtual lanes.
@@ -284,12 +260,7 @@ impl<'a> Model<'a> {
             cache: adaptive.cache,
         });
         Ok(Self {
-            seed: config.seed,
-            duration: config.duration,
-            warmup: config.warmup,
-            threads: usize::from(config.threads.max(1)),
-            measure: &config.measure,
-            records_transfers: config.records_transfers(),
+            config,
             sizes,
             full_space: sizes.space(sizes.mtu + sizes.header),
             crossbar: crossbar(config, topology, switch.architecture)?,
@@ -300,23 +271,14 @@ impl<'a> Model<'a> {
                 FlowControl::Credits(credits) => Some(credits),
                 FlowControl::OnOff(_) | FlowControl::Pfc(_) => None,
             },
-            link: &config.link,
-            recovery: config.recovery.as_ref(),
-            rerouting: &config.rerouting,
             round_trip: needs_round_trip.then(trip),
             own_reactions: own_reactions(&parts, topology)?,
             parts,
             special,
             flow_routes,
             packet_routes: packet_routes.map(|adaptive| PacketChoice::new(adaptive, sizes)),
-            ecmp: config.hashing(),
-            path_bits: config.path_bits,
-            path_lanes: config.path_lanes.clone(),
-            may_reorder: config.may_reorder(),
-            delivery: config.host.delivery,
             flows: offered::flows(config, topology)?,
             traffic: offered::patterns(config, topology)?,
-            jobs: &config.jobs,
             lanes,
         })
     }

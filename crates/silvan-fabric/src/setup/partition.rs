@@ -99,7 +99,7 @@ impl Builder<'_> {
             Err("its switches and hosts may drop packets")
         } else if links.has_changes() {
             Err("its links or hosts change during the run")
-        } else if self.model.recovery.is_some() {
+        } else if self.model.config.recovery.is_some() {
             Err("its hosts send lost packets again")
         } else {
             plan.fits(switches)
@@ -113,8 +113,12 @@ impl Builder<'_> {
             Scheduler::Auto => is_possible.and_then(|()| plan.is_worthwhile(switches)),
         };
         let nodes = (switches.as_slice(), hosts.len());
-        let (partitioning, lookahead) =
-            Partitioning::of_threads(self.model.threads, &effects, nodes, is_awaited);
+        let (partitioning, lookahead) = Partitioning::of_threads(
+            usize::from(self.model.config.threads.max(1)),
+            &effects,
+            nodes,
+            is_awaited,
+        );
         let places = self.places(&partitioning, hosts, switches);
         let all_meet = is_awaited || !jobs.is_empty();
         let neighbors = Neighbors::new(partitioning.count, self.partitions_of_channels(&places), all_meet);
@@ -223,7 +227,7 @@ impl Builder<'_> {
             && !parts.notification.answers_unmarked()
             && !parts.reactions().any(|reaction| reaction.properties().sends_requests)
             && !hosts.iter().any(Host::announces)
-            && self.model.recovery.is_none();
+            && self.model.config.recovery.is_none();
         let sizes = &self.model.sizes;
         Effects {
             links,

@@ -289,7 +289,7 @@ impl Builder<'_> {
             found.extend([last(message, mtu), last(end, mtu)].map(|payload| payload as u32 + header));
         }
         let traffic = &self.model.traffic;
-        let varies = !self.model.jobs.is_empty() || traffic.iter().any(|traffic| traffic.is_varied);
+        let varies = !self.model.config.jobs.is_empty() || traffic.iter().any(|traffic| traffic.is_varied);
         found.extend(traffic.iter().map(|traffic| last(u64::from(traffic.message), mtu) as u32 + header));
         if varies {
             // The smallest packet, or the smallest one that needs one more block.

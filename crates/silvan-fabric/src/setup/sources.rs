@@ -132,7 +132,7 @@ impl Builder<'_> {
         if is_plain {
             return None;
         }
-        let stream = |purpose| Stream::new(self.model.seed, purpose, owner);
+        let stream = |purpose| Stream::new(self.model.config.seed, purpose, owner);
         Some(Box::new(Varied {
             sizes: sizes.clone().map_or(SizeLaw::Spread(*spread), SizeLaw::Cdf),
             packets: packets_per_host.unwrap_or(u64::MAX),
@@ -185,7 +185,7 @@ impl Builder<'_> {
             (None, 0) => traffic.message,
             (None, spread) => traffic.message + random.below(spread + 1),
         };
-        let mut random = Stream::new(self.model.seed, "incast", class.into());
+        let mut random = Stream::new(self.model.config.seed, "incast", class.into());
         let plan = IncastPlan {
             senders: &traffic.senders,
             receivers: &traffic.named,
@@ -194,7 +194,7 @@ impl Builder<'_> {
             gap: &mut gap,
             bytes: &mut bytes,
             start: traffic.start,
-            stop: traffic.stop.min(self.model.duration),
+            stop: traffic.stop.min(self.model.config.duration),
             sl: traffic.sl,
         };
         let drawn = draw_incasts(plan, &mut random);
@@ -234,8 +234,8 @@ impl Builder<'_> {
                 next_at: own[0].start,
                 stop: traffic.stop,
                 left: u64::MAX,
-                destinations: Stream::new(self.model.seed, "destinations", owner),
-                arrivals: Stream::new(self.model.seed, "arrivals", owner),
+                destinations: Stream::new(self.model.config.seed, "destinations", owner),
+                arrivals: Stream::new(self.model.config.seed, "arrivals", owner),
                 backlog: 0,
                 ready: 0,
             });
@@ -243,7 +243,7 @@ impl Builder<'_> {
     }
 
     fn flow_source(&self, flow: &OfferedFlow, class: u16) -> Source {
-        let seed = self.model.seed;
+        let seed = self.model.config.seed;
         let owner = u64::from(flow.from);
         Source {
             class,
@@ -286,7 +286,7 @@ impl Builder<'_> {
             }
             let host = &mut hosts[sender as usize];
             let owner = owner(sender, &host.sources, self.model.flows.len());
-            let mut arrivals = Stream::new(self.model.seed, "arrivals", owner);
+            let mut arrivals = Stream::new(self.model.config.seed, "arrivals", owner);
             let mut varied = self.varied(traffic, owner);
             let clock = match traffic.closed {
                 Some((_, think)) => Clock::Closed { think },
@@ -321,7 +321,7 @@ impl Builder<'_> {
                 next_at: traffic.start + Time(phase),
                 stop: traffic.stop,
                 left: u64::MAX,
-                destinations: Stream::new(self.model.seed, "destinations", owner),
+                destinations: Stream::new(self.model.config.seed, "destinations", owner),
                 arrivals,
                 backlog: 0,
                 ready: 0,
@@ -379,8 +379,8 @@ impl Builder<'_> {
                 next_at: traffic.start,
                 stop: traffic.stop,
                 left: u64::MAX,
-                destinations: Stream::new(self.model.seed, "destinations", owner),
-                arrivals: Stream::new(self.model.seed, "arrivals", owner),
+                destinations: Stream::new(self.model.config.seed, "destinations", owner),
+                arrivals: Stream::new(self.model.config.seed, "arrivals", owner),
                 backlog: 0,
                 ready: 0,
             });
@@ -434,7 +434,7 @@ impl Builder<'_> {
     /// The hosts to which a pattern refers: its hotspots, or the images of a permutation.
     fn targets(&self, traffic: &Offered, class: u16, hosts: u32) -> Vec<u32> {
         match traffic.pattern {
-            Pattern::Permutation => permutation(self.model.seed, class, hosts),
+            Pattern::Permutation => permutation(self.model.config.seed, class, hosts),
             _ => traffic.named.clone(),
         }
     }
@@ -447,8 +447,8 @@ pub(super) fn placement(
     topology: &Topology,
 ) -> Option<ForestRoles> {
     let Pattern::Forest(forest) = traffic.pattern else { return None };
-    let owner = (model.seed, number as u64);
-    let span = (traffic.start, traffic.stop.min(model.duration));
+    let owner = (model.config.seed, number as u64);
+    let span = (traffic.start, traffic.stop.min(model.config.duration));
     Some(ForestRoles::draw(forest, (&traffic.senders, topology.end_hosts()), owner, span))
 }
 

@@ -84,12 +84,12 @@ pub(super) struct MessageRoutes<'a> {
 impl Builder<'_> {
     /// The routes of messages of a service level.
     pub(super) fn ways(&self, sl: u8) -> Result<MessageRoutes<'_>, String> {
-        let detours = self.model.path_lanes.as_deref().and_then(|lanes| lanes.detours.as_ref());
+        let detours = self.model.config.path_lanes.as_deref().and_then(|lanes| lanes.detours.as_ref());
         let chooses = |levels: u16| levels >> sl & 1 == 1;
         let is_free = self.model.packet_routes.as_ref().is_some_and(|choice| chooses(choice.levels));
-        let routes = if self.model.path_bits.is_used() {
+        let routes = if self.model.config.path_bits.is_used() {
             LaneRoutes::Lids
-        } else if is_free || self.model.ecmp.is_some() {
+        } else if is_free || self.model.config.hashing().is_some() {
             LaneRoutes::Packets(PortGroups::new(self.topology, self.tables))
         } else if self.model.flow_routes.is_some() {
             LaneRoutes::Flows(AdaptiveTables::new(self.topology).map_err(|error| error.to_string())?)
@@ -115,7 +115,7 @@ impl MessageRoutes<'_> {
     /// The route of messages between two hosts. The route of the tables must exist even if packets may take other
     /// routes.
     pub fn between(&mut self, from: u32, to: u32) -> Result<Way, String> {
-        let routes = (self.tables, self.model.path_lanes.as_deref());
+        let routes = (self.tables, self.model.config.path_lanes.as_deref());
         let path = routing::trace_lanes(self.topology, &self.wiring, routes, from, to);
         let path = path.map_err(|error| error.to_string())?;
         let links = path.channels.iter().map(|channel| (channel.link, channel.to));
