@@ -296,8 +296,8 @@ fn settings_without_effect_are_warned_about() {
     assert_eq!(
         warnings,
         [
-            "Congestion control had no effect: no packet was marked.",
             "`H2->H3` never sent: it starts after the end, or its hosts were blocked.",
+            "Congestion control had no effect: no packet was marked.",
         ]
     );
 }
