@@ -39,7 +39,8 @@ NETWORKS = {
     "dragonfly": {"kind": "dragonfly", "p": 2, "a": 4, "h": 2},
     "fat-tree-648": {"kind": "fat-tree-648"},
 }
-#: Kinds of the networks above whose routing needs virtual lanes. The rings of the torus are too short to need them.
+#: Kinds of the networks above whose routing needs virtual lanes. The rings of the torus are too short for
+#: that.
 WITH_LANES = ("dragonfly",)
 
 
