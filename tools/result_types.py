@@ -106,13 +106,16 @@ def definition(name: str, schema: Mapping[str, Any]) -> list[str]:
         bases = [f"_{name}Always"]
     total = ", total=False" if sometimes else ""
     lines += ["", "", f"class {name}({', '.join(bases) or 'TypedDict'}{total}):"]
-    return [*lines, *docstring(schema["description"]), "", *_keys(sometimes or always)]
+    keys = _keys(sometimes or always, may_lack=bool(sometimes))
+    return [*lines, *docstring(schema["description"]), "", *keys]
 
 
-def _keys(keys: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def _keys(keys: Mapping[str, Mapping[str, Any]], *, may_lack: bool = False) -> Iterator[str]:
+    """Return the lines of keys. Keys that a dictionary may lack are never None."""
     for key, one in keys.items():
+        kind = type_of(one)
         yield from comment(one["description"], "    ")
-        yield f"    {key}: {type_of(one)}"
+        yield f"    {key}: {kind.removesuffix(' | None') if may_lack else kind}"
 
 
 def code() -> str:

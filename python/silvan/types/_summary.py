@@ -241,9 +241,9 @@ class LossSummary(_LossSummaryAlways, total=False):
     """
 
     #: Those of these packets that were dropped at full buffers. Exists only with lossy lanes.
-    dropped_packets: int | None
+    dropped_packets: int
     #: Results of loss recovery. Exists only if the scenario has one.
-    recovery: RecoverySummary | None
+    recovery: RecoverySummary
 
 
 class ReorderingSummary(TypedDict):
@@ -342,7 +342,7 @@ class JobSummary(_JobSummaryAlways, total=False):
 
     #: Number of reduction units that the ranks use, if any. Each is a rank of its own in the tables of
     #: ranks and messages. The other fields of this summary count units only in messages and bytes.
-    units: int | None
+    units: int
 
 
 class AnnouncedSummary(TypedDict):
@@ -391,12 +391,12 @@ class TransferSizes(_TransferSizesAlways, total=False):
     """
 
     #: Transfers of the range have more payload than this, bytes.
-    above_bytes: int | None
+    above_bytes: int
     #: Largest payload of the range, bytes.
-    up_to_bytes: int | None
+    up_to_bytes: int
     #: The time until the last acknowledgement, divided by that on the empty network, if receivers
     #: acknowledge all data.
-    acked_slowdown: SlowdownQuantiles | None
+    acked_slowdown: SlowdownQuantiles
 
 
 class TransferSummary(TypedDict):
@@ -497,26 +497,26 @@ class RunSummary(_RunSummaryAlways, total=False):
     #: Traffic that starts after a given number of deliveries.
     triggers: list[TriggerSummary]
     #: Use of special queues, if there are any.
-    isolation: IsolationSummary | None
+    isolation: IsolationSummary
     #: Pauses of virtual lanes, with pause frames.
-    pauses: PauseSummary | None
+    pauses: PauseSummary
     #: Frames that were sent again, with link-level retry.
-    retries: RetrySummary | None
+    retries: RetrySummary
     #: Packets that were lost on links, if links go down or have errors during the run, or lanes are
     #: lossy.
-    losses: LossSummary | None
+    losses: LossSummary
     #: Packet reordering, if packets of a flow may overtake each other.
-    reordering: ReorderingSummary | None
+    reordering: ReorderingSummary
     #: Packets that switches trimmed, with packet trimming.
-    trimming: TrimmingSummary | None
+    trimming: TrimmingSummary
     #: Results of each job.
     jobs: list[JobSummary]
     #: Flows that are announced before they start, if there are such flows.
-    announced: AnnouncedSummary | None
+    announced: AnnouncedSummary
     #: Completion times of transfers, if they are recorded.
-    transfers: TransferSummary | None
+    transfers: TransferSummary
     #: Totals of the congestion logs, if there are such logs.
-    congestion_log: CongestionLogSummary | None
+    congestion_log: CongestionLogSummary
 
 
 __all__ = [
