@@ -39,8 +39,8 @@ impl HostSetting {
         }
         let kind = format!("hosts.{index}.reaction.kind");
         let reaction = &self.reaction;
-        let is_shared =
-            reaction.properties().concerns_all_hosts || parts.reaction.properties().concerns_all_hosts;
+        let properties = reaction.properties();
+        let is_shared = properties.concerns_all_hosts || parts.reaction.properties().concerns_all_hosts;
         let is_same = std::mem::discriminant(reaction) == std::mem::discriminant(&parts.reaction);
         ensure(!is_shared || is_same, &kind, || {
             "explicit-rate and rccc must be the reaction of all hosts or of none, because the sources depend on each \
@@ -48,15 +48,11 @@ impl HostSetting {
              congestion.reaction"
                 .to_owned()
         })?;
-        ensure(
-            !reaction.properties().needs_acknowledgements || parts.notification.acknowledges_each(),
-            &kind,
-            || {
-                "needs congestion.notification = \"ack-each\", because it counts the acknowledgements of single packets"
+        ensure(!properties.needs_acknowledgements || parts.notification.acknowledges_each(), &kind, || {
+            "needs congestion.notification = \"ack-each\", because it counts the acknowledgements of single packets"
                     .to_owned()
-            },
-        )?;
-        ensure(!reaction.properties().needs_telemetry || parts.marking.stamps(), &kind, || {
+        })?;
+        ensure(!properties.needs_telemetry || parts.marking.stamps(), &kind, || {
             "needs congestion.marking.kind = \"telemetry\", because it reads the telemetry of switches"
                 .to_owned()
         })?;

@@ -49,21 +49,22 @@ fn marking_rules_fit_their_link_layer_and_switches() {
 fn reactions_fit_their_link_layer_and_receivers() {
     let row = |kind: &str| {
         let reaction: Reaction = serde_json::from_str(&format!(r#"{{"kind": "{kind}"}}"#)).unwrap();
+        let own = reaction.properties();
         let properties = [
-            ("acks", reaction.properties().needs_acknowledgements),
-            ("unmarked", reaction.properties().acts_without_marks),
-            ("marks", reaction.properties().reads_marks),
-            ("round-trip", reaction.properties().needs_round_trip),
-            ("telemetry", reaction.properties().needs_telemetry),
-            ("reads-telemetry", reaction.properties().reads_telemetry),
-            ("one-route", reaction.properties().needs_one_route),
-            ("requests", reaction.properties().sends_requests),
-            ("grants", reaction.properties().needs_grants),
-            ("loss", reaction.properties().handles_loss),
-            ("bytes", reaction.properties().counts_bytes),
-            ("all-hosts", reaction.properties().concerns_all_hosts),
+            ("acks", own.needs_acknowledgements),
+            ("unmarked", own.acts_without_marks),
+            ("marks", own.reads_marks),
+            ("round-trip", own.needs_round_trip),
+            ("telemetry", own.needs_telemetry),
+            ("reads-telemetry", own.reads_telemetry),
+            ("one-route", own.needs_one_route),
+            ("requests", own.sends_requests),
+            ("grants", own.needs_grants),
+            ("loss", own.handles_loss),
+            ("bytes", own.counts_bytes),
+            ("all-hosts", own.concerns_all_hosts),
         ];
-        format!("{kind} {}: {}", layer(reaction.properties().link_layer), names(&properties))
+        format!("{kind} {}: {}", layer(own.link_layer), names(&properties))
     };
     let expected = [
         "none any: bytes",

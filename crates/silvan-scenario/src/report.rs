@@ -313,7 +313,8 @@ fn round_trip(
     let (congestion, switch) = (&config.congestion, &config.switch);
     let parts = congestion.components(&config.packet);
     let needs = |reaction: &Reaction| {
-        reaction.properties().needs_acknowledgements || reaction.properties().needs_round_trip
+        let properties = reaction.properties();
+        properties.needs_acknowledgements || properties.needs_round_trip
     };
     let has_output_buffers = switch.architecture(congestion.mechanism) == Architecture::Cioq;
     if !(has_output_buffers || parts.reactions().any(needs)) {

@@ -79,14 +79,15 @@ fn warnings(end: &Ending) -> Vec<String> {
     let Components { marking, reaction, .. } = end.parts;
     let mut warnings = Vec::new();
     let (marks, reacts) = (*marking != Marking::None, *reaction != Reaction::None);
-    if marking.stamps() && !reaction.properties().reads_telemetry {
+    let properties = reaction.properties();
+    if marking.stamps() && !properties.reads_telemetry {
         warnings.push("Telemetry had no effect: congestion.reaction does not use it.".into());
     }
-    if !marks && reacts && !reaction.properties().acts_without_marks {
+    if !marks && reacts && !properties.acts_without_marks {
         warnings
             .push("The reaction had no effect: congestion.marking is none, so no source is notified.".into());
     }
-    if marks && !marking.stamps() && !reaction.properties().reads_marks {
+    if marks && !marking.stamps() && !properties.reads_marks {
         warnings.push("Marks had no effect: congestion.reaction does not use them.".into());
     }
     if marks && !marking.stamps() && meters.fecn_marks == 0 {

@@ -166,16 +166,17 @@ fn check_components(
     switch: &SwitchModel,
 ) -> Result<(), SetupError> {
     let Components { marking, notification, reaction, .. } = components;
+    let properties = reaction.properties();
     if marking.needs_output_buffers() && switch.architecture != Architecture::Cioq {
         return Err(Reason::NoOutputBuffers.at("congestion.marking.kind"));
     }
-    if reaction.properties().needs_grants && !notification.grants() {
+    if properties.needs_grants && !notification.grants() {
         return Err(Reason::NoGrants.at("congestion.notification"));
     }
-    if reaction.properties().needs_acknowledgements && !notification.acknowledges_each() {
+    if properties.needs_acknowledgements && !notification.acknowledges_each() {
         return Err(Reason::NoAcknowledgements.at("congestion.notification"));
     }
-    if reaction.properties().needs_telemetry && !marking.stamps() {
+    if properties.needs_telemetry && !marking.stamps() {
         return Err(Reason::NoTelemetry.at("congestion.marking.kind"));
     }
     if let (Some(_), false) =
