@@ -255,8 +255,7 @@ impl Links {
                 Err("its links send frames again after errors")
             }
             Some(Control::Credits(CreditRules { shared: Some(_), .. })) => Err("its lanes share credits"),
-            None | Some(Control::Credits(_)) => Ok(()),
-            Some(control) => control.by_messages().map_or(Ok(()), ReceiverControl::has_bins),
+            _ => self.by_messages().map_or(Ok(()), ReceiverControl::has_bins),
         }
     }
 
@@ -547,7 +546,10 @@ impl Links {
         now: Time,
     ) -> (Time, Event) {
         let index = self.lane_index(id, packet.vl, packet.dst);
-        if self.control.is_some() {
+        if let Some(control) = self.control.as_deref_mut() {
+            if let Some(control) = control.by_messages_mut() {
+                control.starts(index, packet.space, now);
+            }
             // If receivers stop senders, no query collects returned space, so collect it here. Otherwise, this has no effect.
             self.ledger(index).collect(now);
         }
@@ -560,9 +562,6 @@ impl Links {
         channel.free_at = now + span;
         channel.sent_bytes += u64::from(packet.size);
         self.packet_hops += 1;
-        if let Some(control) = self.control.as_deref_mut().and_then(Control::by_messages_mut) {
-            control.starts(index, packet.space, now);
-        }
         let arrival = if link.to_host { channel.free_at + link.delay } else { now + link.head_delay };
         let sent = (channel.free_at, Event { time: arrival, key: channel.arrival_key, data: packet_id });
         self.tidy(now);

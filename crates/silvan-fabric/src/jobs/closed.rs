@@ -115,7 +115,7 @@ fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
     values.sum::<f64>() / count
 }
 
-pub(crate) fn ns(time: Time) -> f64 {
+fn ns(time: Time) -> f64 {
     time.0 as f64 / 1_000.0
 }
 

@@ -36,8 +36,8 @@ use crate::host::Host;
 use crate::link::{Class, key};
 use crate::message::{JobMessage, Mailbox};
 
+pub(crate) use closed::Closed;
 pub use closed::JobSummary;
-pub(crate) use closed::{Closed, ns};
 pub(crate) use ideal::{Ideal, Way};
 use running::{Room, Running};
 

@@ -9,7 +9,7 @@ use silvan_network::port::Port;
 use super::section::{Ending, Recording, Section, SectionResult};
 use crate::congestion_log::{SWITCH_EVENTS, TriggerEvent};
 use crate::partition::View;
-use crate::table::{Described, Layout, RowsOf, classes, hosts, names, numbers, small, switches};
+use crate::table::{Described, Layout, RowsOf, classes, hosts, names, ns, numbers, small, switches};
 
 /// Totals of the congestion logs over the whole run. The tables `congestion_log_switches` and `congestion_log_hosts`
 /// have the latest events.
@@ -41,10 +41,6 @@ pub struct HostLogSummary {
     pub events: u64,
     /// The service levels of these indexes (`ThresholdCongestionEventMap`).
     pub service_levels: Vec<u8>,
-}
-
-fn ns(time: Time) -> f64 {
-    time.0 as f64 / 1e3
 }
 
 /// An event of a switch: time, port, source, destination and service level, in the order of their significance.

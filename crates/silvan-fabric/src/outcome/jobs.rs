@@ -9,8 +9,8 @@ use silvan_engine::saved::Saved;
 use silvan_trace::execute::Call;
 
 use super::section::{Ending, Recording, Section, SectionResult};
-use crate::jobs::{Closed, JobSummary, ns};
-use crate::table::{Described, Layout, RowsOf, counts, hosts, names, numbers, small};
+use crate::jobs::{Closed, JobSummary};
+use crate::table::{Described, Layout, RowsOf, counts, hosts, names, ns, numbers, small};
 
 /// Rows of a table, each with the number of its job and its index in the job.
 struct OfJobs {

@@ -1,4 +1,4 @@
-//! The pauses of virtual lanes by pause frames: a table, and the watchdog for long pauses.
+//! The pauses of virtual lanes by pause frames or on/off messages: a table, and the watchdog for long pauses.
 
 use std::cmp::Reverse;
 
@@ -8,12 +8,12 @@ use silvan_engine::Time;
 use silvan_engine::saved::Saved;
 use silvan_network::port::Vl;
 
-use super::section::{Ending, Recording, Section, SectionResult};
+use super::section::{Ending, Recording, Section, SectionResult, times};
 use crate::config::FlowControl;
 use crate::link::{Overflow, Paused};
 use crate::observe::LinkName;
 use crate::partition::View;
-use crate::table::{Described, Layout, RowsOf, counts, links, names, numbers, small};
+use crate::table::{Described, Layout, RowsOf, counts, links, names, ns, numbers, small};
 
 /// Pauses of virtual lanes by pause frames over the whole run. The table `pauses` has the values of single lanes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
@@ -79,11 +79,7 @@ const PAUSES: Layout<RowsOf<(Lane, Paused)>> = Layout {
     ],
 };
 
-fn ns(time: Time) -> f64 {
-    time.0 as f64 / 1e3
-}
-
-/// Pauses by pause frames.
+/// Pauses by pause frames or on/off messages.
 #[derive(Saved)]
 pub(crate) struct PauseSection {
     /// The pause that the watchdog reports.
@@ -127,8 +123,7 @@ impl Section for PauseSection {
 fn sentence(pauses: &PauseSummary) -> String {
     let Some(link) = &pauses.longest_link else { return "No lane was paused.".into() };
     let lanes = if pauses.lanes == 1 { "one lane".to_owned() } else { format!("{} lanes", pauses.lanes) };
-    let times =
-        if pauses.pause_frames == 1 { "once".to_owned() } else { format!("{} times", pauses.pause_frames) };
+    let times = times(pauses.pause_frames);
     let longest = pauses.longest_ns / 1_000.0;
     format!("Pause frames stopped {lanes} {times}; the longest pause, of {link}, took {longest:.1} us.")
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use silvan_engine::saved::Saved;
 
-use super::section::{Ending, Recording, Section, SectionResult};
+use super::section::{Ending, Recording, Section, SectionResult, times};
 use crate::link::Retries;
 use crate::table::{Described, Layout, RowsOf, counts, links, names};
 
@@ -85,7 +85,7 @@ impl Section for RetrySection {
             sum.timeouts += timeouts;
         }
         let RetrySummary { frames, replayed, bad, timeouts, .. } = sum;
-        let expired = if timeouts == 1 { "once".to_owned() } else { format!("{timeouts} times") };
+        let expired = times(timeouts);
         let sentence = format!(
             "Of {frames} frames on links, {bad} were bad; {replayed} were sent again, and timers of links expired {expired}."
         );

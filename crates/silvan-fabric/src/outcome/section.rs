@@ -52,6 +52,11 @@ impl Ending<'_> {
     }
 }
 
+/// A number of times in words.
+pub(super) fn times(count: u64) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{count} times") }
+}
+
 /// What a section adds to the results.
 #[derive(Default)]
 pub(crate) struct SectionResult<E> {

@@ -19,7 +19,7 @@ use super::section::{Ending, Recording, Section, SectionResult};
 use crate::host::PacketSizes;
 use crate::meters::{Transfer, Transfers};
 use crate::partition::View;
-use crate::table::{Described, Layout, RowsOf, counts, hosts, names, numbers};
+use crate::table::{Described, Layout, RowsOf, counts, hosts, names, ns, numbers};
 
 /// Completion times of transfers (messages that do not belong to jobs). The table `transfers` has single transfers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
@@ -187,8 +187,8 @@ fn span(transfer: &Transfer, event: Time) -> Option<Time> {
 }
 
 /// Nanoseconds; NaN for an event that has not occurred.
-fn ns(time: Time) -> f64 {
-    if time == Time::NEVER { f64::NAN } else { time.0 as f64 / 1_000.0 }
+fn event_ns(time: Time) -> f64 {
+    if time == Time::NEVER { f64::NAN } else { ns(time) }
 }
 
 impl Completions {
@@ -320,15 +320,17 @@ const TRANSFERS: Layout<TransferRows> = Layout {
         names("to", "destination", hosts, |all| all.rows.of(|(one, _)| one.to)),
         counts("bytes", "size", |all| all.rows.of(|(one, _)| one.bytes)),
         numbers("start_ns", "when it was generated", |all| all.of(|one, _| ns(one.start))),
-        numbers("delivered_ns", "when its last byte was delivered", |all| all.of(|one, _| ns(one.delivered))),
+        numbers("delivered_ns", "when its last byte was delivered", |all| {
+            all.of(|one, _| event_ns(one.delivered))
+        }),
         numbers("acked_ns", "when its source received the last acknowledgement", |all| {
-            all.of(|one, _| ns(one.acked))
+            all.of(|one, _| event_ns(one.acked))
         }),
         numbers("ideal_ns", "duration until delivery on an empty network", |all| {
-            all.of(|_, ideal| ns(ideal.delivered))
+            all.of(|_, ideal| event_ns(ideal.delivered))
         }),
         numbers("ideal_acked_ns", "duration until the last acknowledgement on an empty network", |all| {
-            all.of(|_, ideal| ns(ideal.acked))
+            all.of(|_, ideal| event_ns(ideal.acked))
         }),
         numbers("slowdown", "duration relative to `ideal_ns`", |all| {
             all.of(|one, ideal| slowdown(one, one.delivered, ideal.delivered))
