@@ -19,9 +19,7 @@ use crate::outputs::OutputQueues;
 use crate::queueing::buffers::{BufferShape, Buffers, PortSelection};
 use crate::queueing::isolation::Cams;
 use crate::queueing::{Organisation, Queues};
-use crate::switch::{
-    CioqSwitch, FcfsSwitch, Islip, Ports, QueuedSwitch, RoundRobin, Switches, VoqSwitch, fits_one_lane,
-};
+use crate::switch::{CioqSwitch, Islip, Ports, QueuedSwitch, RoundRobin, Switches, VoqSwitch, fits_one_lane};
 
 impl Builder<'_> {
     /// Whether each queue whose fill is reported to marking rules contains packets for only one output.
@@ -88,13 +86,17 @@ impl Builder<'_> {
         let is_small = ports.iter().all(|ports| ports.count() <= 64);
         let all = ports.into_iter();
         if arbitration == Arbitration::Fcfs {
-            return Switches::Fcfs(all.map(|ports| FcfsSwitch::new(ports, control_first)).collect());
+            return if self.model.lanes.count == 1 {
+                Switches::Fifo(all.map(|ports| VoqSwitch::new(ports, control_first)).collect())
+            } else {
+                Switches::LanedFifo(all.map(|ports| VoqSwitch::new(ports, control_first)).collect())
+            };
         }
         if self.is_plain_voq() {
             return if all.as_slice().iter().all(fits_one_lane) {
-                Switches::Voq(all.map(VoqSwitch::new).collect())
+                Switches::Voq(all.map(|ports| VoqSwitch::new(ports, false)).collect())
             } else {
-                Switches::LargeVoq(all.map(VoqSwitch::new).collect())
+                Switches::LargeVoq(all.map(|ports| VoqSwitch::new(ports, false)).collect())
             };
         }
         match (architecture, is_small, self.model.lanes.count) {

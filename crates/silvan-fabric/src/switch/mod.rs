@@ -6,7 +6,6 @@ mod chooser;
 mod cioq;
 mod detour;
 mod director;
-mod fcfs;
 mod hasher;
 mod islip;
 mod ports;
@@ -26,7 +25,6 @@ pub(crate) use chooser::PortChooser;
 pub(crate) use cioq::CioqSwitch;
 pub(crate) use detour::{Detourer, Neighbours};
 pub(crate) use director::{AnnouncedRoutes, Director, weight_ps};
-pub(crate) use fcfs::FcfsSwitch;
 pub(crate) use islip::Islip;
 pub(crate) use ports::{NumberedTable, Outgoing, PortWiring, Ports, Steering};
 pub(crate) use queued::QueuedSwitch;
@@ -37,8 +35,11 @@ pub(crate) use voq::{VoqSwitch, fits_one_lane};
 #[derive(Debug, Saved)]
 pub(crate) enum Switches {
     /// The first variant is for one virtual lane and up to 64 ports.
-    Voq(Vec<VoqSwitch<1>>),
-    LargeVoq(Vec<VoqSwitch<MOST_LANES>>),
+    Voq(Vec<VoqSwitch<1, false>>),
+    LargeVoq(Vec<VoqSwitch<MOST_LANES, false>>),
+    /// Switches with one queue per output and lane. The first variant is for one virtual lane.
+    Fifo(Vec<VoqSwitch<1, true>>),
+    LanedFifo(Vec<VoqSwitch<MOST_LANES, true>>),
     /// Input-queued switches with a read port per queue, or with one per input. The first variant of each is for one
     /// virtual lane and up to 64 ports, the second for up to 64 ports.
     RoundRobin(Vec<QueuedSwitch<Ports64, OneLane, RoundRobin<Ports64>>>),
@@ -50,7 +51,6 @@ pub(crate) enum Switches {
     /// The first variant is for up to 64 ports.
     Cioq(Vec<CioqSwitch<Ports64>>),
     LargeCioq(Vec<CioqSwitch<Ports256>>),
-    Fcfs(Vec<FcfsSwitch>),
 }
 
 /// Evaluates an expression for switches of any architecture.
@@ -59,6 +59,8 @@ macro_rules! with_switches {
         match $switches {
             $crate::switch::Switches::Voq($name) => $then,
             $crate::switch::Switches::LargeVoq($name) => $then,
+            $crate::switch::Switches::Fifo($name) => $then,
+            $crate::switch::Switches::LanedFifo($name) => $then,
             $crate::switch::Switches::RoundRobin($name) => $then,
             $crate::switch::Switches::LanedRoundRobin($name) => $then,
             $crate::switch::Switches::LargeRoundRobin($name) => $then,
@@ -67,7 +69,6 @@ macro_rules! with_switches {
             $crate::switch::Switches::LargeIslip($name) => $then,
             $crate::switch::Switches::Cioq($name) => $then,
             $crate::switch::Switches::LargeCioq($name) => $then,
-            $crate::switch::Switches::Fcfs($name) => $then,
         }
     };
 }

@@ -1,7 +1,9 @@
-//! The VOQ switch of the event-ordered scheduler. It runs the outputs of [`crate::voq`] with the links of a partition,
-//! and wakes them by events. It also supports networks that the binned scheduler does not support, and serves as the
-//! reference for that scheduler in tests.
+//! Switches with independent outputs, in the event-ordered scheduler: VOQ switches, and switches whose outputs serve
+//! packets first come, first served. They run the outputs of [`crate::voq`] with the links of a partition, and wake them
+//! by events. They also support networks that the binned scheduler does not support, and serve as the reference for that
+//! scheduler in tests.
 
+use silvan_engine::cache::prefetch_lines;
 use silvan_engine::saved::Saved;
 use silvan_engine::{Rate, Time};
 use silvan_network::port::{Port, Vl};
@@ -11,13 +13,17 @@ use crate::link::ChannelId;
 use crate::packet::{PacketId, Pool};
 use crate::switch::{Architecture, Ports};
 use crate::switch_marking::Applied;
-use crate::voq::{ALL_EVENTS, Head, MISSING_PACKET, Need, Output, Slot, VoqOutputs, Wires};
+use crate::voq::{ALL_EVENTS, Head, MISSING_PACKET, Need, Output, QueueRoom, Slot, VoqOutputs, Wires};
+
+#[cfg(test)]
+mod tests;
 
 /// The data that the event-ordered scheduler stores with an output.
 #[derive(Debug, Clone, Copy, Saved)]
 struct Ordered {
     /// The channel on which the output sends.
     channel: ChannelId,
+    port: Port,
     /// Whether the output will be settled at this instant.
     dirty: bool,
 }
@@ -59,7 +65,7 @@ impl<const L: usize> Wires<L, Ordered, Context> for Wiring {
     }
 
     fn applied(&mut self, ctx: &mut Context, output: &Output<L, Ordered>, applied: Applied) {
-        ctx.note_applied((self.0, true, Port(output.number.into())), applied);
+        ctx.note_applied((self.0, true, output.own.port), applied);
     }
 
     #[cold]
@@ -68,12 +74,13 @@ impl<const L: usize> Wires<L, Ordered, Context> for Wiring {
     }
 }
 
-/// `LANES` is 1 for switches of up to 64 ports with one virtual lane and a marking rule that does not read single
+/// If `FIFO`, an output has one queue per virtual lane for the packets of all inputs, otherwise one per lane and input.
+/// `LANES` is 1 for one virtual lane and, unless `FIFO`, up to 64 ports and a marking rule that does not read single
 /// queues; otherwise, it is [`crate::voq::MOST_LANES`].
 #[derive(Debug, Saved)]
-pub(crate) struct VoqSwitch<const LANES: usize> {
+pub(crate) struct VoqSwitch<const LANES: usize, const FIFO: bool> {
     pub ports: Ports,
-    outputs: VoqOutputs<LANES, ALL_EVENTS, false, Ordered>,
+    outputs: VoqOutputs<LANES, ALL_EVENTS, FIFO, Ordered>,
 }
 
 /// Whether the variant for one lane supports the outputs of a switch.
@@ -82,14 +89,16 @@ pub(crate) fn fits_one_lane(ports: &Ports) -> bool {
     fits && ports.lanes == 1 && ports.count() <= 64 && !ports.marking.marker.needs_queues()
 }
 
-impl<const LANES: usize> VoqSwitch<LANES> {
-    pub fn new(ports: Ports) -> Self {
+impl<const LANES: usize, const FIFO: bool> VoqSwitch<LANES, FIFO> {
+    /// `control_first` states whether control packets precede data in the queues of a `FIFO`.
+    pub fn new(ports: Ports, control_first: bool) -> Self {
         let record =
-            |port: Port| Output::new(port.0 as u8, Ordered { channel: ports.out(port), dirty: false });
+            |port: Port| Output::new(port.0 as u8, Ordered { channel: ports.out(port), port, dirty: false });
         let records = Port::all(ports.count()).map(record).collect();
-        let reads_queues = ports.marking.marker.needs_queues();
-        let outputs =
+        let reads_queues = !FIFO && ports.marking.marker.needs_queues();
+        let mut outputs =
             VoqOutputs::new(records, ports.count(), ports.lane_order(), reads_queues, &ports.marking);
+        outputs.control_first = control_first;
         Self { outputs, ports }
     }
 
@@ -115,7 +124,7 @@ impl<const LANES: usize> VoqSwitch<LANES> {
     }
 }
 
-impl<const LANES: usize> Architecture for VoqSwitch<LANES> {
+impl<const LANES: usize, const FIFO: bool> Architecture for VoqSwitch<LANES, FIFO> {
     #[inline(always)]
     fn ports(&self) -> &Ports {
         &self.ports
@@ -128,6 +137,24 @@ impl<const LANES: usize> Architecture for VoqSwitch<LANES> {
 
     fn waiting_bytes(&self, output: Port, vl: Vl) -> u32 {
         self.outputs.lane(output.index(), vl).sum
+    }
+
+    /// If packets may lose their payloads instead of the arriving one, such a header is queued.
+    fn make_room(&mut self, ctx: &mut Context, input: Port, id: PacketId) {
+        let packet = &ctx.packets[id];
+        let (output, vl, size) = (self.ports.route_of(packet), packet.vl.index(), packet.size);
+        let Some(trimmer) = &mut self.ports.trimmer else { return };
+        let slot = Slot::new(output.index(), vl, input.index());
+        match self.outputs.make_room(trimmer, slot, size) {
+            QueueRoom::Enough => {}
+            QueueRoom::Trimmed => self.ports.trim(ctx, (input, output), id),
+            QueueRoom::Replaces(newest, packet) => {
+                let input = Port::new(newest.input());
+                self.ports.trim(ctx, (input, output), packet);
+                self.enqueue(ctx, input, packet);
+                self.note_headers(ctx, packet);
+            }
+        }
     }
 
     #[inline]
@@ -198,6 +225,13 @@ impl<const LANES: usize> Architecture for VoqSwitch<LANES> {
         packets.map(space).sum()
     }
 
+    fn all_buffered(&self, ctx: &Context, add: &mut dyn FnMut(Port, Vl, u32)) {
+        self.outputs.all_packets(&ctx.packets, 0..self.ports.count(), |input, _, id| {
+            let packet = &ctx.packets[id];
+            add(Port::new(input), self.ports.came(packet), packet.space);
+        });
+    }
+
     fn heads(&self, ctx: &Context, input: Port, vl: Vl) -> Vec<(Port, Vl)> {
         if self.ports.changes_lanes() {
             return self.holders(ctx, input, vl);
@@ -207,9 +241,35 @@ impl<const LANES: usize> Architecture for VoqSwitch<LANES> {
     }
 
     #[inline]
+    fn prefetch(&self) {
+        if FIFO {
+            prefetch_lines::<_, 3>(std::slice::from_ref(self), 0);
+        }
+    }
+
+    fn prefetches_in_steps(&self) -> bool {
+        FIFO
+    }
+
+    #[inline]
+    fn prefetch_route(&self, ctx: &Context, input: Port, id: PacketId) {
+        self.ports.prefetch_route(&ctx.packets[id]);
+        ctx.links.prefetch_lane(self.ports.feeder(input), Vl::FIRST);
+    }
+
+    #[inline]
+    fn prefetch_output(&self, output: Port) {
+        self.outputs.prefetch(output.index());
+    }
+
+    #[inline]
     fn prefetch_arrival(&self, ctx: &Context, input: Port, id: PacketId) {
         let packet = &ctx.packets[id];
+        // With steering, the packet may take another output, and the table may have none for its destination.
         let output = self.ports.route(packet.dst);
+        if output.index() >= self.ports.count() {
+            return;
+        }
         self.outputs.prefetch(output.index());
         let (vl, input) = (packet.vl.index(), input.index());
         self.outputs.prefetch_queue(Slot::new(output.index(), vl, input));

@@ -15,7 +15,7 @@ use crate::trimming::Trimmer;
 #[derive(Debug, Clone, Copy, Saved)]
 struct QueuedPacket {
     head: Head,
-    input: u8,
+    input: u16,
 }
 
 /// The queue of one virtual lane of an output.

@@ -42,13 +42,13 @@ pub(crate) const MOST_LANES: usize = 16;
 pub(crate) struct Slot {
     output: u32,
     vl: u8,
-    input: u8,
+    input: u16,
 }
 
 impl Slot {
     #[inline(always)]
     pub fn new(output: usize, vl: usize, input: usize) -> Self {
-        Self { output: output as u32, vl: vl as u8, input: input as u8 }
+        Self { output: output as u32, vl: vl as u8, input: input as u16 }
     }
 
     #[inline(always)]
@@ -465,7 +465,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
         let lane = &mut self.records[output].lanes[vl];
         lane.sum -= head.size;
         // After the last of 256 inputs, it is the turn of the first.
-        lane.turn = slot.input.wrapping_add(1);
+        lane.turn = (slot.input as u8).wrapping_add(1);
         if FIFO && lane.sum == 0 {
             self.records[output].waiting &= !(1 << vl);
         }
@@ -579,7 +579,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
             self.arrives((wires, around), marking, slot, packet, now);
             self.records[slot.output()].lanes[slot.vl()].sum = 0;
         }
-        self.records[slot.output()].lanes[slot.vl()].turn = slot.input.wrapping_add(1);
+        self.records[slot.output()].lanes[slot.vl()].turn = (slot.input as u8).wrapping_add(1);
         if MARKS != UNMARKED && self.records[slot.output()].lanes[slot.vl()].above {
             // The rule needs departures, but no changes of queues.
             self.departs((wires, around), marking, slot, head, now);

@@ -93,7 +93,7 @@ pub(crate) struct Output<const L: usize, X> {
     pub waiting: u16,
     /// The virtual lane to serve next, if it has a packet.
     pub turn: u8,
-    /// Port number at its switch, from 0.
+    /// Port number at its switch, from 0; used only by the binned scheduler.
     pub number: u8,
     pub own: X,
     pub lanes: [OutputLane; L],

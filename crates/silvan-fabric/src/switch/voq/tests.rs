@@ -1,4 +1,4 @@
-//! Tests of the order in which an output serves packets.
+//! Tests of the order in which an output with one queue per lane serves packets.
 
 use super::*;
 use crate::config::{Arbitration, Config};
@@ -17,28 +17,32 @@ fn partition(set: impl FnOnce(&mut Config)) -> Partition {
     })
 }
 
-fn parts(partition: &mut Partition) -> (&mut FcfsSwitch, &mut Context) {
-    let Switches::Fcfs(switches) = &mut partition.switches else { panic!("the switch is of another kind") };
+type Fifos = VoqSwitch<{ crate::voq::MOST_LANES }, true>;
+
+fn parts(partition: &mut Partition) -> (&mut Fifos, &mut Context) {
+    let Switches::LanedFifo(switches) = &mut partition.switches else {
+        panic!("the switch is of another kind")
+    };
     (&mut switches[0], &mut partition.ctx)
 }
 
-fn arrive(switch: &mut FcfsSwitch, ctx: &mut Context, input: u16, vl: u8, kind: Kind) -> PacketId {
+fn arrive(switch: &mut Fifos, ctx: &mut Context, input: u16, vl: u8, kind: Kind) -> PacketId {
     let packet = Packet { kind, vl: Vl(vl), ..packet(input.into(), OUTPUT.0.into()) };
     enqueue(switch, ctx, Port(input), packet)
 }
 
 /// Sends packets until none can leave.
-fn sent(switch: &mut FcfsSwitch, ctx: &mut Context) -> Vec<PacketId> {
+fn sent(switch: &mut Fifos, ctx: &mut Context) -> Vec<PacketId> {
     let mut sent = Vec::new();
     loop {
-        let waiting = |switch: &FcfsSwitch| {
-            let all = Port::all(4).flat_map(|input| [(input, Vl(0)), (input, Vl(1))]);
-            let all = all.flat_map(|(input, vl)| switch.of_input(input, vl).collect::<Vec<_>>());
-            all.map(|(_, id)| id).collect::<Vec<_>>()
+        let waiting = |switch: &Fifos, ctx: &Context| {
+            let mut all = Vec::new();
+            switch.outputs.all_packets(&ctx.packets, 0..4, |_, _, id| all.push(id));
+            all
         };
-        let before = waiting(switch);
+        let before = waiting(switch, ctx);
         switch.settle(ctx, OUTPUT);
-        let after = waiting(switch);
+        let after = waiting(switch, ctx);
         let gone: Vec<PacketId> = before.into_iter().filter(|id| !after.contains(id)).collect();
         if gone.is_empty() {
             return sent;
