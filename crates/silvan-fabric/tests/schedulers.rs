@@ -14,6 +14,7 @@ use silvan_fabric::config::{
     AdaptiveRouting, Arbitration, Architecture, Config, Delivery, Ecmp, FlowControl, OnOff, Pfc, RoutePer,
     Scheduler, SharedMemory, Spraying,
 };
+use silvan_fabric::faults::{Event, EventKind, Recovery, RecoveryKind};
 use silvan_fabric::outcome::Outcome;
 use silvan_fabric::queueing::Queues;
 use silvan_fabric::simulation::Simulation;
@@ -473,4 +474,94 @@ fn with_control_packets_larger_than_data() {
     let is_binned = true;
     let summary = same(&tree(), &config, is_binned).summary;
     assert!(summary.becn_received > 5, "{summary:?}");
+}
+
+/// Links go down, lose rate and lose packets, at times in the middle of bins, together with other changes and samples.
+fn changing(config: &mut Config, leaf: &str, spine: &str) {
+    let changed = |kind, links: &[&str], start_ns: u64, lasts_ns: u64| Event {
+        links: links.iter().map(|&link| link.into()).collect(),
+        ..event(kind, "", Time::from_ns(start_ns), Time::from_ns(lasts_ns))
+    };
+    config.events = vec![
+        changed(EventKind::Down, &["H5", leaf], 17_300, 9_100),
+        // The time of a sample.
+        changed(EventKind::Down, &["H1"], 21_000, 1_300),
+        changed(EventKind::Down, &["H10"], 24_000, 50),
+        Event {
+            rate: Some(Rate::from_gbit(5)),
+            ..changed(EventKind::Rate, &["H2", spine, "H1"], 30_010, 12_000)
+        },
+        Event {
+            loss_ppb: Some(20_000_000),
+            ..changed(EventKind::Errors, &["H9", "H13", leaf], 5_000, 40_000)
+        },
+        Event {
+            every: Some(Time::from_ns(2_500)),
+            jitter: Some(Time::from_ns(700)),
+            ..changed(EventKind::Down, &["H14"], 40_000, 400)
+        },
+    ];
+}
+
+#[test]
+fn with_links_that_change() {
+    let mut lost = 0;
+    for arbitration in [Arbitration::Fcfs, Arbitration::RoundRobin] {
+        for lanes in [1, 2] {
+            for recovery in [None, Some(RecoveryKind::SelectiveRepeat), Some(RecoveryKind::GoBackN)] {
+                for (topology, spine) in [(tree(), "L2.1:1"), (two_rates(), "S1:1")] {
+                    let leaf = if spine == "S1:1" { "L3:5" } else { "L1.3:5" };
+                    let mut config = load();
+                    config.switch.arbitration = Some(arbitration);
+                    config.lanes.count = lanes;
+                    config.traffic[0].sl = lanes - 1;
+                    config.congestion = ib_cc();
+                    changing(&mut config, leaf, spine);
+                    if recovery != Some(RecoveryKind::GoBackN) {
+                        config.rerouting.delay = Some(Time::from_ns(3_100));
+                    }
+                    config.recovery = recovery.map(|kind| Recovery { kind, timeout: us(4) });
+                    let summary = same(&topology, &config, true).summary;
+                    lost += summary.losses.unwrap().data_packets;
+                }
+            }
+        }
+    }
+    assert!(lost > 500, "{lost}");
+}
+
+#[test]
+fn with_links_that_change_and_pause_frames() {
+    for port_delay in [None, Some(Time::from_ns(600))] {
+        for delay in [None, Some(Time::from_ns(2_000))] {
+            let mut config = load();
+            config.duration = us(90);
+            config.host.drain_rate = None;
+            config.switch.arbitration = Some(Arbitration::Fcfs);
+            config.switch.buffer = Bytes(60_000);
+            config.flow_control = FlowControl::Pfc(Pfc { xoff: Some(Bytes(8_000)), ..Pfc::default() });
+            config.ecmp = Some(Ecmp::default());
+            config.congestion = Congestion {
+                marking: Some(Marking::Red(Red::default())),
+                notification: Some(Notification::AckEach),
+                reaction: Some(Reaction::Dcqcn(Dcqcn::default())),
+                ..Congestion::default()
+            };
+            config.recovery = Some(Recovery { kind: RecoveryKind::SelectiveRepeat, timeout: us(5) });
+            changing(&mut config, "L3:5", "S1:1");
+            (config.rerouting.delay, config.rerouting.port_delay) = (delay, port_delay);
+            let summary = same(&two_rates(), &config, true).summary;
+            assert!(summary.pauses.unwrap().pause_frames > 0 && summary.losses.unwrap().data_packets > 10);
+        }
+    }
+}
+
+/// The binned scheduler determines before a packet's arrival when its host will have drained it.
+#[test]
+fn with_hosts_that_change() {
+    let mut config = load();
+    let stall =
+        Event { links: Vec::new(), hosts: vec!["H1".into()], ..event(EventKind::Stall, "", us(20), us(2)) };
+    config.events = vec![stall];
+    same(&tree(), &config, false);
 }

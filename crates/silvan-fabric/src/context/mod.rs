@@ -333,16 +333,24 @@ impl Context {
     #[inline(never)]
     fn discard(&mut self, channel: ChannelId, id: PacketId) -> bool {
         let packet = self.packets[id];
-        let is_dropped = match self.links.was_lost(channel, &packet, self.now) {
-            true => false,
-            false if self.links.drops(channel, &packet) => true,
-            false => return false,
+        let is_binned = self.is_binned();
+        let is_lost = match is_binned {
+            true => self.links.was_lost_on_way(id),
+            false => self.links.was_lost(channel, &packet, self.now),
         };
+        let is_dropped = !is_lost && self.links.drops(channel, &packet);
+        if !is_lost && !is_dropped {
+            return false;
+        }
         let is_data = packet.kind == Kind::Data;
         self.links.count_lost(channel, (is_data, is_dropped), packet.size);
         self.meters.was_lost(&packet);
         let (ledger, way) = (self.packets.ledger(id), (channel, packet.vl, packet.dst));
         self.packets.remove(id);
+        if is_binned {
+            // The output that sent the packet has already returned its credit.
+            return true;
+        }
         // At a host, the tail has arrived.
         let lag = if self.links.leads_to_host(channel) { Time::ZERO } else { packet.tail_lag };
         let credit = CreditReturn { way, space: packet.space, leaves_at: self.now + lag, ledger };

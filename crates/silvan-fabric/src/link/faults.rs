@@ -7,6 +7,7 @@
 //!
 //! Every partition applies every change to its own copy of the links.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -16,7 +17,7 @@ use silvan_engine::units::BytePace;
 use silvan_engine::{Event, Rate, Time};
 
 use super::{ChannelId, Class, LinkParameters, Links, Stage, owner, unkey};
-use crate::packet::Packet;
+use crate::packet::{Packet, PacketId};
 
 /// Losses are counted per billion packets.
 const BILLION: u32 = 1_000_000_000;
@@ -96,6 +97,37 @@ pub(crate) struct Faults {
     errors: FxHashMap<ChannelId, (u32, Stream)>,
     /// What was lost on channels whose receivers are in this partition.
     lost: FxHashMap<ChannelId, LossCounts>,
+    /// In the binned scheduler: packets on their way to hosts that are lost.
+    lost_on_way: BTreeSet<PacketId>,
+}
+
+impl Faults {
+    /// Whether a channel loses a packet that it transmits from `start` until `arrival`. All changes until `start` must have
+    /// been applied, and none of a later time than `arrival`. The packets of a channel must be in order, because losses are
+    /// random.
+    fn loses(&mut self, channel: ChannelId, start: Time, arrival: Time) -> bool {
+        let mut down_until = self.down_until[channel as usize];
+        let mut errors = self.errors.get_mut(&channel);
+        let mut loss_ppb = errors.as_ref().map_or(0, |(ppb, _)| *ppb);
+        let coming = self.changes[self.next..].iter().take_while(|change| change.time < arrival);
+        for change in coming {
+            if let What::Channel(other, state) = change.what
+                && other == channel
+            {
+                loss_ppb = state.loss_ppb;
+                down_until = match (down_until, state.is_up) {
+                    (Time::NEVER, true) => change.time,
+                    (_, true) => down_until,
+                    (_, false) => Time::NEVER,
+                };
+            }
+        }
+        let is_bad = match &mut errors {
+            Some((_, stream)) if loss_ppb > 0 => stream.chance(loss_ppb, BILLION),
+            _ => false,
+        };
+        is_bad || down_until > start
+    }
 }
 
 impl Links {
@@ -137,6 +169,7 @@ impl Links {
             parameters,
             errors,
             lost: FxHashMap::default(),
+            lost_on_way: BTreeSet::new(),
         }));
         Ok(())
     }
@@ -189,6 +222,34 @@ impl Links {
         })
     }
 
+    /// Whether the binned scheduler supports the changes: outputs determine before a packet's arrival when a host will have
+    /// drained it.
+    ///
+    /// # Errors
+    /// The reason why it does not, as a clause that follows "because".
+    pub fn has_bins_for_changes(&self) -> Result<(), &'static str> {
+        let mut changes = self.faults.iter().flat_map(|faults| faults.changes.iter());
+        if changes.any(|change| matches!(change.what, What::Host(..))) {
+            return Err("its hosts change during the run");
+        }
+        Ok(())
+    }
+
+    /// Whether switches change their tables or avoid ports during the run.
+    pub fn changes_routes(&self) -> bool {
+        let mut changes = self.faults.iter().flat_map(|faults| faults.changes.iter());
+        changes.any(|change| matches!(change.what, What::Tables(_) | What::Port(..)))
+    }
+
+    /// The channel that the last change that was taken concerns, if its state has changed.
+    pub fn changed_channel(&self) -> Option<ChannelId> {
+        let faults = self.faults.as_deref()?;
+        match faults.changes.get(faults.next.checked_sub(1)?)?.what {
+            What::Channel(channel, _) => Some(channel),
+            What::Port(..) | What::Tables(_) | What::Host(..) => None,
+        }
+    }
+
     /// The number of the tables that switches use after the changes so far, if these include a change of tables.
     pub fn tables_in_use(&self) -> Option<usize> {
         let faults = self.faults.as_deref()?;
@@ -236,11 +297,28 @@ impl Links {
         let link = self.parameters(channel);
         let took = if link.to_host { link.delay + packet.tail_lag } else { link.head_delay };
         let Some(faults) = self.faults.as_deref_mut() else { return false };
-        let is_bad = match faults.errors.get_mut(&channel) {
-            Some((ppb @ 1.., stream)) => stream.chance(*ppb, BILLION),
-            Some((0, _)) | None => false,
-        };
-        is_bad || faults.down_until[channel as usize] > now.saturating_sub(took)
+        faults.loses(channel, now.saturating_sub(took), now)
+    }
+
+    /// In the binned scheduler: whether a packet for a host is lost that starts to cross a channel now and whose tail arrives
+    /// at a time. [`Self::was_lost_on_way`] finds it then.
+    pub fn will_be_lost(
+        &mut self,
+        channel: ChannelId,
+        packet: PacketId,
+        (now, tail_at): (Time, Time),
+    ) -> bool {
+        let Some(faults) = self.faults.as_deref_mut() else { return false };
+        let is_lost = faults.loses(channel, now, tail_at);
+        if is_lost {
+            faults.lost_on_way.insert(packet);
+        }
+        is_lost
+    }
+
+    /// In the binned scheduler: whether a packet that reaches a host now was lost.
+    pub fn was_lost_on_way(&mut self, packet: PacketId) -> bool {
+        self.faults.as_deref_mut().is_some_and(|faults| faults.lost_on_way.remove(&packet))
     }
 
     /// Whether the receiver of a channel drops a packet that arrives, because it does not fit.

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use silvan_congestion::marking::Marker;
 use silvan_engine::bins::UNSCHEDULED;
 use silvan_engine::units::BytePace;
-use silvan_engine::{Bins, Time};
+use silvan_engine::{Bins, Rate, Time};
 use silvan_network::port::{LaneOrder, Vl};
 
+use super::changes::Changes;
 use super::credit::OutputLedgers;
 use super::pauses::Pauses;
 use super::prefetch::MANY;
@@ -210,8 +211,9 @@ impl<'a> OutputsBuilder<'a> {
             _ if marking.watches_arrivals() || marking.report.is_some() => ALL_EVENTS,
             _ => DEPARTURES,
         };
-        // Pause frames arrive like notifications, and packets are trimmed on arrival.
-        let acts = self.plan.effects.links.has_messages() || self.plan.effects.trims;
+        // Pause frames arrive like notifications, and packets are trimmed or lost on arrival.
+        let links = self.plan.effects.links;
+        let acts = links.has_messages() || self.plan.effects.trims || links.has_changes();
         let needs = if acts { ALL_EVENTS } else { needs };
         let is_wide = own_ports(switches, partition) > 64;
         match (self.plan.lanes, needs) {
@@ -240,6 +242,10 @@ impl<'a> OutputsBuilder<'a> {
     fn links(&self) -> Vec<OutputLink> {
         let (smallest, credit_block) = (self.plan.effects.smallest, self.plan.credit_block);
         let most_space = u64::from(self.plan.most_space());
+        let all = self.plan.effects.links.all_parameters();
+        // A link may change its rate before credit arrives.
+        let fastest =
+            all.iter().map(|link| link.rate).max().filter(|_| self.plan.effects.links.has_changes());
         let has_clock = self.plan.effects.links.clock().is_some();
         let has_frames = self.plan.effects.links.has_messages();
         let link = |parameters: &LinkParameters| {
@@ -249,14 +255,15 @@ impl<'a> OutputsBuilder<'a> {
             }
             // A packet occupies whole credit blocks, so the link consumes buffer space faster than it transmits bytes.
             // The fastest case is the smallest packet that just exceeds a whole number of blocks.
-            let span = parameters.pace.time(smallest).0.saturating_sub(1);
+            let pace = fastest.map_or(parameters.pace, Rate::pace);
+            let span = pace.time(smallest).0.saturating_sub(1);
             let bound_ps = span / u64::from(smallest + credit_block - 1);
             // If the pace has no bound or credits return at certain times only, no credit is booked early.
             let least_ps = if has_clock { 0 } else { bound_ps };
             let full_ps = if least_ps == 0 { u64::MAX / 8 } else { most_space * least_ps };
             OutputLink { parameters: *parameters, least_ps, full_ps }
         };
-        self.plan.effects.links.all_parameters().iter().map(link).collect()
+        all.iter().map(link).collect()
     }
 
     /// The times at which the outputs of a partition get credits, if they get them at certain times only.
@@ -357,15 +364,23 @@ impl<'a> OutputsBuilder<'a> {
     /// The buffers of the inputs, if switches send pause frames.
     fn pauses(&self, partition: u16, switches: &[BinnedSwitch]) -> Option<Box<Pauses>> {
         self.plan.effects.links.frames()?;
-        let unwired = (ChannelId::MAX, ChannelId::MAX);
-        let inputs = own(switches, partition).flat_map(|switch| switch.ports.wiring.iter());
-        let channels = inputs.map(|wiring| wiring.map_or(unwired, |wiring| (wiring.out, wiring.into)));
         let counts = own(switches, partition).flat_map(|switch| {
             let count = switch.ports.count();
             std::iter::repeat_n(count as u16, count)
         });
         let agenda = Bins::new(self.reach.shift(), self.reach.bins());
-        Some(Box::new(Pauses::new(channels.collect(), counts.collect(), agenda)))
+        Some(Box::new(Pauses::new(channels(partition, switches).collect(), counts.collect(), agenda)))
+    }
+
+    /// The data on changes of links, if there are any.
+    fn changes(&self, partition: u16, switches: &[BinnedSwitch]) -> Option<Box<Changes>> {
+        let links = self.plan.effects.links;
+        let places = own(switches, partition)
+            .flat_map(|switch| std::iter::repeat_n(switch.ports.place, switch.ports.count()));
+        links.has_changes().then(|| {
+            let switches_of = links.changes_routes().then(|| places.collect());
+            Box::new(Changes { channels: channels(partition, switches).collect(), switches: switches_of })
+        })
     }
 
     fn bank<const LANES: usize, const MARKS: u8, const FIFO: bool>(
@@ -423,10 +438,12 @@ impl<'a> OutputsBuilder<'a> {
             },
             are_many: count >= MANY || hashing.is_some(),
             acts_on_all: self.plan.acknowledges || self.plan.may_reorder,
-            may_reorder: self.plan.may_reorder,
+            // A new route may be faster than the old one.
+            may_reorder: self.plan.may_reorder || self.plan.effects.links.has_changes(),
             feeders,
             links_of_inputs: self.links_of_inputs(partition, switches),
             pauses: self.pauses(partition, switches),
+            changes: self.changes(partition, switches),
             senders: senders.into(),
             remotes: remotes.into(),
             routes: switches.first().map(|one| Arc::clone(&one.ports.table().routes)).unwrap_or_default(),
@@ -440,6 +457,13 @@ impl<'a> OutputsBuilder<'a> {
             several: Vec::new(),
         }
     }
+}
+
+/// The channel on which each output of a partition sends, and the one on which its input receives.
+fn channels(partition: u16, switches: &[BinnedSwitch]) -> impl Iterator<Item = (ChannelId, ChannelId)> {
+    let unwired = (ChannelId::MAX, ChannelId::MAX);
+    let wirings = own(switches, partition).flat_map(|switch| switch.ports.wiring.iter());
+    wirings.map(move |wiring| wiring.map_or(unwired, |wiring| (wiring.out, wiring.into)))
 }
 
 /// How the switches to which a partition sends hash packets; `None` if they do not.

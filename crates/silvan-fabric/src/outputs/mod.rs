@@ -20,6 +20,7 @@
 //! [`Plan::fits`] determines which networks this scheduler supports.
 
 mod build;
+mod changes;
 mod credit;
 mod exchange;
 mod observe;
@@ -45,6 +46,7 @@ use crate::switch_marking::SwitchMarking;
 use crate::trimming::Trimmer;
 use crate::voq::{ALL_EVENTS, DEPARTURES, MOST_LANES, UNMARKED, VoqOutputs};
 pub(crate) use build::{OutputQueues, Plan};
+use changes::Changes;
 use pauses::Pauses;
 use run::OutputLinks;
 
@@ -61,6 +63,8 @@ pub(crate) struct Around<'a> {
     pub notices: &'a mut Notices,
     /// Messages for other partitions, indexed by partition.
     pub outbox: &'a mut [Mailbox],
+    /// The switches of the partition.
+    pub switches: &'a [BinnedSwitch],
     /// Hosts have handled all events before this time.
     pub hosts_at: Time,
 }
@@ -235,6 +239,9 @@ pub(crate) struct Bank<const LANES: usize, const MARKS: u8, const FIFO: bool> {
     links_of_inputs: Option<Box<[u8]>>,
     /// Present if switches send pause frames.
     pauses: Option<Box<Pauses>>,
+    /// Present if links change during the run.
+    #[saved(constant)]
+    changes: Option<Box<Changes>>,
     routes: Arc<Routes>,
     /// Present if switches hash packets onto ports.
     #[saved(constant)]

@@ -234,11 +234,14 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         if MARKS == ALL_EVENTS && self.wiring.reports.is_some() {
             self.put_back_later(&mut arrivals);
         }
+        if MARKS == ALL_EVENTS && self.changes.is_some() {
+            self.lose_and_route(around, &mut arrivals);
+        }
         if MARKS == ALL_EVENTS && self.pauses.is_some() {
             self.store_heads(around, &arrivals, before);
         }
         if self.links_of_inputs.is_some() {
-            self.wait_for_tails(&mut arrivals, before);
+            self.wait_for_tails(around.packets, &mut arrivals, before);
         }
         self.events += arrivals.len() as u64;
         if MARKS == ALL_EVENTS && self.pauses.is_some() {
@@ -351,11 +354,13 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
 
     /// Delays packets that leave on a faster link than the one on which they arrive: such a packet starts so late that
     /// its tail has arrived in time. Those that may leave at `before` or later are put back.
-    fn wait_for_tails(&mut self, arrivals: &mut Vec<Arrival>, before: Time) {
+    fn wait_for_tails(&mut self, packets: &Pool, arrivals: &mut Vec<Arrival>, before: Time) {
         let start = self.start;
-        let Self { links_of_inputs: Some(of_inputs), wiring, voq, arrivals: later, .. } = self else {
+        let Self { links_of_inputs: Some(of_inputs), wiring, voq, arrivals: later, changes, .. } = self
+        else {
             return;
         };
+        let have_changes = changes.is_some();
         arrivals.retain_mut(|arrival| {
             if !arrival.is_head() {
                 return true;
@@ -363,13 +368,16 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
             let record = &voq.records[arrival.output as usize];
             let first = arrival.output as usize - usize::from(record.number);
             let (from, to) = (of_inputs[first + arrival.input_index()], record.own.link);
-            if wiring.links[usize::from(from)].parameters.rate
-                >= wiring.links[usize::from(to)].parameters.rate
+            if !have_changes
+                && wiring.links[usize::from(from)].parameters.rate
+                    >= wiring.links[usize::from(to)].parameters.rate
             {
                 return true;
             }
             let mut span = |link: u8| wiring.links[usize::from(link)].parameters.span(arrival.size.into());
-            let (lag, own) = (span(from), span(to));
+            // The rate of the last link may have changed since the packet left.
+            let lag = if have_changes { packets[arrival.packet].tail_lag } else { span(from) };
+            let own = span(to);
             if lag <= own {
                 return true;
             }
@@ -474,6 +482,9 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     ) {
         let Sending { slot, head } = sending;
         let (output, vl) = (slot.output(), slot.vl());
+        if MARKS == ALL_EVENTS && self.changes.is_some() && self.loses(around, sending, host, tail_at) {
+            return;
+        }
         let packet = &mut around.packets[head.packet];
         let is_data = packet.kind == Kind::Data;
         let sink = &mut around.sinks[host as usize];
@@ -491,7 +502,8 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         }
         let delay = self.wiring.links[usize::from(self.voq.records[output].own.link)].parameters.delay;
         let back = done + delay;
-        if is_data {
+        // If packets get lost, the space of data becomes free earlier than a host could drain it.
+        if is_data && !(MARKS == ALL_EVENTS && self.changes.is_some()) {
             self.credit_of_drained(output, vl, back, head.space);
         } else {
             self.credit(output, vl, back, head.space);
@@ -529,6 +541,9 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         {
             pauses.leaves(frames, (feeder, output), vl, head.space, end);
         }
+        if MARKS == ALL_EVENTS && self.changes.is_some() {
+            around.packets[head.packet].tail_lag = span;
+        }
         if row == TO_HOST {
             self.deliver(around, Sending { slot, head }, peer, (now + delay, end + delay));
         } else if row == REMOTE {
@@ -543,7 +558,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
 
     /// Returns the credit for a packet, whose space becomes free at `freed`, to the sender at an input.
     #[inline(always)]
-    fn return_credit(
+    pub(super) fn return_credit(
         &mut self,
         around: &mut Around,
         feeder: usize,

@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::host::{Host, TIMEOUT, take_turns};
 use crate::jobs::Jobs;
 use crate::link::{ChannelId, Class, Effect, Stage, key, unkey};
-use crate::outputs::Outputs;
+use crate::outputs::{BinnedSwitch, Outputs};
 use crate::switch::Architecture;
 use crate::trigger::{Triggers, Waiting};
 
@@ -22,6 +22,7 @@ pub(super) struct Handler<'p, A> {
     pub jobs: &'p mut Option<Jobs>,
     pub triggers: &'p mut Triggers,
     pub outputs: &'p mut Option<Outputs>,
+    pub binned: &'p mut Vec<BinnedSwitch>,
     pub schedule: &'p mut Schedule,
 }
 
@@ -45,22 +46,28 @@ impl<A: Architecture> Handler<'_, A> {
 
     /// Handles all arrivals at the time of a sample, and lets the ranks act.
     pub fn arrive_at(&mut self, cut: Time) -> u64 {
-        let mut done = 0;
-        self.ctx.now = cut;
-        self.schedule.unfinished_sample = Some(cut);
-        while self.ctx.queue.next_time() == Some(cut)
-            && let Some(event) = self.ctx.queue.pop_before(cut, key(Class::Sample, 0, Port::FIRST))
-        {
-            done += self.handle(event);
-        }
+        let done = self.events_below(cut, key(Class::Sample, 0, Port::FIRST));
         self.step_jobs();
         done
     }
 
+    /// Handles the events of an instant with keys below `key`. Returns the amount of work.
+    pub fn events_below(&mut self, time: Time, key: u32) -> u64 {
+        let mut done = 0;
+        self.ctx.now = time;
+        self.schedule.unfinished = Some(time);
+        while self.ctx.queue.next_time() == Some(time)
+            && let Some(event) = self.ctx.queue.pop_before(time, key)
+        {
+            done += self.handle(event);
+        }
+        done
+    }
+
     /// Handles all events before a time, but stops early if the amount of work reaches `most`. Returns the amount of
-    /// work. If a sample interrupted an instant, first handles the rest of that instant.
+    /// work. If a sample or a change of links interrupted an instant, first handles the rest of that instant.
     pub fn instants(&mut self, end: Time, most: u64) -> u64 {
-        let mut unfinished = self.schedule.unfinished_sample.take_if(|time| *time < end);
+        let mut unfinished = self.schedule.unfinished.take_if(|time| *time < end);
         let mut done = 0;
         while done < most
             && let Some(time) = unfinished.take().or_else(|| self.next_time())
@@ -215,9 +222,12 @@ impl<A: Architecture> Handler<'_, A> {
     /// Applies the changes that are due, and schedules the next ones.
     #[cold]
     fn change_links(&mut self) {
-        let Self { ctx, hosts, switches, .. } = self;
-        let now = ctx.now;
-        while let Some(effect) = ctx.links.take_change(now) {
+        let now = self.ctx.now;
+        while let Some(effect) = self.ctx.links.take_change(now) {
+            let Self { ctx, hosts, switches, outputs, binned, .. } = self;
+            if let (Some(outputs), Some(channel)) = (outputs, ctx.links.changed_channel()) {
+                outputs.use_parameters(channel, ctx.links.parameters_index(channel));
+            }
             match effect {
                 Effect::SwitchLinkDown(channel) if ctx.sends_on(channel) => ctx.reset_retry(channel),
                 Effect::HostLink(channel, is_up) if ctx.sends_on(channel) => {
@@ -238,14 +248,14 @@ impl<A: Architecture> Handler<'_, A> {
                 }
                 Effect::Port(channel, is_usable) if ctx.sends_on(channel) => {
                     if let Some((switch, port)) = ctx.links.sending_switch(channel) {
-                        switches[switch as usize].ports_mut().use_port(port, is_usable);
+                        let ports = match binned.get_mut(switch as usize) {
+                            Some(switch) => &mut switch.ports,
+                            None => switches[switch as usize].ports_mut(),
+                        };
+                        ports.use_port(port, is_usable);
                     }
                 }
-                Effect::Tables(number) => {
-                    if !switches.iter_mut().all(|switch| switch.ports_mut().use_tables(number)) {
-                        ctx.report_broken(format!("a switch has no tables with number {number}"));
-                    }
-                }
+                Effect::Tables(number) => self.use_tables(number),
                 Effect::Nothing
                 | Effect::HostLink(..)
                 | Effect::SwitchLinkDown(..)
@@ -253,8 +263,18 @@ impl<A: Architecture> Handler<'_, A> {
                 | Effect::Port(..) => {}
             }
         }
-        if let Some(next) = ctx.links.next_change() {
-            ctx.queue.push(next);
+        if let Some(next) = self.ctx.links.next_change() {
+            self.ctx.queue.push(next);
+        }
+    }
+
+    /// Has all switches use other tables.
+    pub fn use_tables(&mut self, number: usize) {
+        let Self { ctx, switches, binned, .. } = self;
+        let have_all = switches.iter_mut().all(|switch| switch.ports_mut().use_tables(number))
+            && binned.iter_mut().all(|switch| switch.ports.use_tables(number));
+        if !have_all {
+            ctx.report_broken(format!("a switch has no tables with number {number}"));
         }
     }
 

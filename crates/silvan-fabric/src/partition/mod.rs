@@ -18,10 +18,10 @@ use silvan_network::port::Port;
 use crate::context::{Context, Turns};
 use crate::host::{Host, take_turns};
 use crate::jobs::Jobs;
-use crate::link::{Class, key};
+use crate::link::{Class, Stage, key};
 use crate::message::Mailbox;
 use crate::outputs::{Around, BinnedSwitch, Outputs};
-use crate::switch::{Architecture, Switches, with_switches};
+use crate::switch::{Switches, with_switches};
 use crate::trigger::Triggers;
 use events::Handler;
 pub(crate) use view::{OnLinks, Places, View};
@@ -57,9 +57,10 @@ impl Neighbors {
 /// Evaluates an expression for the handler of the events of a partition, whose type depends on its switches.
 macro_rules! with_handler {
     ($partition:expr, $name:ident => $then:expr) => {{
-        let Partition { ctx, hosts, switches, jobs, triggers, outputs, schedule, .. } = $partition;
+        let Partition { ctx, hosts, switches, jobs, triggers, outputs, binned, schedule, .. } = $partition;
         with_switches!(switches, switches => {
-            let mut $name = Handler { ctx, hosts, switches: &mut switches[..], jobs, triggers, outputs, schedule };
+            let mut $name =
+                Handler { ctx, hosts, switches: &mut switches[..], jobs, triggers, outputs, binned, schedule };
             $then
         })
     }};
@@ -93,8 +94,8 @@ struct Schedule {
     /// Whether answers to all packets arrive at hosts.
     has_answers: bool,
     next_sample: Time,
-    /// The time of an unfinished sample: all arrivals of that time have been handled, but no decisions.
-    unfinished_sample: Option<Time>,
+    /// The time of an instant that a sample or a change of links interrupted: arrivals have been handled, but no decisions.
+    unfinished: Option<Time>,
 }
 
 impl Schedule {
@@ -113,12 +114,8 @@ impl Schedule {
 impl Partition {
     /// Has the switches use the tables that follow from the changes of links so far.
     fn use_tables(&mut self) {
-        let Self { ctx, switches, .. } = self;
-        if let Some(number) = ctx.links.tables_in_use() {
-            let have_all = with_switches!(switches, all => all.iter_mut().all(|switch| switch.ports_mut().use_tables(number)));
-            if !have_all {
-                ctx.report_broken(format!("a switch has no tables with number {number}"));
-            }
+        if let Some(number) = self.ctx.links.tables_in_use() {
+            with_handler!(self, handler => handler.use_tables(number));
         }
     }
 
@@ -143,15 +140,17 @@ impl Partition {
             binned,
             jobs,
             triggers,
-            schedule: Schedule { prefetches, has_answers, next_sample: Time::ZERO, unfinished_sample: None },
+            schedule: Schedule { prefetches, has_answers, next_sample: Time::ZERO, unfinished: None },
         }
     }
 
     /// Schedules the first events: the end of the warm-up, the first change of a link, and the first actions of hosts and ranks.
     pub fn start(&mut self, warmup: Time) {
         let Self { ctx, hosts, jobs, outputs, .. } = self;
+        // A host cannot take turns while its link is down.
         if let Some(outputs) = outputs
             && hosts.iter().any(Host::is_solo)
+            && !ctx.links.has_changes()
         {
             ctx.turns = Some(Box::new(Turns::new(outputs.bins_of_decisions(), self.is_large)));
         }
@@ -207,11 +206,12 @@ impl Partition {
     /// Runs the outputs in the current bin; see [`Outputs::run`]. Returns the amount of work.
     #[inline]
     fn run_outputs(&mut self, arrive_before: Time, decide_before: Time) -> u64 {
-        let Self { outputs: Some(outputs), ctx, .. } = self else { return self.has_no_bins() };
+        let Self { outputs: Some(outputs), ctx, binned, .. } = self else { return self.has_no_bins() };
         let Context { packets, queue, links, meters, sinks, notices, outbox, entering, .. } = ctx;
         outputs.enter(packets, entering);
+        let (switches, hosts_at) = (&binned[..], decide_before);
         let around =
-            &mut Around { packets, queue, links, meters, sinks, notices, outbox, hosts_at: decide_before };
+            &mut Around { packets, queue, links, meters, sinks, notices, outbox, switches, hosts_at };
         outputs.run(around, arrive_before, decide_before);
         let (hops, events) = outputs.take_counts();
         links.packet_hops += hops;
@@ -237,11 +237,8 @@ impl Partition {
 
     /// The first tick with work.
     pub fn next_tick(&mut self) -> u64 {
-        let of_event = self
-            .schedule
-            .unfinished_sample
-            .or_else(|| self.next_time())
-            .map_or(NEVER, |time| self.tick_of(time));
+        let of_event =
+            self.schedule.unfinished.or_else(|| self.next_time()).map_or(NEVER, |time| self.tick_of(time));
         let of_hosts = self.ctx.turns.as_ref().and_then(|turns| turns.bins.next()).unwrap_or(NEVER);
         let of_outputs = self.outputs.as_ref().and_then(|outputs| outputs.next_bin()).unwrap_or(NEVER);
         // A delivery that has no event, but after which traffic may start.
@@ -262,6 +259,21 @@ impl Partition {
     /// Handles all arrivals at the time of a sample, and runs the ranks.
     fn arrive_at(&mut self, cut: Time) -> u64 {
         with_handler!(self, handler => handler.arrive_at(cut))
+    }
+
+    /// Handles the events of an instant with keys below `key`.
+    fn events_below(&mut self, time: Time, key: u32) -> u64 {
+        with_handler!(self, handler => handler.events_below(time, key))
+    }
+
+    /// Handles everything that precedes a change of links in its bin, and then the change. Returns the amount of work.
+    #[cold]
+    fn bin_to_change(&mut self, time: Time) -> u64 {
+        let change = Stage::Change.key();
+        let mut events = self.instants(time, u64::MAX) + self.events_below(time, change);
+        // Packets that arrive at the time of the change precede it, and decisions of outputs follow it.
+        events += self.run_outputs(time + Time(1), time);
+        events + self.events_below(time, change + 1)
     }
 
     /// Marks all deliveries before a tick as past.
@@ -303,7 +315,13 @@ impl Partition {
         if let Some(turns) = &mut self.ctx.turns {
             turns.bins.turn_to(bin);
         }
-        let mut events = self.instants(end.min(cut), u64::MAX);
+        let mut events = 0;
+        while let Some(Event { time, .. }) = self.ctx.links.next_change().filter(|next| next.time < end)
+            && time <= cut
+        {
+            events += self.bin_to_change(time);
+        }
+        events += self.instants(end.min(cut), u64::MAX);
         take_turns(&mut self.ctx, &mut self.hosts, end.min(cut));
         if cut >= end {
             return events + self.run_outputs(end, end);

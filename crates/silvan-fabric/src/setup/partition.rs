@@ -97,12 +97,8 @@ impl Builder<'_> {
             Err("its traffic waits for a number of deliveries")
         } else if links.frames().is_some_and(Frames::may_drop) {
             Err("its switches and hosts may drop packets")
-        } else if links.has_changes() {
-            Err("its links or hosts change during the run")
-        } else if self.model.config.recovery.is_some() {
-            Err("its hosts send lost packets again")
         } else {
-            plan.fits(switches)
+            links.has_bins_for_changes().and_then(|()| plan.fits(switches))
         };
         let choice = match scheduler {
             Scheduler::EventOrdered => Err("the scenario selects it"),
@@ -193,8 +189,8 @@ impl Builder<'_> {
             // A single partition counts deliveries itself; several partitions determine together when the deliveries
             // occur.
             meters.is_awaited = is_awaited && count == 1;
-            let borders =
-                (count > 1 && !is_binned).then(|| Borders { me: me as u16, ends: Arc::clone(&ends) });
+            let borders = (count > 1 && (!is_binned || links.has_changes()))
+                .then(|| Borders { me: me as u16, ends: Arc::clone(&ends) });
             let links = if me + 1 == count { std::mem::take(&mut links) } else { links.clone() };
             let queue = EventQueue::new(spacing, reach);
             let mut ctx = Context::new(links, meters, queue, (count, borders), is_binned);
@@ -248,7 +244,8 @@ impl Builder<'_> {
         Plan {
             effects,
             drain: self.model.host.drain(),
-            acknowledges: self.model.parts.notification.answers_unmarked(),
+            acknowledges: self.model.parts.notification.answers_unmarked()
+                || self.model.config.recovery.is_some(),
             may_reorder: hosts.iter().any(Host::restores_order),
             lanes: self.model.lanes.count,
             first_lane: self.model.lanes.first.map(Vl),

@@ -8,7 +8,7 @@ use silvan_network::routing::ecmp::HashedFields;
 use super::architecture::report_missing_steering;
 use super::{Ports, Steering};
 use crate::context::Context;
-use crate::packet::PacketId;
+use crate::packet::{PacketId, Pool};
 use crate::routes::{Hasher, fields};
 
 impl Ports {
@@ -25,12 +25,25 @@ impl Ports {
     #[inline(never)]
     pub(super) fn hash_packet(&self, ctx: &mut Context, id: PacketId) {
         let Some(hasher) = self.hasher() else { return report_missing_steering(self, ctx) };
-        let dst = ctx.packets[id].dst;
-        let mut out = self.table().routes.hashed(hasher, dst, || fields(&ctx.packets, id));
-        if self.avoids(out) {
-            out = self.hash_again(hasher, dst, &fields(&ctx.packets, id)).unwrap_or(out);
+        ctx.packets[id].out = self.hashed(hasher, &ctx.packets, id);
+    }
+
+    fn hashed(&self, hasher: Hasher, packets: &Pool, id: PacketId) -> Port {
+        let dst = packets[id].dst;
+        let out = self.table().routes.hashed(hasher, dst, || fields(packets, id));
+        if !self.avoids(out) {
+            return out;
         }
-        ctx.packets[id].out = out;
+        self.hash_again(hasher, dst, &fields(packets, id)).unwrap_or(out)
+    }
+
+    /// The output of a packet that arrives now, if nothing but the packet and the tables determine it; see
+    /// [`Self::steers_by_packet`].
+    pub fn output_now(&self, packets: &Pool, id: PacketId) -> Port {
+        match self.hasher() {
+            Some(hasher) => self.hashed(hasher, packets, id),
+            None => self.route(packets[id].dst),
+        }
     }
 
     /// The output of a packet among those that are not avoided, if there are any.

@@ -1,0 +1,91 @@
+//! Links that change during the run, with the binned scheduler. A partition handles a bin in parts that end with the
+//! changes. So an arrival, and a decision of an output, meets the state of the links at its time.
+
+use silvan_engine::{Event, Time};
+use silvan_network::port::Port;
+
+use super::{Around, Arrival, Bank, Outputs, with_bank};
+use crate::link::{ChannelId, Class, key};
+use crate::packet::Kind;
+use crate::voq::Sending;
+
+/// See the module. Inputs and outputs have the same indexes.
+#[derive(Debug)]
+pub(super) struct Changes {
+    /// The channel on which each output sends, and the one on which the input receives.
+    pub channels: Box<[(ChannelId, ChannelId)]>,
+    /// For each output, the place of its switch in the partition, if switches change their tables or avoid ports.
+    pub switches: Option<Box<[u32]>>,
+}
+
+impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, FIFO> {
+    /// Removes the packets that were lost on the links on which they arrive, and selects the outputs of the others by the
+    /// current tables.
+    #[inline(never)]
+    pub(super) fn lose_and_route(&mut self, around: &mut Around, arrivals: &mut Vec<Arrival>) {
+        arrivals.retain_mut(|arrival| {
+            if !arrival.is_head() {
+                return true;
+            }
+            let first = arrival.output - u32::from(self.voq.records[arrival.output as usize].number);
+            if self.was_lost(around, first, arrival) {
+                return false;
+            }
+            if let Some(places) = self.changes.as_ref().and_then(|changes| changes.switches.as_ref()) {
+                let ports = &around.switches[places[first as usize] as usize].ports;
+                arrival.output = first + u32::from(ports.output_now(around.packets, arrival.packet).0);
+            }
+            true
+        });
+    }
+
+    /// If a packet was lost on its way to a switch, counts and removes it, and returns its credit.
+    fn was_lost(&mut self, around: &mut Around, first: u32, arrival: &Arrival) -> bool {
+        let Some(changes) = &self.changes else { return false };
+        let feeder = first as usize + arrival.input_index();
+        let (channel, now) = (changes.channels[feeder].1, self.time(arrival.when));
+        let packet = around.packets[arrival.packet];
+        if !around.links.was_lost(channel, &packet, now) {
+            return false;
+        }
+        around.links.count_lost(channel, (packet.kind == Kind::Data, false), packet.size);
+        around.meters.was_lost(&packet);
+        around.packets.remove(arrival.packet);
+        let times = (now + packet.tail_lag, now);
+        self.return_credit(around, feeder, (packet.vl.index(), packet.dst), times, packet.space);
+        true
+    }
+
+    /// Whether a packet that starts to leave for a host is lost on its way. If so, returns its credit, and lets an event
+    /// count it at the time at which its tail would have arrived.
+    #[inline(never)]
+    pub(super) fn loses(&mut self, around: &mut Around, sending: Sending, host: u32, tail_at: Time) -> bool {
+        let Sending { slot, head } = sending;
+        let Some(changes) = &self.changes else { return false };
+        let channel = changes.channels[slot.output()].0;
+        let link = &self.wiring.links[usize::from(self.voq.records[slot.output()].own.link)].parameters;
+        let (delay, lag) = (link.delay, around.packets[head.packet].tail_lag);
+        if !around.links.will_be_lost(channel, head.packet, (tail_at - delay - lag, tail_at)) {
+            return false;
+        }
+        let event =
+            Event { time: tail_at, key: key(Class::HostArrival, host, Port::FIRST), data: head.packet };
+        around.queue.push(event);
+        self.credit(slot.output(), slot.vl(), tail_at + delay, head.space);
+        true
+    }
+
+    fn use_parameters(&mut self, channel: ChannelId, index: usize) {
+        if let Some(output) = self.sender(channel) {
+            self.voq.records[output].own.link = index as u8;
+        }
+    }
+}
+
+impl Outputs {
+    /// Uses other parameters of the link of a channel from now on, if one of these outputs sends on it. There are at most
+    /// 255 sets of parameters.
+    pub fn use_parameters(&mut self, channel: ChannelId, index: usize) {
+        with_bank!(self, bank => bank.use_parameters(channel, index));
+    }
+}
