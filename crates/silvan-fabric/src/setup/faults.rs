@@ -52,8 +52,8 @@ impl FaultPlan {
 
     /// Same as [`Self::new`], with the changes that a configuration describes.
     ///
+    /// # Errors
     /// Those of [`PlannedChanges::new`] and [`Self::new`].
-    /// As of [`PlannedChanges::new`] and [`Self::new`].
     pub fn of(config: &Config, topology: &Topology, tables: &Tables) -> Result<Self, SetupError> {
         let changes = PlannedChanges::new(&config.events, topology, config.duration, config.seed)?;
         Self::new(config, changes, topology, tables)
