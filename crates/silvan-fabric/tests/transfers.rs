@@ -65,8 +65,8 @@ fn line(rates: [u64; 3]) -> Topology {
     ))
 }
 
-/// By hand, for links of 100, 400 and 100 Gbit/s with a switch latency of 100 ns. A full packet takes 84 ns on slow
-/// links and 21 ns on the fast one, where it starts 63 ns after its head has arrived.
+/// By hand, for links of 100, 400 and 100 Gbit/s with a switch latency of 100 ns. A full packet takes 84 ns
+/// on slow links and 21 ns on the fast one, where it starts 63 ns after its head has arrived.
 #[test]
 fn completion_times_are_those_of_the_closed_form() {
     let outcome =
@@ -169,8 +169,8 @@ fn summaries_count_unfinished_transfers_and_ranges_of_sizes() {
     assert!(column(&outcome, "delivered_ns")[4].is_nan());
 }
 
-/// The waiting time of a message of one packet at a link that serves Poisson arrivals (M/D/1): rho / (2 (1 - rho))
-/// service times on average.
+/// The waiting time of a message of one packet at a link that serves Poisson arrivals (M/D/1): rho / (2 (1 -
+/// rho)) service times on average.
 #[test]
 fn waiting_times_are_those_of_queueing_theory() {
     let topology = line([100, 100, 100]);
@@ -246,8 +246,8 @@ fn the_offered_load_is_the_given_share_of_the_hosts_rate() {
     }
 }
 
-/// The mean waiting time of messages of one packet and random sizes (M/G/1): the arrival rate times the second moment of
-/// the service time, divided by twice the idle share (Pollaczek and Khinchine).
+/// The mean waiting time of messages of one packet and random sizes (M/G/1): the arrival rate times the
+/// second moment of the service time, divided by twice the idle share (Pollaczek and Khinchine).
 #[test]
 fn waiting_times_of_random_sizes_are_those_of_queueing_theory() {
     let mut config = recorded(us(60_000), None);
@@ -343,8 +343,8 @@ fn incasts_have_distinct_senders_within_their_jitter() {
     assert!(receivers.len() > 3, "{receivers:?}");
 }
 
-/// More transfers with flows of their own than a host can send at a time, all due at the same time, with and without
-/// acknowledgements and a reaction.
+/// More transfers with flows of their own than a host can send at a time, all due at the same time, with and
+/// without acknowledgements and a reaction.
 #[test]
 fn listed_transfers_start_at_their_times_and_all_end() {
     for (notification, mechanism) in
