@@ -18,9 +18,9 @@ use silvan_network::traffic::Flow;
 const LINK: f64 = 100e9;
 
 /// A network in which `sources` hosts send to H1 over 100 Gbit/s links. The hosts start one after the other,
-/// one per microsecond. The switch serves its inputs in turn: most closed forms describe fluids, whose flows
-/// are mixed in the queue, and a queue in the order of arrival keeps bursts of a flow together.
-/// `order_of_arrival_keeps_bursts_together` has this order.
+/// one per microsecond. The switch serves its inputs round robin, because most closed forms describe fluids,
+/// whose flows are mixed in the queue. A queue in the order of arrival keeps bursts of a flow together, as in
+/// `order_of_arrival_keeps_bursts_together`.
 fn bottleneck(sources: usize, duration: Time, warmup: Time) -> (Topology, Config) {
     let hosts = sources + 1;
     let topology = topology(&format!(
@@ -101,15 +101,16 @@ fn dcqcn_share(rate: f64, increase: f64, [t, d, i]: [f64; 3]) -> f64 {
 
 /// Three assumptions of the fluid model limit its validity:
 ///
-/// - Each decrease sets the target to the rate (`clamp_target`). Adapters keep the target if no increase came between
-///   two decreases, so a flow recovers more after them. The share of marks that keeps their rates steady is then 1.27 to
-///   1.32 times as large.
-/// - The share of marks is the same throughout an interval. It is not if marking depends so much on the queue that the
-///   queue leaves the range between the thresholds within an interval. With 2, 4, 8 and 16 flows and thresholds of 5 and
-///   405 kB, an increase of 40 (16 flows: 20) Mbit/s and adapters, the queue varies by 7 to 15 kB around 6 to 25 kB. Many
-///   marks then reach a flow within one interval, in which they count once, and the share of marks is 3.1, 2.3, 1.9
-///   and 1.5 times that of the fluid model. Marking here grows slowly with the queue instead.
-/// - There are few marks per flow and interval: 0.13 here.
+/// - Each decrease sets the target to the rate (`clamp_target`). Adapters keep the target if no increase came
+///   between two decreases, so a flow recovers more after them. The share of marks that keeps their rates
+///   steady is then 1.27 to 1.32 times as large.
+/// - The share of marks is the same throughout an interval. This is wrong if marking depends so much on the
+///   queue that the queue leaves the range between the thresholds within an interval. With 2, 4, 8 and 16
+///   flows, thresholds of 5 and 405 kB, an increase of 40 (16 flows: 20) Mbit/s and adapters, the queue
+///   varies by 7 to 15 kB around 6 to 25 kB. Many marks then reach a flow within one interval, in which they
+///   count once. The share of marks is 3.1, 2.3, 1.9 and 1.5 times that of the fluid model. In this test,
+///   marking therefore grows slowly with the queue.
+/// - There are few marks per flow and interval: 0.13 in this test.
 ///
 /// Over three seeds, the share of marks is 0.99 to 1.04 times that of the fluid model, and the queue 0.97 to
 /// 1.04 times.
@@ -263,8 +264,8 @@ fn delays_stay_where_swift_and_timely_aim() {
 }
 
 /// In the order of arrival, which is the default with these reactions, a flow that bursts waits for its own
-/// packets. Swift's delay is 5 % above its target with 16 flows, and TIMELY leaves a tenth of the link idle,
-/// as a separate model of it does.
+/// packets. Swift's delay is 5 % above its target with 16 flows. TIMELY leaves a tenth of the link idle, as
+/// in a separate model of TIMELY.
 #[test]
 fn order_of_arrival_keeps_bursts_together() {
     let warmup = us(10_000);
@@ -298,8 +299,8 @@ fn order_of_arrival_keeps_bursts_together() {
 /// With rates by round trips (`pcc-rtt`), one flow has the whole link and never waits. Several flows raise
 /// their rates until the queue takes `allowed_delay`, 13 us, and a little more, because rates still grow for
 /// a round trip. All flows then reduce their rates several times, until a packet that was sent after the
-/// first decrease is back, and the link runs idle for a few percent of the time. Small buffers limit the
-/// first queue, during which round trips take long and decreases are rare.
+/// first decrease has returned. The link is idle for a few percent of the time. Small buffers limit the first
+/// queue, during which round trips take long and decreases are rare.
 #[test]
 fn a_rate_by_round_trips_lets_the_queue_grow_to_the_allowed_delay() {
     for sources in [1, 2, 8] {
@@ -386,7 +387,7 @@ fn nscc_keeps_the_delay_near_its_target() {
 }
 
 /// Receivers that grant 99 % of their link leave no queue once the speculative credit has drained, and divide
-/// the link equally. Without speculative credit there is never one.
+/// the link equally. Without speculative credit, there is no queue at any time.
 #[test]
 fn receiver_credits_fill_the_link_and_leave_no_queue() {
     for sources in [1, 4, 16] {

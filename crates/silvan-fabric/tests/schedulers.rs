@@ -22,7 +22,7 @@ use silvan_network::traffic::{Arrivals, Flow, Job, Pattern, Sends, Traffic};
 use silvan_trace::execute::Parameters;
 use silvan_trace::{Operation, TraceBuilder};
 
-/// Runs with one scheduler and a number of threads. Returns the outcome without what depends on the
+/// Runs with one scheduler and a number of threads. Returns the outcome without the values that depend on the
 /// scheduler, and whether the binned scheduler was used.
 fn run_as(topology: &Topology, config: &Config, scheduler: Scheduler, threads: u16) -> (Outcome, bool) {
     let (tables, config) = (tables(topology), Config { threads, scheduler, ..config.clone() });
@@ -57,7 +57,7 @@ fn tree() -> Topology {
     topology(r#"{"kind": "k-ary-n-tree", "k": 4, "n": 2, "link_rate": "16 Gbit/s", "link_delay": "30 ns"}"#)
 }
 
-/// Random traffic of all hosts, and four hosts of different switches that overload a fifth.
+/// Random traffic of all hosts, and four hosts of different switches that overload another host.
 fn load() -> Config {
     let mut config = config(us(60));
     (config.warmup, config.measure.interval) = (us(10), us(7));

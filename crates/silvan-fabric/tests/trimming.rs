@@ -17,14 +17,15 @@ use silvan_fabric::queueing::{Memory, Queues};
 use silvan_network::topology::Topology;
 use silvan_network::traffic::Flow;
 
-/// Hosts on one switch, with links of 1 byte/ns and 1 us, and packets of 1000 bytes.
+/// Hosts on one switch. Links carry 1 byte/ns and have a delay of 1 us.
 fn star(hosts: usize) -> Topology {
     topology(&format!(
         r#"{{"kind": "star", "hosts": {hosts}, "link_rate": "8 Gbit/s", "link_delay": "1 us"}}"#
     ))
 }
 
-/// Switches without latency whose outputs have room for a number of bytes.
+/// Switches without latency whose outputs have room for `queue` bytes on each lane, and packets of 1000
+/// bytes.
 fn trimming(duration: Time, queue: u64, which: Trimmed) -> Config {
     let mut config = config(duration);
     config.packet.mtu = Bytes(1_000);
@@ -91,8 +92,8 @@ fn packets_that_do_not_fit_are_trimmed_and_sent_again() {
     assert_eq!(table.columns[1].values, Values::U64(vec![2]));
 }
 
-/// With one packet per input, queues per input give the same result as one queue: the turn of an output is
-/// the order of arrival.
+/// With one packet per input, queues per input give the same result as one queue, because the turns of an
+/// output follow the order of arrival.
 #[test]
 fn outputs_with_a_queue_per_input_trim_by_the_same_limit() {
     let mut config = trimming(us(20), 2_000, Trimmed::Arriving);

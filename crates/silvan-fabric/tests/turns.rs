@@ -57,7 +57,7 @@ fn packets(count: u64) -> Option<Bytes> {
     Some(Bytes(count * 2_048))
 }
 
-/// An output with several waiting inputs is never idle, and serves the inputs in turn.
+/// An output with several waiting inputs is never idle, and serves the inputs evenly.
 #[test]
 fn an_output_is_shared_evenly_and_is_always_busy() {
     for (what, mut config) in switches() {
@@ -74,7 +74,7 @@ fn an_output_is_shared_evenly_and_is_always_busy() {
     }
 }
 
-/// A host with little to send does not wait for hosts that have much to send.
+/// A host with little to send does not wait until hosts with much to send have finished.
 #[test]
 fn a_short_flow_waits_for_one_packet_of_each_other() {
     for (what, mut config) in switches() {
@@ -137,7 +137,7 @@ fn only_first_in_first_out_queues_block_packets_to_idle_outputs() {
         } else {
             assert_eq!(to_idle, alone, "{what}");
         }
-        // All sixty packets to H3 leave within two packet times of the capacity of its output.
+        // All sixty packets to H3 pass its output, which takes at least this time.
         let last = completed(&outcome)[0].max(completed(&outcome)[2]);
         assert!(last >= 60 * PACKET + WAY, "{what}: {last}");
     }
@@ -147,8 +147,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     /// In any switch, no host receives or sends faster than its link, and all packets arrive. The last packet
-    /// arrives no later than if the busiest link carried all packets one after the other, with another packet
-    /// between any two of them.
+    /// arrives at most two packet times later than if one link carried all packets of all hosts one after the
+    /// other.
     #[test]
     fn all_arrives_no_sooner_and_not_much_later_than_links_allow(
         pairs in prop::collection::vec((0_u32..5, 0_u32..5, 1_u64..8), 1..8),
