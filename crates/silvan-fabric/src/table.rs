@@ -209,7 +209,7 @@ pub struct ColumnDescription {
     pub meaning: &'static str,
 }
 
-/// A [`Layout`], whatever it is filled from.
+/// A [`Layout`] that is filled from any type.
 pub(crate) trait Described {
     fn describe(&self) -> TableDescription;
 }

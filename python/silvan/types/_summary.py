@@ -13,7 +13,8 @@ class SchedulerSummary(TypedDict):
 
     #: `binned` or `event-ordered`.
     kind: str
-    #: Why it is the event-ordered one, as a clause that follows "because".
+    #: Why the event-ordered scheduler ran the switches, as a clause that follows "because"; None
+    #: otherwise.
     reason: str | None
 
 
@@ -390,7 +391,8 @@ class _TransferSizesAlways(_TransferSizesWords):
 class TransferSizes(_TransferSizesAlways, total=False):
     """Finished transfers of a class in a range of sizes.
 
-    Without `above_bytes`, it covers all sizes; without `up_to_bytes`, the range has no upper limit.
+    Without `above_bytes`, the range covers all sizes; without `up_to_bytes`, the range has no upper
+    limit.
     """
 
     #: Transfers of the range have more payload than this, bytes.
@@ -458,7 +460,7 @@ class CongestionLogSummary(TypedDict):
 class _RunSummaryAlways(TypedDict):
     #: Simulated time, ns.
     simulated_ns: int
-    #: Start of the time that averages cover, ns. The time ends with the run.
+    #: Start of the time that averages cover, ns. This time lasts until the end of the run.
     averages_from_ns: int
     #: The scheduler that ran the switches. Of the other results, only the number of events depends on
     #: it.

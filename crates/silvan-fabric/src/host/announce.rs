@@ -63,8 +63,8 @@ struct Trip {
 const WHOLE: u128 = 1 << 32;
 
 impl Trip {
-    /// The flow's share of the host's link, if `own_ps` is the total weight of the flows announced to this
-    /// link.
+    /// The share of the host's link that the flow may use. `own_ps` is the total weight of the flows
+    /// announced to this link.
     fn share(&self, own_ps: u64) -> u128 {
         let largest = self.largest_ps.max(own_ps).max(self.weight_ps).max(1);
         (u128::from(self.weight_ps) * WHOLE / u128::from(largest)).max(1)
@@ -152,7 +152,7 @@ impl Announcer {
         Ok(())
     }
 
-    /// The time from the start of a flow to its first probe.
+    /// The time from the start of a flow to its first probe; `Time::NEVER` without explicit rates.
     fn first_probe(&self) -> Time {
         self.rates.as_ref().map_or(Time::NEVER, |rates| rates.probe)
     }

@@ -307,7 +307,7 @@ impl FlowTable {
         first
     }
 
-    /// Payload that a flow is to send again.
+    /// Payload that a flow is to send again, in bytes.
     pub fn lost_bytes(&self, id: FlowId) -> u64 {
         self.lost.get(&id).into_iter().flatten().map(|(_, packet)| u64::from(packet.payload)).sum()
     }
@@ -321,8 +321,8 @@ impl FlowTable {
         })
     }
 
-    /// The flow from a source to a destination. If it has no state, creates the state and calls `begin` with
-    /// its index, which is that of an earlier flow without state or the first unused one.
+    /// The flow from a source to a destination. If the flow has no state, reuses the first unused entry or
+    /// adds one, and calls `begin` with its index.
     #[inline]
     pub fn entry(&mut self, source: u16, destination: u32, begin: impl FnOnce(FlowId)) -> FlowId {
         if let Some(id) = self.find(source, destination) {
@@ -331,7 +331,7 @@ impl FlowTable {
         let id = self.free;
         let (place, next) = (FlowList::Idle, NONE);
         let id = if let Some(flow) = self.flows.get_mut(id as usize) {
-            // Keep the empty message queue of an unused entry for the next flow.
+            // The next flow reuses the empty message queue of the entry.
             self.free = flow.next;
             (flow.destination, flow.source, flow.place) = (destination, source, place);
             flow.may_send = false;
@@ -358,7 +358,7 @@ impl FlowTable {
         id
     }
 
-    /// Removes the state of a flow, which must be idle.
+    /// Removes the state of a flow, which must be idle and have no messages.
     #[inline]
     pub fn forget(&mut self, id: FlowId) {
         let flow = &self.flows[id as usize];
@@ -369,7 +369,7 @@ impl FlowTable {
         self.free = id;
     }
 
-    /// If there are many flows, removes the idle ones for which `is_fresh` returns true.
+    /// Removes the idle flows without messages for which `is_fresh` returns true.
     pub fn forget_fresh(&mut self, mut is_fresh: impl FnMut(FlowId, &QueuedFlow) -> bool) {
         for id in 0..self.flows.len() {
             let flow = &self.flows[id];
@@ -392,7 +392,8 @@ impl FlowTable {
         self.index.len()
     }
 
-    /// Prefetches the flow that is needed first, and returns its index.
+    /// Prefetches the first flow of the ring or otherwise the first unused entry, and the index of flows.
+    /// Returns the index of the flow or entry.
     #[inline]
     pub fn prefetch(&self) -> FlowId {
         let id = if self.ring.first == NONE { self.free } else { self.ring.first };
@@ -437,7 +438,8 @@ impl FlowTable {
         (0..).zip(&self.flows).filter(|&(id, _)| self.has_data(id))
     }
 
-    /// Whether the flow is in the ring or the heap, held by the host, or closed.
+    /// Whether the flow is in the ring or the heap, held, in a list of the host, or closed. The flow must
+    /// have state.
     #[inline]
     pub fn is_queued(&self, id: FlowId) -> bool {
         self.flows[id as usize].place != FlowList::Idle
@@ -550,7 +552,6 @@ impl FlowTable {
         self.ring.len + self.held.len
     }
 
-    /// Whether there are held flows.
     #[inline]
     pub fn has_held(&self) -> bool {
         self.held.len > 0
@@ -576,12 +577,14 @@ impl FlowTable {
         }
     }
 
-    /// Records the order in which flows begin to wait, for [`Self::waiting`].
+    /// Records the order in which flows begin to wait, for [`Self::waiting`]. Must be called while the table
+    /// is empty.
     pub fn keep_order(&mut self) {
         self.keeps_order = true;
     }
 
-    /// The throttled and closed flows, in the order in which they began to wait.
+    /// The throttled and closed flows, in the order in which they began to wait. Requires
+    /// [`Self::keep_order`].
     pub fn waiting(&self) -> Vec<FlowId> {
         let waits =
             |id: &FlowId| matches!(self.flows[*id as usize].place, FlowList::Throttled | FlowList::Closed);
@@ -633,9 +636,8 @@ impl FlowTable {
         self.last_served[source] = self.served;
     }
 
-    /// Removes the throttled flow with the earliest time. If state belongs to service levels, all flows of a
-    /// level have equal times. Among equal times, selects the flow whose source was served longest ago, then
-    /// the one with the lowest index.
+    /// Removes and returns the throttled flow with the earliest time, if it may send at `now`. Among equal
+    /// times, selects the flow whose source was served longest ago, then the one with the lowest index.
     #[inline]
     pub fn take_released(&mut self, now: Time) -> Option<FlowId> {
         if self.next_release()? > now {
@@ -647,7 +649,7 @@ impl FlowTable {
         Some(id)
     }
 
-    /// The time at which the next throttled flow may send.
+    /// The earliest time at which a throttled flow may send.
     #[inline]
     pub fn next_release(&mut self) -> Option<Time> {
         loop {

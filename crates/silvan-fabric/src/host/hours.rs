@@ -1,4 +1,4 @@
-//! Records how a host uses its time, from the point of view of the ranks of a job that wait for it to send.
+//! Records how long a host with ranks of a job sends, lacks credit, or is throttled.
 
 use silvan_engine::Time;
 use silvan_engine::saved::Saved;

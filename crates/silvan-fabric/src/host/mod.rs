@@ -127,7 +127,7 @@ pub(crate) struct Host {
     flows: FlowTable,
     /// The output buffer, if there is one.
     pub adapter: Option<Box<Adapter>>,
-    /// Announces flows before they start, if the reaction requires this.
+    /// Announces flows before they start. Present with explicit rates or adaptive routing per flow.
     announcer: Option<Box<Announcer>>,
     control: Outbox,
     /// The number of flows with state at which the host will next remove idle flows.

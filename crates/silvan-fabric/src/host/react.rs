@@ -210,7 +210,7 @@ impl Host {
         }
     }
 
-    /// Checks the permission of the held flows whose permission is in doubt. Flows without permission leave
+    /// Checks the permission of the held flows that are listed in `doubted`. Flows without permission leave
     /// the held flows.
     pub(super) fn check_held(&mut self, now: Time) {
         if self.doubted.is_empty() || !self.flows.has_held() {
@@ -232,8 +232,8 @@ impl Host {
         }
     }
 
-    /// Checks the permission of the flows in the ring whose permission is in doubt. There must be no doubt
-    /// about held flows. Flows without permission leave the ring.
+    /// Checks the permission of the flows in the ring that are listed in `doubted`, which must contain no
+    /// held flows. Flows without permission leave the ring.
     pub(super) fn check_ready(&mut self, now: Time) {
         let mut doubted = std::mem::take(&mut self.doubted);
         for id in doubted.drain(..) {
@@ -247,7 +247,7 @@ impl Host {
         self.doubted = doubted;
     }
 
-    /// Whether a listed flow whose permission is in doubt must wait. If it may send, the doubt ends.
+    /// Whether a listed flow whose permission must be checked has to wait. Otherwise, records its permission.
     fn may_not_send(&mut self, id: FlowId, now: Time) -> bool {
         if !self.flows.is_listed(id) || self.flows.get(id).may_send {
             return false;

@@ -394,7 +394,7 @@ fn first_enough(
     first.map(|(begin, ..)| begin - from)
 }
 
-/// Names of the spared flows and hosts that suffer from a change; see [`suffers`].
+/// Names of the spared flows and hosts that receive less after a change; see [`suffers`].
 fn victims_of(
     spared: &Spared,
     (series, names): (&Series, &ResultNames),

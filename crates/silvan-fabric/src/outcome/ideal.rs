@@ -154,7 +154,7 @@ mod tests {
         // From a slow to a fast link, the packet waits until its tail follows in time.
         let ideal = route(&[4, 8], BytePace::INSTANT).ideal(100, SIZES, None, false);
         assert_eq!(ideal.delivered, Time(2_000 + 300_000));
-        // A drain that is slower begins with the head.
+        // A slower drain begins when the head arrives.
         let ideal = route(&[8, 8], Rate::from_gbit(4).pace()).ideal(100, SIZES, None, false);
         assert_eq!(ideal.delivered, Time(2_000 + 300_000));
     }

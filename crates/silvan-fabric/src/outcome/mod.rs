@@ -54,7 +54,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The results without what depends on the scheduler: its name and the number of its events.
+    /// The results without the values that depend on the scheduler: its name and the number of events.
     #[must_use]
     pub fn regardless_of_scheduler(mut self) -> Self {
         let sentence = self.summary.scheduler.sentence();
@@ -70,7 +70,7 @@ impl Outcome {
 pub struct SchedulerSummary {
     /// `binned` or `event-ordered`.
     pub kind: &'static str,
-    /// Why it is the event-ordered one, as a clause that follows "because".
+    /// Why the event-ordered scheduler ran the switches, as a clause that follows "because"; None otherwise.
     pub reason: Option<&'static str>,
 }
 
@@ -182,7 +182,7 @@ sections! {
     always {
         /// Simulated time, ns.
         pub simulated_ns: u64,
-        /// Start of the time that averages cover, ns. The time ends with the run.
+        /// Start of the time that averages cover, ns. This time lasts until the end of the run.
         pub averages_from_ns: u64,
         /// The scheduler that ran the switches. Of the other results, only the number of events depends on
         /// it.

@@ -40,7 +40,7 @@ pub struct TransferSummary {
 
 /// Finished transfers of a class in a range of sizes.
 ///
-/// Without `above_bytes`, it covers all sizes; without `up_to_bytes`, the range has no upper limit.
+/// Without `above_bytes`, the range covers all sizes; without `up_to_bytes`, the range has no upper limit.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct TransferSizes {
     /// Name of the traffic pattern; `flows` for all named flows together.

@@ -95,7 +95,8 @@ impl Builder<'_> {
         announces.then(|| Box::new(Announcer::new(rates, rate)))
     }
 
-    /// Creates one director per switch, if flows are announced.
+    /// Creates one director per switch, if flows are announced. Fails if routing is adaptive per flow and the
+    /// topology does not support it.
     pub(super) fn directors(&self) -> Result<Option<Vec<Director>>, SetupError> {
         let adaptive = self.model.flow_routes;
         if adaptive.is_none() && Self::explicit_rates(&self.model.parts.reaction).is_none() {

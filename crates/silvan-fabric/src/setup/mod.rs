@@ -110,7 +110,7 @@ pub(crate) struct Network {
 const _: () = assert!(MAX_FCFS_PORTS as u32 == MAX_PORTS);
 
 impl Network {
-    /// Updates all counters to a time, and adds up the counts of the partitions.
+    /// Updates all counters to `now`, and adds up the counts of the partitions.
     pub fn gather(&mut self, now: Time) {
         self.partitions.iter_mut().for_each(|partition| partition.prepare_sample(now));
         self.totals.gather(self.partitions.iter_mut().map(|partition| &mut partition.ctx.meters));

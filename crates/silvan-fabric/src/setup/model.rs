@@ -53,7 +53,7 @@ pub(super) struct Model<'a> {
     pub credits: Option<&'a Credits>,
     /// The components of congestion management in effect.
     pub parts: Components,
-    /// The index of the setting in `parts.hosts` of each host that has one.
+    /// For each host with a reaction of its own, the index of its setting in `parts.hosts`.
     pub own_reactions: FxHashMap<u32, usize>,
     /// The rule of special queues, if there are any.
     pub special: Option<Arc<SpecialQueueRule>>,
@@ -72,7 +72,7 @@ pub(super) struct LaneModel {
     pub count: u8,
     /// The lane of control packets; `None` if they use the lane of the packets that they answer.
     pub control: Option<u8>,
-    /// The lane that outputs of switches serve before all others.
+    /// The lane that outputs of switches serve before all others; `None` without such a lane.
     pub first: Option<u8>,
     /// The lanes of data packets: all except the control lane, or lane 0 if no other lane exists.
     pub data: Vec<u8>,

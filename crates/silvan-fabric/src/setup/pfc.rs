@@ -139,7 +139,8 @@ impl PauseModel {
 }
 
 impl Builder<'_> {
-    /// The pause frames of a network, or the messages of on/off flow control.
+    /// The pause frames of a network, or the messages of on/off flow control. Fails if a link for pause
+    /// frames is one-way, if the memory of inputs is divided, or if a buffer is too small.
     pub(super) fn frames(&self, pfc: &PauseModel) -> Result<Frames, SetupError> {
         if pfc.frame > 0 && self.topology.links.iter().any(|link| link.channels().count() < 2) {
             let topology = self.topology.name.clone();

@@ -74,7 +74,7 @@ pub(super) fn check_switches(config: &Config, topology: &Topology) -> Result<(),
     }
 }
 
-/// Checks that the network has the switches and ports that the marking rule names.
+/// Checks that the network has the switches and ports for which the marking rule has settings of their own.
 fn check_ports(parts: &Components, topology: &Topology) -> Result<(), SetupError> {
     let named = parts.marking.parameters().map(MarkingParameters::named_ports).unwrap_or_default();
     let ports_of =

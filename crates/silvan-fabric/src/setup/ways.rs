@@ -16,7 +16,7 @@ use silvan_network::topology::{End, NodeRef, Topology, Wiring};
 use super::{Builder, Model};
 use crate::jobs::Way;
 
-/// The best properties of the remaining routes from a position.
+/// The best properties of the remaining routes from a position to the destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct RemainingRoute {
     /// The latency of the first byte on the fastest route.
@@ -218,7 +218,7 @@ impl MessageRoutes<'_> {
             let onward: Vec<(usize, End)> =
                 self.ports(place).into_iter().filter_map(|port| self.peer(place.0, port)).collect();
             if self.known.contains_key(&place) {
-                // All following positions are known by now.
+                // All following positions have been visited.
                 let best = onward.into_iter().map(|(link, end)| self.behind(self.reach(end), link, end));
                 let best = best.fold(RemainingRoute::NONE, RemainingRoute::combined_with);
                 self.known.insert(place, best);

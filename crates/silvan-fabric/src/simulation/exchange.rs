@@ -69,7 +69,8 @@ impl MeetingInterval {
         Self { steps: 1, most: if neighbors.all_meet { 1 } else { Self::MOST } }
     }
 
-    /// Sets the length of the next round. `busy` is the sum of the partitions' steps with work in this one.
+    /// Sets the length of the next round. `busy` is the number of steps with work in the last round, summed
+    /// over all partitions.
     pub fn adapt(&mut self, busy: u64) {
         if busy * 2 <= self.steps {
             self.steps = (self.steps / 2).max(1);

@@ -81,8 +81,8 @@ impl ForestObserver {
         }
     }
 
-    /// Adds the trees of the current sample. If the hosts whose deliveries must be counted change, returns
-    /// the new set.
+    /// Adds the trees of the current sample. Returns the hosts and flows whose deliveries must be counted, if
+    /// they have changed.
     pub fn sample(&mut self, view: View) -> Option<&Watch> {
         let span = view.now.saturating_sub(self.last_time);
         if span == Time::ZERO {

@@ -63,7 +63,7 @@ pub(super) struct Map {
     /// Whether packets change lanes along their routes.
     #[saved(constant)]
     pub changes_lanes: bool,
-    /// Whether packets are routed adaptively.
+    /// Whether packets of a flow can take several routes.
     #[saved(constant)]
     pub has_choice: bool,
     #[saved(constant)]

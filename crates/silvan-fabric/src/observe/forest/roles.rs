@@ -121,7 +121,7 @@ pub(super) struct TreeTraffic {
 }
 
 /// The branches and roots on the route of a packet inside the network, or of a message that waits for
-/// injection. A message has no payload here.
+/// injection. The payload of a message is zero.
 #[derive(Debug, Clone, Copy)]
 struct Met {
     who: Who,
@@ -131,7 +131,7 @@ struct Met {
 }
 
 impl Met {
-    /// A key that sorts by class, then by what is met.
+    /// A key that sorts by class, then by the branch or root.
     fn order(&self) -> u64 {
         let meets = match self.meets {
             Meets::Nothing => 0,
