@@ -243,11 +243,11 @@ pub enum FlowControl {
     /// The receiver pauses and resumes the sender at buffer thresholds (Xoff/Xon). The messages take no space
     /// on the link.
     OnOff(OnOff),
-    /// The receiver pauses and resumes virtual lanes of the sender by frames on the other direction of the
-    /// link, as in priority flow control (PFC, IEEE 802.1Q clause 36): priorities are virtual lanes. A frame
-    /// waits for the packet that is being sent, states which lanes are paused at the time at which it starts,
-    /// and takes effect when it has arrived and after `response_time`. A pause lasts until a frame ends it,
-    /// so frames that only extend a pause are not modeled.
+    /// The receiver pauses and resumes virtual lanes of the sender, as in priority flow control (PFC, IEEE
+    /// 802.1Q clause 36), where priorities correspond to virtual lanes. It sends frames on the other
+    /// direction of the link. A frame waits for the packet that is being sent and states which lanes are
+    /// paused when it starts. It takes effect `response_time` after its arrival. A pause lasts until a frame
+    /// ends it, so frames that only extend a pause are not modeled.
     Pfc(Pfc),
 }
 

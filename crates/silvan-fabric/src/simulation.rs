@@ -91,8 +91,8 @@ impl Simulation {
         Self::with_checked_routes(topology, tables, config, faults)
     }
 
-    /// Same as [`Self::new`], for inputs that passed [`crate::check_routes`], which takes most of the time in
-    /// a large network, and for changes of links and hosts that have been determined.
+    /// Same as [`Self::new`], for inputs that passed [`crate::check_routes`] and changes of links and hosts
+    /// that have been determined. The check takes most of the time in a large network.
     ///
     /// # Errors
     /// Same as [`Self::new`], except for those of [`crate::check_routes`].

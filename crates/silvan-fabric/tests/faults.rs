@@ -127,7 +127,7 @@ fn a_host_waits_until_its_link_is_up() {
 }
 
 /// At half the rate, a packet takes 1,000 ns longer on the link, and waits that long at the next switch,
-/// whose link is faster.
+/// which sends on a faster link.
 #[test]
 fn a_rate_applies_from_the_next_packet_on() {
     let (topology, mut config) = ten_packets();

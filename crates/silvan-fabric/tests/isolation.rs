@@ -115,7 +115,7 @@ proptest! {
         prop_assert_eq!(outcome.summary.packets_inside, 0, "all traffic has stopped");
     }
 
-    /// With one queue per output, the general queued switch behaves like the fast VOQ switch.
+    /// With one queue per output, the general queued switch has the same results as the fast VOQ switch.
     #[test]
     fn the_fast_switch_agrees_with_the_general_one(
         seed in prop::collection::vec(any::<u8>(), 40),

@@ -17,7 +17,7 @@ pub use reroute::completed;
 pub(crate) use reroute::{FaultRoutes, Remaining, Reroutes, around};
 
 /// A change of links or hosts for a time, once or repeatedly. If several changes of a link overlap, the link
-/// is down if one of them takes it down, and has the lowest of their rates and the highest of their losses.
+/// is down if one of them takes it down. It has the lowest of their rates and the highest of their losses.
 /// The same applies to hosts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -132,14 +132,15 @@ pub struct Rerouting {
     /// packet, the groups of ports change, too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<Time>,
-    /// A file with the forwarding tables that all switches use from `delay` after a change on while any link
-    /// is down, instead of computed ones: in one of the formats of `routing.file`, such as a second dump of
-    /// OpenSM. The name is relative to the scenario. Routes that the file lacks stay as they are.
+    /// A file with forwarding tables that replace the computed ones. All switches use them while any link is
+    /// down, from `delay` after the change on. The file has one of the formats of `routing.file`, such as a
+    /// second dump of OpenSM. The name is relative to the scenario. Routes that the file lacks stay as they
+    /// are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tables: Option<String>,
-    /// The time from a change until a switch stops using its own port at the link, or uses it again, for
-    /// packets that can choose among several ports: with `[ecmp]`, where such packets are hashed onto the
-    /// other ports, or adaptive routing per packet.
+    /// The time from a change until a switch stops using its own port at the link, or uses it again. This
+    /// applies to packets that can choose among several ports: with `[ecmp]`, where such packets are hashed
+    /// onto the other ports, or with adaptive routing per packet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port_delay: Option<Time>,
 }

@@ -46,8 +46,8 @@ pub(crate) struct Reroutes {
 }
 
 /// Computes routes around links that are down, where `is_down` has an entry for each link. Routes to hosts
-/// that cannot be reached stay. Routes at switches that no packet passes on a new route also stay, because
-/// such a switch could otherwise send packets back that are on their way, which could cause a deadlock.
+/// that cannot be reached stay. Routes at switches that no packet passes on a new route also stay: such a
+/// switch could otherwise send packets back, which could cause a deadlock.
 pub(crate) fn around(topology: &Topology, tables: &Tables, is_down: &[bool]) -> Remaining {
     let remaining = Remaining::without(topology, is_down);
     let mut shortest = ShortestPorts::new(&remaining);

@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::packet::{Kind, NO_PACKET, Packet, PacketId};
 
 impl Host {
-    /// Sends a packet of the flow whose turn it is, skipping flows that may not send.
+    /// Sends a packet of the next flow that may send and for which there is space.
     pub(super) fn send_data(&mut self, ctx: &mut Context, mut blocked_lanes: u16) -> Attempt {
         let mut attempt = Attempt::Idle;
         if self.refuses_all() {

@@ -72,7 +72,7 @@ impl Notices {
         (self.slots.len() - 1) as u32
     }
 
-    /// Number of notifications that are for sources.
+    /// Number of [`Word::Report`]s.
     pub fn reports(&self) -> usize {
         self.slots.iter().filter(|slot| matches!(slot, Some(Word::Report(_)))).count()
     }

@@ -88,7 +88,7 @@ impl Route {
         }
     }
 
-    /// The start at a stage of the last of `packets` packets, of which all others are full.
+    /// The start of the last of `packets` packets at a stage. All other packets are full.
     fn start(&self, stage: usize, packets: u64, (full, last): (u32, u32)) -> Time {
         let path = |from: usize, to: usize, bytes| {
             (from..to).fold(Time::ZERO, |sum, stage| sum + self.step(stage, bytes))

@@ -82,7 +82,7 @@ impl SchedulerSummary {
     }
 }
 
-/// The JSON Schema of the summary, as it is written.
+/// The JSON Schema of the summary as it is serialized.
 #[must_use]
 pub fn summary_schema() -> schemars::Schema {
     SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<Summary>()

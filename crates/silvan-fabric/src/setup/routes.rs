@@ -127,6 +127,7 @@ fn check_queues(config: &Config, topology: &Topology) -> Result<(), SetupError> 
 /// Returns whether the tables are known to be deadlock-free on a single lane; `false` means that this was not
 /// determined.
 ///
+/// # Errors
 /// [`Reason::TooManyPorts`] at `topology`, [`Reason::NoSuchHost`] and [`Reason::NoRoute`] at the key that
 /// names the host, [`Reason::Unroutable`] at `routing.kind`, [`Reason::NoWayBack`] at
 /// `congestion.notification`, [`Reason::NoSuchPort`] at the key of the port, [`Reason::NoThresholds`] at
