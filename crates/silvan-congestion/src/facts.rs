@@ -155,7 +155,7 @@ pub enum Mark {
 
 #[cfg(test)]
 impl Mark {
-    /// Converts H, W or C, the letters of tests.
+    /// Converts the letters H and W of tests; all other letters mean cold.
     pub fn of_letter(letter: char) -> Self {
         match letter {
             'H' => Self::Hot,
@@ -199,7 +199,7 @@ pub struct Answer<'a> {
     pub sent_at: Time,
     /// Payload bytes that the answer acknowledges; zero if it is not an acknowledgement.
     pub bytes: u32,
-    /// Packets that contain these bytes.
+    /// Number of packets that contain these bytes.
     pub packets: u32,
     /// The state of the packet's route, as the answer reports it.
     pub mark: Mark,
@@ -209,10 +209,10 @@ pub struct Answer<'a> {
     pub hops: &'a [Telemetry],
 }
 
-/// A packet whose payload was lost, as its source learns from a negative acknowledgement or a timeout.
+/// A packet that its source considers lost because of a negative acknowledgement or a timeout.
 #[derive(Debug, Clone, Copy)]
 pub struct Lost {
-    /// The time at which the source learns of the loss.
+    /// The time at which the source detects the loss.
     pub now: Time,
     /// The time at which the source began to send the packet.
     pub sent_at: Time,
@@ -220,7 +220,7 @@ pub struct Lost {
     pub is_answer: bool,
     /// Payload bytes that were lost.
     pub payload: u32,
-    /// Whether they were lost at the output to the receiver, where only flows to that receiver compete.
+    /// Whether the bytes were lost at the output to the receiver, where only flows to that receiver compete.
     pub at_last_hop: bool,
 }
 
@@ -238,7 +238,7 @@ pub struct Queued {
 pub struct Grant {
     /// The time at which the grant arrives.
     pub now: Time,
-    /// The granted amount. The components define its meaning; it is usually payload bytes.
+    /// The granted amount. The components define its unit, such as quanta of 256 bytes for `rccc`.
     pub bytes: u32,
 }
 
@@ -249,7 +249,8 @@ pub struct Sender {
     pub host: u32,
     /// Index of the flow's source at the sending host.
     pub source: u16,
-    /// Number of the connection of this source, which has a new one for each message with a flow of its own.
+    /// Number of the connection of this source. A source with flows for single messages has one connection
+    /// per message.
     pub connection: u32,
     /// Class of traffic, for the meters.
     pub class: u16,
@@ -306,7 +307,7 @@ pub struct Request {
     pub now: Time,
     /// Its flow.
     pub from: Sender,
-    /// The requested amount. The components define its meaning; it is usually payload bytes.
+    /// The requested amount, in the unit of grants.
     pub bytes: u32,
     /// Whether the source repeats the request because it has waited for a grant, which may have been lost.
     pub is_repeated: bool,

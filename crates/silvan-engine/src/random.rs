@@ -1,4 +1,4 @@
-//! Random streams, one per owner and purpose. The seed and the names of both determine a stream.
+//! Random streams, one per owner and purpose. The seed, the purpose and the owner determine a stream.
 //!
 //! Streams share no state, so the random numbers of one host depend neither on those of another host nor on
 //! the number of threads. The generator is PCG32 (O'Neill 2014); SplitMix64 derives its state and stream
@@ -7,7 +7,7 @@
 use crate::saved::Saved;
 
 /// A reproducible stream of random numbers.
-// The generator is our own, because those of libraries do not give access to their state.
+// Libraries do not give access to the state of their generators.
 #[derive(Debug, Clone, Saved)]
 pub struct Stream {
     state: u64,
@@ -89,7 +89,7 @@ impl Stream {
         ((u128::from(mean_ps) * u128::from(minus_ln)) >> 32) as u64
     }
 
-    /// Fisher-Yates shuffle.
+    /// Shuffles the items (Fisher-Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             let pick = self.below(u32::try_from(last + 1).unwrap_or(u32::MAX)) as usize;

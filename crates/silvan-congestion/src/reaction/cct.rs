@@ -33,7 +33,7 @@ pub struct Cct {
     /// The congestion log contains an event each time an index rises from less than this value to this value or more
     /// (`Trigger_Threshold`; see `measure.congestion_log`). 0 stands for no events.
     pub trigger_threshold: u16,
-    /// Whether that timer runs freely or restarts with each BECN.
+    /// Whether the CCTI timer runs freely or restarts with each BECN.
     pub timer: TimerStart,
     /// Whether an index belongs to a queue pair (flow) or to a service level.
     pub level: ControlLevel,
@@ -157,7 +157,7 @@ struct Level {
     min: u16,
     trigger: u16,
     period_ps: u64,
-    /// Phase of the free-running timer in picoseconds, because hosts are not synchronized.
+    /// Phase of the free-running timer in picoseconds. It is random, because hosts are not synchronized.
     phase_ps: u64,
     start: TimerStart,
 }
@@ -241,6 +241,10 @@ impl CctTable {
     }
 
     /// Checks the table and returns its number of entries.
+    ///
+    /// # Errors
+    /// Fails if a list has a number of entries out of range, or if the last delay of a quadratic table
+    /// exceeds one second.
     fn check(&self) -> Result<usize, Unfit> {
         let count = |key: &str, entries: usize| {
             ensure(ENTRIES.contains(&entries), key, || {
@@ -429,7 +433,6 @@ impl ReactionRule for CctRule {
         }
     }
 
-    /// Records a sent packet of the flow, whose tail leaves at `end`.
     #[inline]
     fn sent(&self, state: &mut CctState, sent: &Sent) {
         state.last_end = sent.end;
@@ -450,8 +453,7 @@ impl ReactionRule for CctRule {
         state.mark = level.mark(now);
     }
 
-    /// Whether the index is at its minimum and the last packet ended so long ago that even the largest delay, caused
-    /// by a notification now, could not delay the flow.
+    /// Whether the index is at its minimum and even the largest delay after the last packet has passed.
     fn is_fresh(&self, state: &CctState, sl: u8, now: Time) -> bool {
         // The time alone decides for most flows that the state is not fresh. For full packets, no division is needed.
         let size = u64::from(state.last_size);

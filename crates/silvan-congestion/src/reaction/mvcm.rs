@@ -135,7 +135,6 @@ impl ReactionRule for MvcmRule {
         WindowState::new(self.window)
     }
 
-    /// Handles an acknowledgement.
     fn answered(&self, state: &mut WindowState, _sl: u8, answer: &Answer) {
         state.acknowledged();
         let is_taken_for_cold = answer.mark == Mark::Warm && !self.warm;
@@ -167,14 +166,14 @@ impl ReactionRule for MvcmRule {
         state.is_open().then(|| (state.last_end + slots).max(next.now))
     }
 
-    /// Handles a message that is added to an empty queue.
+    /// Resets the state if a message is added to an empty queue and all sent packets are acknowledged.
     fn restarted(&self, state: &mut WindowState) {
         if state.outstanding == 0 {
             *state = self.fresh(0);
         }
     }
 
-    /// An empty queue is reset anyway.
+    /// The next message resets a state without unacknowledged packets.
     fn is_fresh(&self, state: &WindowState, _sl: u8, _now: Time) -> bool {
         state.outstanding == 0
     }

@@ -29,12 +29,12 @@ use crate::reaction::{Pacing, QUANTUM};
 pub struct AcknowledgeAndGrant {
     /// Pace of the host's link.
     pace: BytePace,
-    /// Without idle credit, no flow requests credit.
+    /// `None` if the reaction needs no grants; the receiver then grants no credit.
     pacing: Option<Pacing>,
     unit: Option<AcknowledgeUnit>,
 }
 
-/// What a receiver keeps of a flow, in quanta.
+/// The target and the grants of a flow, in quanta since its connection began.
 #[derive(Debug, Clone, Copy, Default, Saved)]
 struct Account {
     connection: u32,
@@ -69,7 +69,8 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// The account of a flow. A later connection of its source gets a new one; an earlier one has none.
+    /// The account of a flow. A later connection of the same source replaces the account. `None` if the
+    /// connection is an earlier one.
     fn account(&mut self, from: Sender) -> Option<&mut Account> {
         let fresh = Account { connection: from.connection, ..Account::default() };
         let account = self.of.entry(from.key()).or_insert(fresh);
@@ -84,10 +85,10 @@ impl Accounts {
 }
 
 impl AcknowledgeAndGrant {
-    /// Notes the target of a flow, and grants at once if the pacer rests.
+    /// Stores the target of a flow, and grants immediately if the link is free.
     ///
-    /// A target that is no further than the grants can be the last one of a flow: with divided requests it may lie below
-    /// what the next packet needs. Such a flow takes turns while no flow has demand, until it is again `idle` quanta ahead.
+    /// With divided requests, a target at or below the grants may not suffice for the next packet. Such a
+    /// flow takes turns while no flow has demand, until it is again `idle` quanta ahead.
     fn note(&self, state: &mut Accounts, now: Time, from: Sender, target: u32, out: &mut Replies) {
         let Some(pacing) = self.pacing else { return };
         let Some(account) = state.account(from) else { return };
@@ -234,7 +235,8 @@ mod tests {
         out.drain().filter_map(grant).collect()
     }
 
-    /// Lets the timer expire up to a number of times; returns the time in quanta of each grant with it.
+    /// Lets the timer expire up to `most` times. Returns each grant with its time in units of the time of a
+    /// quantum.
     fn turns(rule: &AcknowledgeAndGrant, state: &mut Accounts, most: usize) -> Vec<(u64, u32, u32)> {
         let mut out = Replies::default();
         let mut found = Vec::new();

@@ -104,7 +104,7 @@ pub enum Content {
     Notification(Echo),
     /// An acknowledgement of a number of payload bytes, and of packets.
     Acknowledgement(Echo, u32, u32),
-    /// A grant of a number of bytes.
+    /// A grant. The components define the unit of the amount.
     Grant(u32),
 }
 
@@ -150,7 +150,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// A notification packet for a packet.
+    /// A notification packet for a data packet.
     fn notification(packet: &Received) -> Self {
         Self { to: packet.from, content: Content::Notification(Echo::of(packet)) }
     }
@@ -161,7 +161,7 @@ impl Reply {
 pub struct Replies(Vec<Reply>);
 
 impl Replies {
-    /// Sends a notification packet in answer to a packet.
+    /// Adds a notification packet for a data packet.
     pub fn notify(&mut self, packet: &Received) {
         self.0.push(Reply::notification(packet));
     }
@@ -176,12 +176,12 @@ impl Replies {
         self.0.push(Reply { to, content: Content::Acknowledgement(echo, bytes, packets) });
     }
 
-    /// Grants `bytes` to a flow.
+    /// Grants an amount to a flow. The components define its unit.
     pub fn grant(&mut self, to: Sender, bytes: u32) {
         self.0.push(Reply { to, content: Content::Grant(bytes) });
     }
 
-    /// Sends a reply that was made earlier.
+    /// Adds a reply that was created earlier.
     fn send(&mut self, reply: Reply) {
         self.0.push(reply);
     }
