@@ -128,7 +128,7 @@ fn quick_ln_q32(value: u64) -> u64 {
 /// 2^32.
 const TWO_32: f64 = 4_294_967_296.0;
 
-/// Minimum distance from the next number in units of the last of 32 fraction bits, which far exceeds any
+/// Minimum distance of a logarithm from the nearest multiples of 2^-32, in units of 2^-32. It far exceeds any
 /// error.
 const NEAR: f64 = 1.0 / 256.0;
 

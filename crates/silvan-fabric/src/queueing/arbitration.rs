@@ -100,7 +100,7 @@ impl DueTimes {
         };
     }
 
-    /// Forgets a special queue that was released.
+    /// Resets the due time of a special queue that was released.
     pub fn forget(&mut self, queue: SpecialQueue) {
         let index = self.index(queue);
         self.due[index] = Time::ZERO;
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(sequence(&mut of, &every, 1, |_| true, None), "nnnnnannnnannnnannnn");
         let mut of = due_times(SpecialArbitration::Strict).unwrap();
         assert_eq!(sequence(&mut of, &every, 2, |_| true, None), "nnnnnabnnnabnnnabnnn");
-        // If no other queue waits, special queues send immediately, in turn.
+        // If no other queue waits, special queues send immediately and alternate.
         let mut of = due_times(SpecialArbitration::Strict).unwrap();
         assert_eq!(sequence(&mut of, &every[..6], 2, |_| false, None), "ababab");
     }

@@ -346,7 +346,7 @@ impl Cams {
         input.index() * usize::from(self.own_ports) + port.index()
     }
 
-    /// The number that the upstream node has for the CAM line of a normal queue for the output `port`. Lower numbers
+    /// The number of the CAM line of a normal queue for the output `port` in notifications. Lower numbers
     /// belong to the lines of special queues.
     fn own_number(&self, port: Port) -> u16 {
         (self.rule.queues + port.index()) as u16
@@ -385,7 +385,7 @@ impl Cams {
         self.outputs[output.index()].iter().find(|line| line.line == number)
     }
 
-    /// Allocates a free special queue. `cause` is called only if there is one.
+    /// Allocates a special queue. Returns `None` if none is free; `cause` is then not called.
     fn take(
         &mut self,
         input: PortVl,
@@ -447,8 +447,8 @@ impl Cams {
         self.say(vl, line, rate, message)
     }
 
-    /// Handles the detection of a root if its own switch allocates special queues. Adds the destination to the root's
-    /// line at this input. If that line is full, adds it to a new line.
+    /// Handles the detection of a root if its own switch allocates special queues. Adds the destinations of
+    /// waiting packets to the root's line at this input, or to a new line if that line is full.
     fn root<I: Iterator<Item = u32>>(
         &mut self,
         growth: Growth,

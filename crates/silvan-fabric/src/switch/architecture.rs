@@ -68,7 +68,7 @@ pub(crate) trait Architecture {
         self.note_headers(ctx, id);
     }
 
-    /// Notes the bytes on the lane of headers, after a packet was added to a lane.
+    /// Records the bytes on the lane of headers after a packet was added to a lane.
     fn note_headers(&self, ctx: &mut Context, id: PacketId) {
         let Some(trimmer) = &self.ports().trimmer else { return };
         let packet = &ctx.packets[id];
@@ -121,7 +121,8 @@ pub(crate) trait Architecture {
         }
     }
 
-    /// Handles that a message of this switch occupies the link of an output. No architecture replaces this method.
+    /// Handles a message of this switch that occupies the link of an output. No architecture replaces this
+    /// method.
     fn link_was_used(&mut self, ctx: &mut Context, output: Port) {
         self.note_sending(output);
         // Packets that wait for the output may have scheduled a wake-up for an earlier time.
@@ -211,7 +212,7 @@ fn steer<A: Architecture>(switch: &mut A, ctx: &mut Context, input: Port, id: Pa
     }
 }
 
-/// Reports that a packet asked for a way of selecting outputs that its switch does not have.
+/// Reports that a switch cannot select the output of a packet, because it lacks the required steering.
 #[cold]
 pub(super) fn report_missing_steering(ports: &Ports, ctx: &mut Context) {
     ctx.report_broken(format!("switch {} cannot select the output of a packet", ports.node));

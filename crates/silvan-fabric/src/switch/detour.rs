@@ -12,7 +12,7 @@ use super::{Architecture, Ports, Steering};
 use crate::context::Context;
 use crate::packet::{Kind, PacketId};
 
-/// The switch at the far end of each port (from 1) of each switch; `u32::MAX` if there is none.
+/// The switch at the far end of each port, by switch and port; `u32::MAX` if there is none.
 pub(crate) type Neighbours = Arc<[Box<[u32]>]>;
 
 /// The configuration and state that a switch needs to decide on detours.

@@ -8,9 +8,9 @@
 //! output becomes free, and that output would never serve it. Therefore, outputs keep rounds ([`super::rounds`]): an
 //! output serves other inputs while an input is busy at its turn, but serves that input first once it is free.
 //!
-//! With `strict` arbitration of special queues, outputs whose special queues yield grant last, and only to inputs
-//! without another grant. An input would prefer the other grant, and the output would stay idle although other inputs
-//! request it.
+//! With `strict` arbitration of special queues, outputs whose special queues yield grant last, and only to
+//! inputs without another grant. Otherwise, such an input would accept the other grant, and the output would
+//! stay idle although other inputs request it.
 //!
 //! With several virtual lanes, a matching has as many steps as there are lanes. In each step, every free output considers
 //! one lane, beginning with the lane that follows the last one that the output served, or with the lane that precedes all

@@ -74,7 +74,7 @@ macro_rules! with_switches {
 pub(crate) use with_switches;
 
 impl Switches {
-    /// The switch at a place.
+    /// The switch at a place. Panics if there is no such switch.
     pub fn at(&self, place: usize) -> &dyn Architecture {
         with_switches!(self, all => &all[place])
     }

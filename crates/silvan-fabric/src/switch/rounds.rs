@@ -87,7 +87,7 @@ impl<S: PortSet> Rounds<S> {
         Self { lanes: vec![Round::default(); lanes].into(), is_patient }
     }
 
-    /// As [`Rounds::choice_of_free`], for switches in which no input is busy with another output.
+    /// Same as [`Rounds::choice_of_free`], for switches in which no input is busy with another output.
     pub fn choice(&mut self, lane: PortVl, asking: S, stand_aside: impl FnOnce() -> S) -> S {
         self.choice_of_free(lane, (asking, stand_aside), S::default(), Time::ZERO, |_| Time::ZERO)
     }
@@ -291,7 +291,7 @@ mod tests {
         let mut rounds = Rounds::new(1, true);
         let (mut now, mut turn, mut counts) = (Time::ZERO, Port::FIRST, [0u32; 3]);
         for packet in 0..3_000 {
-            // The third input is free in every fourth round.
+            // The third input is free for every fourth packet.
             let busy = |input| {
                 if input == Port(2) && packet % 4 > 0 { Time(u64::MAX) } else { Time::ZERO }
             };

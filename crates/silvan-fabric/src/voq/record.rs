@@ -140,7 +140,7 @@ impl<const L: usize, X> Output<L, X> {
         Head { packet, to, size: size.into(), space: space.into() }
     }
 
-    /// Replaces a head that has left by the next packet of its queue.
+    /// Replaces a head that has left with the next packet of its queue.
     #[inline(always)]
     pub fn replace(&mut self, place: usize, head: Head) {
         let Head { packet, to, size, space } = head;

@@ -1,4 +1,4 @@
-//! Tests of the turns of inputs and lanes, and of waiting for credit, with a link whose credit is set by hand.
+//! Tests of the turns of inputs and lanes, and of waiting for credit. The tests set the credit of the link.
 
 use silvan_congestion::marking::Marker;
 
@@ -46,7 +46,7 @@ impl<const L: usize> Wires<L, (), Pool> for Link {
     }
 }
 
-/// One output, whose link always has credit at first.
+/// One output. Its link initially has credit for all packets.
 struct Bench<const L: usize> {
     outputs: VoqOutputs<L, UNMARKED, false, ()>,
     link: Link,
@@ -76,7 +76,7 @@ impl<const L: usize> Bench<L> {
         Self::new(inputs, LaneOrder { lanes: L.min(2), first: None })
     }
 
-    /// A packet of `space` bytes arrives. Returns whether the output should be settled.
+    /// Adds a packet of `space` bytes. Returns whether the output should be settled.
     fn arrive(&mut self, input: usize, vl: usize, space: u32) -> bool {
         let packet = Packet { size: space, space, vl: Vl::new(vl), ..Packet::example() };
         let head = Head::of(self.packets.insert(packet), &packet);

@@ -3,7 +3,7 @@
 //! In each round, a rank posts all receives, then all sends, and continues when all of them have finished.
 //! The algorithms are those of Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication
 //! Operations in MPICH" (2005), and of Bruck et al. (1997). If an algorithm does not support an operation,
-//! the error lists the algorithms that do. Another algorithm is never substituted silently.
+//! the error lists the algorithms that do. No other algorithm is substituted.
 
 mod exchange;
 mod rooted;
@@ -33,7 +33,7 @@ pub enum Collective {
     Scatter,
     /// No rank continues before all ranks have reached the barrier.
     Barrier,
-    /// Every rank receives the combination of the vectors of all earlier ranks.
+    /// Every rank receives the combination of its own vector and those of all earlier ranks.
     Scan,
 }
 
@@ -194,7 +194,7 @@ pub struct Call<'s> {
     pub algorithm: Algorithm,
     /// Number of participating ranks.
     pub ranks: u32,
-    /// The root, if the operation has one.
+    /// The root, less than `ranks`. Ignored if the operation has no root.
     pub root: u32,
     /// The sizes of vectors or blocks.
     pub sizes: Sizes<'s>,
