@@ -1,4 +1,4 @@
-//! Small traces in all formats, with results verified by hand.
+//! Small traces in all formats, with results that were verified manually.
 
 use std::path::{Path, PathBuf};
 

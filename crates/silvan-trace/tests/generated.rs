@@ -111,8 +111,8 @@ fn a_training_step_sends_bytes_according_to_its_dimensions() {
         let (t, p, d) = (u64::from(tensor), u64::from(pipeline), u64::from(data));
         let activations = 2048 * 2048 * 2;
         let passes = 2 * 6 * d;
-        // Four all-reduces per layer and micro-batch, two forward and two backward, with 2 (t - 1) of the
-        // bytes each.
+        // Four all-reduces per layer and micro-batch, two forward and two backward. The ranks of a tensor
+        // group together send 2 (t - 1) times the bytes in each of them.
         let in_tensors = 8 * passes * 2 * 2 * (t - 1) * activations;
         let between = passes * (p - 1) * t * activations;
         let layers = 8 * (4 + 8) * 2048 * 2048;

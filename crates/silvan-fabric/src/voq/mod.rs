@@ -153,8 +153,8 @@ pub(crate) struct VoqOutputs<const LANES: usize, const MARKS: u8, const FIFO: bo
     queue_bytes: Box<[u32]>,
     /// The queues of lanes if `FIFO`, which are then the only queues.
     fifos: Box<[fifo::FifoLane]>,
-    /// Whether control packets precede data in `fifos`. The exception is a packet that ends a flow's route, which must
-    /// stay behind the flow's data.
+    /// Whether control packets precede data in `fifos`. Tear-down packets are an exception: they stay behind
+    /// the data of their flow.
     pub control_first: bool,
 }
 

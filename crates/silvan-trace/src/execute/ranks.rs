@@ -249,7 +249,7 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         self.trace.clone()
     }
 
-    /// Time of the next pending event of the ranks.
+    /// Time of the next pending event of the ranks; `None` if no event is pending.
     #[must_use]
     pub fn next(&self) -> Option<Time> {
         self.agenda.events.peek().map(|Reverse((time, ..))| Time(*time))
@@ -261,7 +261,7 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         self.outcome.unfinished == 0
     }
 
-    /// The agenda, for a carrier that learns only later when a parcel leaves and arrives.
+    /// The agenda, for a carrier that determines later when a parcel leaves and arrives.
     pub const fn agenda(&mut self) -> &mut Agenda {
         &mut self.agenda
     }
@@ -522,7 +522,7 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         }
     }
 
-    /// The collective operation to which an operation belongs.
+    /// The index of the collective operation to which an operation belongs; `None` if it belongs to none.
     fn call(&self, at: usize) -> Option<usize> {
         let mark = self.trace.mark_of(at)?;
         Some(self.calls[mark] as usize)

@@ -16,7 +16,7 @@ use crate::error::TraceError;
 const MAX_STRING: u64 = 1 << 20;
 const MAX_DEPENDENCIES: usize = 1 << 20;
 
-/// Whether a file may start with these bytes.
+/// Whether a Chakra trace in JSON may start with these bytes.
 pub(super) fn looks_like(start: &[u8]) -> bool {
     start.trim_ascii_start().starts_with(b"{")
 }

@@ -83,7 +83,8 @@ pub fn read(mut source: Source<'_>, options: &Options) -> Result<Trace, TraceErr
     reader.finish(&name)
 }
 
-/// Replaces comments by blanks.
+/// Copies a line without its comments. `in_comment` states whether the line starts, and then ends, inside a
+/// comment.
 fn strip_comments(line: &str, in_comment: &mut bool, into: &mut String) {
     into.clear();
     let mut rest = line;
