@@ -28,8 +28,8 @@ pub struct Telemetry {
     pub rate: Rate,
 }
 
-/// The telemetry that a packet has collected. Few routes have more than four hops, so lists rarely need memory of their
-/// own.
+/// The telemetry that a packet has collected. Few routes have more than four hops, so lists rarely need heap
+/// memory.
 pub type Hops = SmallVec<[Telemetry; 4]>;
 
 /// A change in the queues that feed a virtual lane of an output.
@@ -109,7 +109,8 @@ pub enum Verdict {
     Forward,
     /// The packet is marked.
     Mark(Severity),
-    /// Set the packet's validation bit: the packet is marked, and leaves through a congested output (MVCM, 4.1).
+    /// The packet's validation bit is set: the packet is marked, and leaves through a congested output (MVCM,
+    /// 4.1).
     Validate,
     /// If the packet is a data packet, it collects telemetry.
     Stamp(Telemetry),
@@ -129,14 +130,15 @@ pub enum InputVerdict {
     Forward,
     /// The packet is marked.
     Mark,
-    /// Mark all packets at inputs of the switch that wait for the same outputs as the packets in this buffer.
+    /// All packets at inputs of the switch that wait for the same outputs as the packets in this buffer are
+    /// marked.
     MarkContenders,
 }
 
 /// The congestion state of a lane of an output, for measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PortState {
-    /// Whether the rule considers the lane congested.
+    /// Whether the lane is in the congestion state of the rule.
     pub is_congested: bool,
     /// Number of times that the lane became congested.
     pub entered: u32,

@@ -379,7 +379,7 @@ impl Mechanism {
             marking,
             notification,
             feedback,
-            // As in the simulator of HPCC's authors.
+            // The interval of the simulator of HPCC's authors.
             coalescing: (self == Self::Dcqcn)
                 .then(|| Coalescing { interval: Time::from_us(4), per: CoalescePer::Flow }),
             notification_delay,

@@ -13,7 +13,7 @@ pub struct RoundTrip {
     pub stages: u32,
     /// Largest number of hosts at one switch with a host that communicates, k.
     pub radix: u32,
-    /// Latency of switches and links in both directions, without transmission times: 2 h t_hop.
+    /// Latency of switches and links in both directions, without transmission times (2 h t_hop in the paper).
     pub flight: Time,
     /// A full packet on the wire, L_data.
     pub data: Bytes,

@@ -43,7 +43,7 @@ impl Parts {
         Ok(parts)
     }
 
-    /// A pattern that binds the saved fields, which follows the name of the type or variant.
+    /// A pattern that binds the saved fields. In the code, it follows the name of the type or variant.
     fn pattern(&self) -> Tokens {
         let bound = self.members.iter().zip(&self.names).zip(&self.is_saved);
         let bound = bound.map(|((member, name), is_saved)| match is_saved {

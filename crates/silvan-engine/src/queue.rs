@@ -1,7 +1,7 @@
 //! The event queue: a timing wheel for the near future, a heap for the distant future.
 //!
-//! Events are removed in a total order, (time, key), that depends only on the events: not on the order of
-//! insertion, the size of the wheel or the machine.
+//! Events are removed in a total order, (time, key, data), that depends only on the events: not on the order
+//! of insertion, the size of the wheel or the machine.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;

@@ -26,7 +26,7 @@ pub trait Saved {
     /// Appends the state.
     fn save(&self, to: &mut Writer<'_>);
 
-    /// Replaces the state by a saved one. After an error, the value must not be used.
+    /// Replaces the state with a saved one. After an error, the value must not be used.
     ///
     /// # Errors
     /// [`Damaged`] if the data is not what [`Self::save`] wrote, or belongs to a value that was built differently.
@@ -105,7 +105,7 @@ pub const fn layout(name: &str, parts: &[u64]) -> u64 {
 /// Number of bytes that are written or read at a time.
 const BLOCK: usize = 1 << 16;
 
-/// Receives a saved state.
+/// Writes a saved state.
 pub struct Writer<'a> {
     out: &'a mut dyn Write,
     block: Vec<u8>,
@@ -145,7 +145,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Provides a saved state.
+/// Reads a saved state.
 pub struct Reader<'a> {
     from: Box<dyn Read + 'a>,
     block: Vec<u8>,

@@ -17,7 +17,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
-/// A text that is not a valid quantity.
+/// The error for a text that is not a valid quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a {kind}: {reason}; write for example \"{example}\"")]
 pub struct UnitError {
@@ -301,7 +301,7 @@ quantity!(
 );
 
 impl Time {
-    /// The start of a run.
+    /// The start of a run, or a duration of zero.
     pub const ZERO: Self = Self(0);
     /// A time later than any event.
     pub const NEVER: Self = Self(u64::MAX);
@@ -324,7 +324,7 @@ impl Time {
         self.0 as f64 * 1e-12
     }
 
-    /// The time rounded to four significant digits, for sentences.
+    /// The time rounded to four significant digits, for texts.
     #[must_use]
     pub const fn rounded(self) -> Self {
         let Some(digits) = self.0.checked_ilog10() else { return self };

@@ -86,8 +86,8 @@ pub struct PortSetting {
     pub threshold: Option<u8>,
     /// The fill above which these ports enter the congestion state; replaces `threshold`.
     pub upper: Option<Bytes>,
-    /// The fill at or below which these ports leave the congestion state. If only an upper threshold is given, it is
-    /// `hysteresis` below that.
+    /// The fill at or below which these ports leave the congestion state. If only an upper threshold is
+    /// given, the lower threshold is `hysteresis` below the upper one.
     pub lower: Option<Bytes>,
     /// Whether these ports enter the congestion state even if they have no credit.
     pub victim_mask: Option<bool>,
@@ -110,9 +110,10 @@ pub enum FillMapping {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MarkingPattern {
-    /// Each eligible packet with probability 1 / (Marking_Rate + 1) (Paper II).
+    /// Each eligible packet is marked with the probability that the rule gives, such as 1 / (Marking_Rate +
+    /// 1) (Paper II).
     Random,
-    /// Every (Marking_Rate + 1)-th eligible packet.
+    /// Eligible packets are marked at regular intervals, such as every (Marking_Rate + 1)-th packet.
     Regular,
 }
 
@@ -279,7 +280,7 @@ impl Fecn {
         (upper, lower)
     }
 
-    /// The parameters of outputs of each rate of `thresholds`, or of all outputs if there are no such rates.
+    /// The parameters of outputs of each rate of `thresholds`, or of all outputs if `thresholds` is empty.
     fn by_rate(&self) -> Vec<Self> {
         let common = Self { thresholds: Vec::new(), ..self.clone() };
         if self.thresholds.is_empty() {

@@ -173,7 +173,7 @@ impl RuleLane<'_> {
         format!("{}:{}", self.switch_name, self.port + 1)
     }
 
-    /// The random stream of the lane.
+    /// The random stream of the lane for marks.
     pub fn random(&self) -> Stream {
         Stream::new(self.seed, "marking", (self.switch as u64) << 16 | self.lane.index() as u64)
     }
@@ -618,7 +618,7 @@ macro_rules! markings {
 }
 
 markings! {
-    /// InfiniBand's FECN: a root marks packets while its queues are above a threshold.
+    /// InfiniBand's FECN: outputs in the congestion state mark packets.
     Fecn(Fecn) => Fecn::rule as FecnRule;
     /// Input packet marking: if an input buffer is full, packets that wait for the same outputs as its packets are
     /// marked.

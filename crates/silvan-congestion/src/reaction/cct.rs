@@ -50,15 +50,16 @@ pub enum ControlLevel {
     /// Per flow.
     #[default]
     Qp,
-    /// Per service level of the port: all flows of a host with this service level share it.
+    /// Per service level of the port: all flows of a host with this service level share the state.
     Sl,
 }
 
-/// The event that starts a period of the CCTI timer.
+/// How the periods of the CCTI timer start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TimerStart {
-    /// Periodically, independent of notifications: one timer per host and service level (IBA 1.2.1, annex A10).
+    /// Periodically, independently of notifications: one timer per host and service level (IBA 1.2.1, annex
+    /// A10).
     Cyclic,
     /// Each BECN restarts the timer of its index, so the index is decremented after a period without a BECN (Paper I,
     /// 3.2; Paper V, III.D; MVCM, 3.2.2).
@@ -89,8 +90,8 @@ pub struct PerSl {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum CctTable {
-    /// CCT[i] = scale * i^2 * 7 / divisor^2 microseconds. The switch vendor's rule has divisor 95, that of Paper III
-    /// has 106.
+    /// CCT[i] = scale * i^2 * 7 / divisor^2 microseconds. The rule of the switch vendor has divisor 95, and
+    /// the rule of Paper III has divisor 106.
     Quadratic {
         /// The divisor in the formula.
         #[schemars(range(min = 1))]
@@ -455,7 +456,7 @@ impl ReactionRule for CctRule {
 
     /// Whether the index is at its minimum and even the largest delay after the last packet has passed.
     fn is_fresh(&self, state: &CctState, sl: u8, now: Time) -> bool {
-        // The time alone decides for most flows that the state is not fresh. For full packets, no division is needed.
+        // For most flows, the time alone shows that the state is not fresh. Full packets need no division.
         let size = u64::from(state.last_size);
         let largest = if size == self.full_size {
             self.largest_delay_ps

@@ -395,7 +395,8 @@ impl ReactionRule for DcqcnRule {
         state.is_noted_by_rate = true;
     }
 
-    /// The first time, starting with `next.now`, at which the pause that the rate requires at that time has passed.
+    /// The earliest time, from `next.now`, at which the flow has paused for as long as its rate at that time
+    /// requires.
     #[inline]
     fn may_send_at(&self, state: &DcqcnState, _sl: u8, next: &Next) -> Option<Time> {
         let due = state.last.due(state.rate, self.pace).max(next.now);
@@ -465,7 +466,7 @@ mod tests {
         given.rule_of_link(Rate::from_gbit(100))
     }
 
-    /// The rate and the target in Gbit/s, and alpha, at a time in microseconds.
+    /// The rate and the target as shares of the link's rate, and alpha, at a time in microseconds.
     fn at(rule: &DcqcnRule, state: &DcqcnState, us: u64) -> [f64; 3] {
         let mut state = *state;
         rule.settle(&mut state, Time(us * US));

@@ -202,7 +202,7 @@ mod tests {
     use super::super::trial::{answer, next, sent};
     use super::*;
 
-    /// Full packets of 1,000 bytes, 26 of them header.
+    /// Full packets have 1,000 bytes, including a header of 26 bytes.
     fn rule(given: &Dctcp) -> DctcpRule {
         given.rule_of_packets(1_000, 26)
     }

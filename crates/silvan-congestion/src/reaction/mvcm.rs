@@ -37,7 +37,8 @@ pub struct Mvcm {
     /// Maximum number of increases of the number of slots; by default the number of stages, n.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub limit: Option<u8>,
-    /// Whether `limit` applies. Otherwise, the slots of a flow last at most one second in total.
+    /// Whether `limit` applies. In either case, the slots between two packets last at most one second in
+    /// total.
     pub limited: bool,
     /// Whether warm acknowledgements count; if not, they are treated as cold ones.
     pub warm: bool,

@@ -199,7 +199,6 @@ impl ReactionRule for QcnRule {
         }
     }
 
-    /// Records a sent packet, whose tail leaves at `end`.
     #[inline]
     fn sent(&self, state: &mut QcnState, sent: &Sent) {
         let Sent { end, size, .. } = *sent;

@@ -40,7 +40,7 @@ struct Account {
     connection: u32,
     target: u32,
     granted: u32,
-    /// Whether the flow is in the list of flows with demand, and in that of flows whose demand was met.
+    /// Whether the flow is in `turns`. The next field states whether it is in `met`.
     is_in_turn: bool,
     is_met: bool,
 }
@@ -60,7 +60,7 @@ pub struct Accounts {
     /// stays in the second list, which has no turns while the first has flows.
     turns: VecDeque<Sender>,
     met: VecDeque<Sender>,
-    /// When the link will have carried what was granted.
+    /// The time from which the next grant may be sent.
     free_at: Time,
     /// Present once a packet has arrived, if marks lower the rate.
     slowdown: Option<Box<Slowdown>>,
@@ -302,7 +302,8 @@ mod tests {
         rule.received(&mut state, &carrying(2, 0, 3), &mut out);
         rule.received(&mut state, &carrying(1, 0, 5), &mut out);
         assert_eq!(turns(&rule, &mut state, 2), [(6, 2, 3), (9, 1, 10)]);
-        // Flow 1 has grants of 5 quanta beyond its target, and flow 2 none: both get grants until they have 10.
+        // Flow 1 has grants of 5 quanta beyond its target, and flow 2 none. Both get grants until they are 10
+        // quanta ahead.
         let expected = [(13, 2, 7), (17, 1, 14), (21, 2, 11), (25, 1, 18), (29, 2, 15)];
         assert_eq!(turns(&rule, &mut state, 9), expected);
     }

@@ -102,7 +102,7 @@ pub trait ReceiverRule {
 pub enum Content {
     /// A notification packet for a data packet.
     Notification(Echo),
-    /// An acknowledgement of a number of payload bytes, and of packets.
+    /// An acknowledgement, with the numbers of payload bytes and of packets that it covers.
     Acknowledgement(Echo, u32, u32),
     /// A grant. The components define the unit of the amount.
     Grant(u32),
@@ -370,7 +370,7 @@ mod trial {
         }
     }
 
-    /// The number of replies; and the total of the bytes that they acknowledge or grant.
+    /// The number of replies, and the total number of bytes that they acknowledge or grant.
     pub fn count(replies: &mut Replies) -> (usize, u64) {
         let bytes = |reply: super::Reply| match reply.content {
             super::Content::Notification(_) => 0,

@@ -44,8 +44,8 @@ pub struct Oversubscribed {
     /// if no packet of the interval was marked.
     #[schemars(range(min = 1, max = 1000))]
     pub increase_permille: u16,
-    /// The lowest rate, in thousandths of the largest one. In the consortium's simulator, 900 divided by the ratio of the
-    /// links to hosts and the links to higher switches, at least 10.
+    /// The lowest rate, in thousandths of the largest one. The consortium's simulator uses 900 divided by the
+    /// ratio of the links to hosts and the links to higher switches, at least 10.
     #[schemars(range(min = 1, max = 1000))]
     pub min_rate_permille: u16,
 }
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn the_rate_falls_with_the_mean_share_of_marks_above_the_target() {
         let mut of = slowdown(&given());
-        // The mean share is 1/2, 3/4 and 7/8; above 0.3, half of the excess is lost.
+        // The mean share is 1/2, 3/4 and 7/8. The rate loses half of the excess over 0.3.
         assert_eq!(pass(&mut of, 10, 10), 900);
         assert_eq!(pass(&mut of, 10, 10), 698, "0.9 * (1 - 0.225)");
         assert_eq!(pass(&mut of, 10, 10), 497, "0.6975 * (1 - 0.2875)");

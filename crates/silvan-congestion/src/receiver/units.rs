@@ -1,9 +1,9 @@
 //! Acknowledgements of several packets: a receiver acknowledges a flow when a number of bytes have arrived.
 //!
 //! ```text
-//!  an acknowledgement is sent   for a marked packet, and for a packet that asks for one
+//!  an acknowledgement is sent   for a marked packet, and for a packet that requests one
 //!                               when `bytes` have arrived since the previous one
-//!                               when the last gap closes behind a packet that asked for one
+//!                               when the last gap closes behind a packet that requested one
 //!                               `within` after the first packet that no acknowledgement covers
 //!  it covers                    everything that has arrived since the previous one
 //!  it repeats the fields of     the packet that caused it, or the last one that arrived
@@ -75,7 +75,7 @@ pub struct Units {
 }
 
 impl Units {
-    /// Takes a data packet, and acknowledges it if this is due.
+    /// Records a data packet, and sends an acknowledgement if one is due.
     pub fn take(&mut self, unit: AcknowledgeUnit, packet: &Received, out: &mut Replies) {
         let key = packet.from.key();
         let flow = self.of.entry(key).or_default();
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(answers(&mut units, &packets), [(200, 2)], "1 is missing");
         assert_eq!(answers(&mut units, &[numbered(3, 1)]), [(200, 2)]);
         assert_eq!(answers(&mut units, &[numbered(4, 4)]), [], "the request has been met");
-        // A packet that asks and leaves no gap is answered once.
+        // A packet that requests an acknowledgement and leaves no gap is acknowledged once.
         assert_eq!(answers(&mut units, &[asking(5, 5), numbered(6, 6)]), [(200, 2)]);
     }
 

@@ -116,7 +116,7 @@ struct OutputRequests<S> {
     /// The input ports in `requests` for which only [`Buffers::home`] waits. This is the usual case, in which the rings
     /// stay empty and need not be read.
     alone: S,
-    /// Bytes in all queues.
+    /// Bytes that wait for the output.
     sum: u32,
     /// Number of queues that wait for credit or permission.
     parked: u32,

@@ -161,8 +161,8 @@ struct Line {
     sent_stop: bool,
     /// Destinations of the packets in the queue, with the number of packets for each destination.
     held: Vec<(u32, u32)>,
-    /// With [`Cause::Root`]: a normal queue and a packet in it. The line lists the destinations of this packet and of
-    /// the packets before it, as far as they request the root.
+    /// With [`Cause::Root`]: a normal queue and a packet in it. The line lists the destinations of all
+    /// packets of the queue, up to this packet, that request the root.
     read: Option<(u32, PacketId)>,
 }
 
@@ -412,8 +412,8 @@ impl Cams {
         Some(at)
     }
 
-    /// Handles the growth of a normal queue. `waiting` gives the destinations of its packets for the output, in order:
-    /// of the packets behind a given one, or of all packets.
+    /// Handles the growth of a normal queue. `waiting` returns the destinations of the queue's packets for
+    /// the output, in order: those behind a given packet, or all of them.
     pub fn normal_grew<I: Iterator<Item = u32>>(
         &mut self,
         growth: Growth,

@@ -47,8 +47,8 @@ pub(crate) trait Architecture {
     /// Called when a packet's head has arrived, and its output and lane are known.
     fn note_tail(&mut self, _ctx: &mut Context, _id: PacketId) {}
 
-    /// Queues a packet that may leave from now on, or what is left of it if its queue is full. No architecture replaces this
-    /// method.
+    /// Queues a packet that may leave from now on. If the switch trims packets and the queue is full, only
+    /// the header may be left. No architecture replaces this method.
     #[inline(always)]
     fn admit(&mut self, ctx: &mut Context, input: Port, id: PacketId) {
         if self.ports().trimmer.is_some() {
@@ -76,8 +76,8 @@ pub(crate) trait Architecture {
         trimmer.note_headers(packet.vl, bytes, &mut ctx.meters);
     }
 
-    /// Makes sure that a data packet fits into the queues of its output, if the switch trims packets: removes its payload if
-    /// necessary.
+    /// If the switch trims packets: removes the payload of a data packet that does not fit into the queues of
+    /// its output.
     fn make_room(&mut self, ctx: &mut Context, input: Port, id: PacketId) {
         let packet = &ctx.packets[id];
         let (output, vl, size) = (self.ports().route_of(packet), packet.vl, packet.size);

@@ -45,7 +45,8 @@ impl Ports {
     }
 }
 
-/// Decides whether a packet that has just left its source takes a detour.
+/// Decides whether a packet takes a detour, if this switch is that of its source. Only data packets take
+/// detours.
 #[inline(never)]
 pub(super) fn choose_detour(switch: &mut dyn Architecture, ctx: &mut Context, id: PacketId) {
     let ports = switch.ports();

@@ -115,8 +115,8 @@ impl<S: PortSet> Islip<S> {
         }
     }
 
-    /// Whether an input prefers the first of two grants, because the queue of the other grant yields, or because the
-    /// first output is nearer to the input's pointer.
+    /// Whether the first of two grants to an input takes precedence: the queue of the other grant yields, or
+    /// the first output is nearer to the input's pointer.
     fn is_nearer(&self, grant: &Match, other: &Match) -> bool {
         let (count, pointer) = (self.inputs.len(), self.inputs[grant.input.index()].accept.index());
         let ahead = |output: usize| {
@@ -168,7 +168,7 @@ impl<S: PortSet> Islip<S> {
         }
     }
 
-    /// Adds a grant to the accepted ones unless its input prefers another grant.
+    /// Adds a grant to the accepted ones unless another grant to its input takes precedence.
     #[inline(always)]
     fn offer(&self, offer: Match, accepted: &mut Vec<Match>, refused: &mut S) {
         if accepted.last().is_none_or(|last| last.input < offer.input) {

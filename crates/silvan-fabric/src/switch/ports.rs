@@ -439,7 +439,7 @@ impl Ports {
         self.marking.root_space(false)
     }
 
-    /// Sends a report to a source. Returns the output whose link it occupies.
+    /// Sends a report to a source. Returns the output whose link the report occupies; `None` if none is sent.
     pub fn send_report(&self, ctx: &mut Context, report: SourceReport) -> Option<Port> {
         let output = self.route(report.to);
         // The route exists, because networks that need routes for reports are checked before the run.

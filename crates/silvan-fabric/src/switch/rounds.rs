@@ -245,8 +245,9 @@ mod tests {
                 passed_over += 1;
                 assert!(passed_over <= 1 + PATIENCE, "busy for {remaining:?}");
             }
-            // The free input is served once in turn. It is then served out of turn until the wait for the busy input is
-            // at most 1 / `PATIENCE` of the time of the packets that were sent out of turn.
+            // The free input is first served in its own turn. It is then served out of turn until the wait
+            // for the busy input is at most 1 / `PATIENCE` of the time of the packets that were sent out of
+            // turn.
             assert_eq!(
                 passed_over,
                 1 + (PATIENCE * remaining.0).div_ceil(SPAN.1.0),

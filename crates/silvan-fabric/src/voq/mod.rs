@@ -175,7 +175,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
         let count = records.len() * lanes;
         let queues = if FIFO { 0 } else { count * width };
         if let (Some(first), false) = (first, Self::IS_GENERAL) {
-            // With two lanes, it is always the turn of the first one.
+            // With two lanes, the turn always stays with the lane that precedes the other.
             records.iter_mut().for_each(|record| record.turn = first.0);
         }
         if MARKS != UNMARKED {
@@ -390,8 +390,9 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
         wires.applied(around, record, applied);
     }
 
-    /// Selects the packet that an output with a free link sends now, and removes it from its queue. If no packet can be
-    /// sent, returns the time at which a packet will have credit, if the time is known.
+    /// Selects the packet that an output with a free link sends now, and removes it from its queue. If no
+    /// packet can be sent, returns the time at which a packet will have credit, or [`Time::NEVER`] if this
+    /// time is not known.
     #[inline(always)]
     pub fn settle<A, W: Wires<LANES, X, A>>(
         &mut self,

@@ -113,7 +113,7 @@ fn serves_all_inputs_in_turn<const L: usize>(mut bench: Bench<L>) {
         bench.arrive(input, 0, 64);
     }
     assert_eq!(bench.inputs(), [0, 2, 5, 2, 5]);
-    // The turn is that of input 6.
+    // It is the turn of input 6.
     for input in [0, 5, 7] {
         bench.arrive(input, 0, 64);
     }

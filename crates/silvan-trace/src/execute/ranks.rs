@@ -129,7 +129,8 @@ impl Agenda {
         self.push(time, what, parcel.rank, parcel.index);
     }
 
-    /// Schedules a check at a time (ps) whether a parcel has been sent completely; it calls [`Carrier::sent`].
+    /// Schedules a call of [`Carrier::sent`] at a time (ps), to check whether a parcel has been sent
+    /// completely.
     pub fn sent(&mut self, time: u64, parcel: &Parcel) {
         self.push(time, What::Sent, parcel.rank, parcel.index);
     }

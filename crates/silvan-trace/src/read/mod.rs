@@ -88,7 +88,7 @@ pub struct Options {
     pub format: Option<Format>,
     /// Nanoseconds per time unit of the file, 1 by default.
     pub time_scale: f64,
-    /// Factor by which computation times are multiplied.
+    /// Factor by which computation times and delays are multiplied.
     pub compute_scale: f64,
     /// Speed of a host, for traces that count operations (SimGrid), in flop/s.
     pub host_flops: f64,

@@ -9,7 +9,7 @@ use crate::read::{Options, at_line};
 use crate::sequence::Sequence;
 use crate::trace::{COLLECTIVE_TAGS, Operation, Trace, TraceBuilder, When, scaled};
 
-/// One task of a collective operation, which is kept until all tasks are known.
+/// The part of one task in a collective operation. It is kept until all parts are known.
 struct Part {
     line: u64,
     task: u32,

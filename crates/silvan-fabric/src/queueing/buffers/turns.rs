@@ -67,7 +67,7 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
         }
     }
 
-    /// Separate from the code that is used for every packet.
+    /// Selects a queue by its due time. Separate from the code that every packet uses.
     #[inline(never)]
     fn choose(&self, due_times: &DueTimes, output: PortVl, port: Port, now: Time) -> Option<QueueId> {
         due_times.choose(self.members(output, port).map(|id| (id, self.standing(id))), now)
@@ -194,8 +194,8 @@ mod tests {
         (buffers, packets)
     }
 
-    /// The packets that the output sends, one per slot, from its inputs in turn. `c` stands for a cold packet, and the
-    /// number of the input for a hot packet.
+    /// The packets that the output sends, one per slot, in a round robin of its inputs. `c` stands for a cold
+    /// packet, and the number of the input for a hot packet.
     fn sent(arbitration: SpecialArbitration, cold: usize, slots: u64) -> String {
         let (mut buffers, mut packets) = node(arbitration, cold);
         let (mut sent, mut turn) = (String::new(), Port::FIRST);
