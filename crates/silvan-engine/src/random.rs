@@ -80,8 +80,8 @@ impl Stream {
 
     /// An exponentially distributed duration with the given mean, both in picoseconds.
     ///
-    /// This is the only logarithm in the simulation. Its bits are those of an integer computation (see [`ln_q32`]), because
-    /// the last bits of a floating-point logarithm may differ between platforms.
+    /// The logarithm has the bits of an integer computation (see [`ln_q32`]), because the last bits of a
+    /// floating-point logarithm may differ between platforms.
     #[inline]
     pub fn exponential(&mut self, mean_ps: u64) -> u64 {
         let uniform = (u64::from(self.next_u32()) << 1) | 1; // odd 33-bit number, never 0

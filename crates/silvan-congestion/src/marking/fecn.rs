@@ -382,7 +382,7 @@ impl FecnRule {
         found
     }
 
-    /// Whether a departing packet of this size gets the FECN bit.
+    /// Whether the FECN bit is set in a departing packet of this size.
     #[inline]
     fn marks(&self, port: &mut FecnState, size: u32) -> bool {
         if !port.congested || size < self.smallest {

@@ -30,8 +30,8 @@ pub struct Cct {
     /// Period after which each index is decremented by one, in units of 1.024 us.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub ccti_timer: u32,
-    /// The congestion log contains an event each time an index rises from less than this value to this value or more
-    /// (`Trigger_Threshold`; see `measure.congestion_log`). 0 stands for no events.
+    /// The congestion log contains an event each time an index rises from less than this value to this value
+    /// or more (`Trigger_Threshold`; see `measure.congestion_log`). With 0, there are no events.
     pub trigger_threshold: u16,
     /// Whether the CCTI timer runs freely or restarts with each BECN.
     pub timer: TimerStart,
@@ -82,7 +82,7 @@ pub struct PerSl {
     /// Period after which each index is decremented by one, in units of 1.024 us.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub ccti_timer: Option<u32>,
-    /// Index at which an event is added to the congestion log. 0 stands for no events.
+    /// Index at which an event is added to the congestion log. With 0, there are no events.
     pub trigger_threshold: Option<u16>,
 }
 

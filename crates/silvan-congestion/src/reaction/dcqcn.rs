@@ -534,7 +534,7 @@ mod tests {
         assert!((target - fast).abs() < 2e-6);
         let low = fast * (1.0 - alpha / 2.0);
         assert!((rate - low).abs() < 2e-6, "{rate} {low}");
-        // One step of fast recovery, then 5 Gbit/s, then 10.
+        // One step of fast recovery, then an additive increase of 5 Gbit/s and a hyper increase of 10 Gbit/s.
         let first = (low + fast) / 2.0;
         let second = (first + fast + 0.05) / 2.0;
         let third = (second + fast + 0.15_f64.min(1.0 - fast)) / 2.0;

@@ -37,7 +37,7 @@ pub struct Hpcc {
     /// the rate by the measured utilization. With 0, every round trip does.
     #[schemars(range(max = 200))]
     pub max_stage: u8,
-    /// Increment of the rate for each acknowledgement; by default 10 Mbit/s per 25 Gbit/s of the host's link.
+    /// Amount that is added to the reference rate Rc; by default 10 Mbit/s per 25 Gbit/s of the host's link.
     pub additive_increase: Option<Rate>,
     /// The lowest rate of a flow; by default 1 % of the host's link.
     pub min_rate: Option<Rate>,

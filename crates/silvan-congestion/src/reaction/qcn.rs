@@ -140,7 +140,7 @@ impl QcnRule {
         u32::from(cycles >= self.cycles)
     }
 
-    /// Ends the time cycles that are over by now.
+    /// Ends the time cycles that are over.
     fn pass(&self, state: &mut QcnState, now: Time) {
         while state.cycle_ends <= now {
             let at = state.cycle_ends;

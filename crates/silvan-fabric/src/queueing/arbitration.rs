@@ -6,10 +6,11 @@
 //! queues of its input that wait for the same output, to other inputs that wait for this output, and, with one read
 //! port per input, to other outputs that request this input. If there are no such queues, it may always send.
 //!
-//! - `strict`: a special queue is due when its first packet has waited for `longest_wait`, and then takes precedence.
-//!   Time during which Stop applies does not count, because the queue could not send anyway. If all inputs of an output
-//!   have to yield, the input whose queue is due first is served, because it has waited longest. A round robin would
-//!   start after the input that a normal queue used, and would always prefer the next input.
+//! - `strict`: a special queue is due when its first packet has waited for `longest_wait`, and then takes
+//!   precedence. Time during which Stop applies does not count, because the queue cannot send then. If all
+//!   inputs of an output have to yield, the input whose queue is due first is served, because it has waited
+//!   longest. A round robin would start after the input that a normal queue used, and would always choose the
+//!   next input.
 //! - `weighted`: a special queue is due as often as the root can accept its packets. It then takes its turn as with
 //!   round robin, so it never passes more normal queues than with round robin. The rate of the root's output is divided
 //!   evenly among the inputs that contribute to the root, and is reported upstream with Allocate, Stop and Go. Every

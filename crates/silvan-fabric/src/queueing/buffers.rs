@@ -599,9 +599,9 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
         })
     }
 
-    /// Removes the packet at the head of a queue, which now leaves through an output port. If the next packet simply
-    /// replaces it, the change is not recorded in [`Changes`], because the output tries to send again anyway. Returns
-    /// the bytes that still wait for the output on that virtual lane.
+    /// Removes the packet at the head of a queue, which leaves through an output port. If the next packet
+    /// simply replaces it, the change is not recorded in [`Changes`], because the output tries to send again
+    /// in any case. Returns the bytes that still wait for the output on that virtual lane.
     #[inline(always)]
     pub fn take(&mut self, packets: &mut Pool, now: Time, queue: QueueId, to: Port) -> u32 {
         let state = &mut self.queues[queue as usize];

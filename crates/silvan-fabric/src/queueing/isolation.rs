@@ -173,7 +173,7 @@ enum OwnLine {
     Free,
     /// The CAM line has been sent upstream.
     Going,
-    /// Stop has been sent, too.
+    /// Stop has also been sent.
     Stopped,
 }
 

@@ -359,7 +359,7 @@ impl Ports {
         PortVl::of(port, vl, self.lanes)
     }
 
-    /// Whether the marking rule must be informed that the queues of an output lane now hold `queue_bytes`; see
+    /// Whether the marking rule must be informed that the queues of an output lane hold `queue_bytes`; see
     /// [`silvan_congestion::marking::Marker::watches_queue`].
     #[inline]
     pub fn watches_queue(&self, lane: PortVl, queue_bytes: u32) -> bool {

@@ -8,9 +8,9 @@
 //!  in 2  =[ to 0 | to 1 | to 2 ]=--/      its virtual lanes likewise
 //! ```
 //!
-//! An input can feed several outputs at once. After an output has served an input, it serves all other
-//! requesting inputs before it serves that input again. An input whose packet lacks credit keeps its turn,
-//! because otherwise small packets could overtake large ones indefinitely.
+//! An input can feed several outputs at the same time. After an output has served an input, it serves all
+//! other requesting inputs before it serves that input again. An input whose packet lacks credit keeps its
+//! turn, because otherwise small packets could overtake large ones indefinitely.
 //!
 //! No output reads or changes the state of another output. The decisions of an output depend only on the
 //! packets that arrive for it and on the credit of its own link. The scheduler decides when to settle an
@@ -135,7 +135,7 @@ pub(crate) const MISSING_PACKET: &str = "an output has a lane with requests, but
 #[derive(Debug, Saved)]
 pub(crate) struct VoqOutputs<const LANES: usize, const MARKS: u8, const FIFO: bool, X> {
     pub records: Box<[Output<LANES, X>]>,
-    /// The packets behind the stored heads, indexed by `[(output * lanes + vl) * width + input]`.
+    /// The packets that are not stored heads, indexed by `[(output * lanes + vl) * width + input]`.
     queues: Box<[Fifo]>,
     /// Number of inputs of the largest switch.
     #[saved(constant)]

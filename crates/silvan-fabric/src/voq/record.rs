@@ -62,7 +62,7 @@ struct HeldHead {
 pub(crate) struct OutputLane {
     /// Inputs 0 to 63 that have packets for the lane, one bit each.
     pub requests: u64,
-    /// The inputs in `requests` that have packets behind a stored head.
+    /// The inputs in `requests` with packets that are not stored heads.
     pub more: u64,
     /// Bytes in all queues of the lane.
     pub sum: u32,

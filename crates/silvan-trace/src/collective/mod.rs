@@ -297,8 +297,8 @@ impl<'s> Call<'s> {
         }
     }
 
-    /// The peer that stands for the reducer of an [`Algorithm::InNetwork`] call: the number after those of all
-    /// ranks.
+    /// The peer that represents the reducer of an [`Algorithm::InNetwork`] call: the number after those of
+    /// all ranks.
     #[must_use]
     pub const fn reducer(&self) -> u32 {
         self.ranks

@@ -42,7 +42,7 @@ pub(super) struct ChakraNode {
 }
 
 impl ChakraNode {
-    /// Sets the name of the process group; an empty name stands for all ranks.
+    /// Sets the name of the process group; an empty name means all ranks.
     pub(super) fn set_group(&mut self, name: Option<String>) -> Result<(), String> {
         if name.as_ref().is_some_and(|name| name.len() > MAX_GROUP_NAME) {
             return Err(format!("pg_name has more than {MAX_GROUP_NAME} bytes"));
