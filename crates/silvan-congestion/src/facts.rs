@@ -274,7 +274,7 @@ impl Sender {
 pub struct Received<'a> {
     /// The time at which the packet's tail arrives.
     pub now: Time,
-    /// Its flow.
+    /// The flow of the packet.
     pub from: Sender,
     /// Bytes of the packet on the wire.
     pub size: u32,
@@ -294,9 +294,9 @@ pub struct Received<'a> {
     pub hops: Option<&'a RefCell<Vec<Telemetry>>>,
     /// The target of the flow that the packet carries; 0 if packets carry no targets.
     pub target: u32,
-    /// Its entropy value; 0 if packets have none.
+    /// Entropy value of the packet; 0 if packets have none.
     pub entropy: u16,
-    /// Its number within the flow, if packets can overtake each other.
+    /// Number of the packet within the flow, if packets can overtake each other.
     pub number: Option<u64>,
     /// Whether the source of the packet requests an acknowledgement, if acknowledgements cover several packets.
     pub asks: bool,
@@ -307,7 +307,7 @@ pub struct Received<'a> {
 pub struct Request {
     /// The time at which the request arrives.
     pub now: Time,
-    /// Its flow.
+    /// The flow.
     pub from: Sender,
     /// The requested amount, in the unit of grants.
     pub bytes: u32,

@@ -1,4 +1,4 @@
-//! How components check their parameters, and the error that reports an invalid one.
+//! Checks of parameters of components, and the error for an invalid parameter.
 
 use silvan_engine::{Bytes, Time};
 

@@ -58,7 +58,8 @@ pub struct Dcqcn {
     pub additive_increase: Option<Rate>,
     /// Increment of the target in hyper increase; by default 50 Mbit/s per 25 Gbit/s of the host's link.
     pub hyper_increase: Option<Rate>,
-    /// The lowest rate of a flow; by default 1 % of the host's link, as 1 Gbit/s of 100 Gbit/s.
+    /// The lowest rate of a flow; by default 1 % of the rate of the host's link, so 1 Gbit/s on a link of 100
+    /// Gbit/s.
     pub min_rate: Option<Rate>,
     /// Whether every decrease sets the target to the current rate. Otherwise, only the first of several consecutive decreases
     /// does.

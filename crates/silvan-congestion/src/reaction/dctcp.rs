@@ -109,7 +109,8 @@ pub struct DctcpState {
     acknowledged: u64,
     marked: u64,
     is_slow: bool,
-    /// The end of the data that were in flight when the window was last reduced, while these are being acknowledged.
+    /// The end of the data in flight at the last reduction of the window; `None` after an acknowledgement
+    /// beyond that end.
     reduced_until: Option<u64>,
 }
 

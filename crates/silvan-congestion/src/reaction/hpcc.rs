@@ -39,7 +39,7 @@ pub struct Hpcc {
     pub max_stage: u8,
     /// Amount that is added to the reference rate Rc; by default 10 Mbit/s per 25 Gbit/s of the host's link.
     pub additive_increase: Option<Rate>,
-    /// The lowest rate of a flow; by default 1 % of the host's link.
+    /// The lowest rate of a flow; by default 1 % of the rate of the host's link.
     pub min_rate: Option<Rate>,
     /// Round trip without load, T; by default that of the longest route between hosts that communicate.
     pub round_trip: Option<Time>,

@@ -51,7 +51,7 @@ pub struct Timely {
     pub additive_increase: Option<Rate>,
     /// Increment of the rate after `stages` consecutive increases; by default 0.5 % of the rate of the host's link.
     pub hyper_increase: Option<Rate>,
-    /// The lowest rate of a flow; by default 1 % of the host's link.
+    /// The lowest rate of a flow; by default 1 % of the rate of the host's link.
     pub min_rate: Option<Rate>,
 }
 

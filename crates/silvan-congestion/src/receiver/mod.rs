@@ -111,7 +111,7 @@ pub enum Content {
 /// The fields of a data packet that its answer repeats.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Saved)]
 pub struct Echo {
-    /// When the source began to send the packet.
+    /// The time at which the source began to send the packet.
     pub sent_at: Time,
     /// Whether a switch has marked the packet.
     pub is_marked: bool,
@@ -119,7 +119,7 @@ pub struct Echo {
     pub severity: Severity,
     /// Whether a switch has validated the mark.
     pub is_validated: bool,
-    /// Its entropy value; 0 if packets have none.
+    /// Entropy value of the packet; 0 if packets have none.
     pub entropy: u16,
     /// Telemetry that the packet has collected.
     pub hops: Vec<Telemetry>,

@@ -74,7 +74,7 @@ impl DueTimes {
         queue.input.index() * self.queues + queue.number
     }
 
-    /// Records that a special queue may send from now on, because it has a new first packet or is no longer stopped.
+    /// Records that a special queue may send, because it has a new first packet or is no longer stopped.
     pub fn may_go(&mut self, queue: SpecialQueue, now: Time) {
         let index = self.index(queue);
         let due = &mut self.due[index];

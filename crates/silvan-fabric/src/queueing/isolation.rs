@@ -468,7 +468,7 @@ impl Cams {
         });
         if let Some((at, list, propagated, read)) = known.find(|(_, list, ..)| list.len() < room) {
             let before = list.len();
-            // Only packets that arrived after the line was last extended can add to it.
+            // Packets that had arrived when the line was last extended cannot add to the list.
             let behind = read.filter(|read| read.0 == queue).map(|read| read.1);
             extend(list, waiting(behind), room);
             debug_assert!(list.len() >= room || waiting(None).all(|dst| list.contains(&dst)));

@@ -47,7 +47,7 @@ pub(crate) trait Architecture {
     /// Called when a packet's head has arrived, and its output and lane are known.
     fn note_tail(&mut self, _ctx: &mut Context, _id: PacketId) {}
 
-    /// Queues a packet that may leave from now on. If the switch trims packets and the queue is full, only
+    /// Queues a packet that may leave immediately. If the switch trims packets and the queue is full, only
     /// the header may be left. No architecture replaces this method.
     #[inline(always)]
     fn admit(&mut self, ctx: &mut Context, input: Port, id: PacketId) {
@@ -91,7 +91,7 @@ pub(crate) trait Architecture {
     /// Bytes that wait for an output on a virtual lane.
     fn waiting_bytes(&self, output: Port, vl: Vl) -> u32;
 
-    /// Queues a packet that may leave from now on.
+    /// Queues a packet that may leave immediately.
     fn enqueue(&mut self, ctx: &mut Context, input: Port, id: PacketId);
 
     /// Called when an output may be able to send again because it is free or credit has returned.

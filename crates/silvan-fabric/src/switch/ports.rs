@@ -49,7 +49,7 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
-    /// For a switch without output buffers.
+    /// Creates the value for a switch without output buffers.
     #[inline]
     pub fn unbuffered(output: Port, queue_bytes: u32) -> Self {
         Self { output, queue_bytes, buffer_bytes: 0 }
@@ -119,9 +119,9 @@ pub(crate) struct Ports {
 pub(crate) struct NumberedTable {
     /// Row of the forwarding table.
     pub row: u32,
-    /// If packets are hashed onto ports.
+    /// Present if packets are hashed onto ports.
     pub hasher: Option<Hasher>,
-    /// If each packet is routed adaptively.
+    /// Present if each packet is routed adaptively.
     pub choices: Option<Arc<Choices>>,
 }
 

@@ -215,8 +215,8 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
         self.lane_index(slot.output(), slot.vl()) * self.width + slot.input()
     }
 
-    /// Queues a packet that may leave from now on. Returns whether the output should be settled when its link is free.
-    /// This is false if an earlier packet of the lane that needs no more space lacks credit.
+    /// Queues a packet that may leave immediately. Returns whether the output should be settled when its link
+    /// is free. The result is false if an earlier packet of the lane that needs no more space lacks credit.
     #[inline(always)]
     pub fn enqueue<A, W: Wires<LANES, X, A>>(
         &mut self,
@@ -361,7 +361,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
         });
     }
 
-    /// Lets the marking rule decide about a packet that starts to leave.
+    /// Applies the marking rule to a packet that starts to leave.
     #[inline(never)]
     fn departs<A, W: Wires<LANES, X, A>>(
         &mut self,

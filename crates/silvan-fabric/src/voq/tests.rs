@@ -262,7 +262,7 @@ fn a_packet_may_pass_an_output_without_waiting_packets() {
     assert_eq!((bench.outputs.records[0].lanes[0].turn, bench.outputs.records[0].turn), (3, 1));
     bench.arrive(0, 1, 64);
     assert!(!may_pass(&bench), "a packet waits, even though on the other lane");
-    // As if it had been queued: input 3 and lane 1 are next.
+    // The turns are those after a queued packet: input 3 and lane 1 are next.
     for (input, vl) in [(2, 0), (3, 0)] {
         bench.arrive(input, vl, 64);
     }

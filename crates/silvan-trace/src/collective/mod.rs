@@ -43,9 +43,10 @@ pub enum Collective {
 pub enum Algorithm {
     /// Messages between neighboring ranks on a ring.
     Ring,
-    /// Exchange of all data at doubling distance.
+    /// Exchange of all data, over distances that double in each round.
     RecursiveDoubling,
-    /// Exchange of half of the data at halving distance; an all-reduce then doubles the distance again.
+    /// Exchange of half of the data, over distances that halve in each round. An all-reduce then uses
+    /// doubling distances again.
     RecursiveHalving,
     /// A binomial tree.
     Binomial,
@@ -53,7 +54,7 @@ pub enum Algorithm {
     Pairwise,
     /// Bruck's algorithm, with a logarithmic number of rounds.
     Bruck,
-    /// Messages in one direction at doubling distance.
+    /// Messages in one direction, over distances that double in each round.
     Dissemination,
     /// All messages are sent at the same time, directly to or from the root, or along a chain.
     Linear,

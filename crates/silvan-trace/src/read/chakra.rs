@@ -158,8 +158,8 @@ fn node(bytes: &[u8]) -> Result<ChakraNode, String> {
 /// Reads the files of a trace, one per rank.
 ///
 /// # Errors
-/// If a file is invalid. In the binary form, the position is the byte (after decompression) at which the
-/// message starts.
+/// If a file cannot be read or is invalid, or the trace exceeds `options.limit`. In the binary form, the
+/// position is the byte (after decompression) at which the message starts.
 pub fn read_files(files: &[PathBuf], options: &Options) -> Result<Trace, TraceError> {
     let open = |rank: usize| -> Result<(Box<dyn BufRead>, String), TraceError> {
         let name = files[rank].display().to_string();

@@ -74,7 +74,7 @@ struct Graph<'e, 'n> {
     name: &'n str,
     rank: u32,
     each: Each<'e>,
-    /// The error of a node, because an error of the parser contains only text.
+    /// The error of a node. It is stored here because an error of the parser contains only text.
     failed: &'n mut Option<TraceError>,
 }
 

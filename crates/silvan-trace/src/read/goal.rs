@@ -49,7 +49,8 @@ const MAX_LABEL: usize = 255;
 /// Reads a schedule.
 ///
 /// # Errors
-/// If the schedule is invalid. The error contains a line number.
+/// If the schedule cannot be read, is invalid, or exceeds `options.limit`. Errors of a line contain its
+/// number.
 pub fn read(mut source: Source<'_>, options: &Options) -> Result<Trace, TraceError> {
     let mut reader = Reader {
         build: None,

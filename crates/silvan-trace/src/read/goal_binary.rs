@@ -246,8 +246,8 @@ impl<R: BufRead + Seek> File<R> {
 /// Reads a whole file.
 ///
 /// # Errors
-/// If the file is invalid (the error contains the byte position), or contains more operations and
-/// dependencies than allowed.
+/// If the file cannot be read, is invalid, or contains more operations and dependencies than allowed. Errors
+/// of an invalid part contain its byte position.
 pub fn read<R: BufRead + Seek>(from: R, name: &str, options: &Options) -> Result<Trace, TraceError> {
     let mut file = File::open(from, name)?;
     let whole = |error: crate::trace::BuildError| TraceError::new(name, error.to_string());

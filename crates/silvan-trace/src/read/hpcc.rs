@@ -44,7 +44,8 @@ struct Event {
 /// Reads a recording.
 ///
 /// # Errors
-/// If the recording is invalid. The error contains a line number.
+/// If the recording cannot be read, is invalid, or exceeds `options.limit`. Errors of a line contain its
+/// number.
 pub fn read(mut source: Source<'_>, options: &Options) -> Result<Trace, TraceError> {
     let name = source.name.clone();
     let mut recording = Recording::default();

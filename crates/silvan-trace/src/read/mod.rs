@@ -125,8 +125,7 @@ pub struct Read {
 /// Reads a trace.
 ///
 /// # Errors
-/// If the file cannot be read, its format is unknown, or its content is invalid. The error states the
-/// position and what would be valid.
+/// If the file cannot be read, its format is unknown, or its content is invalid or exceeds `options.limit`.
 pub fn read(path: &Path, options: &Options) -> Result<Read, TraceError> {
     let format = match options.format {
         Some(format) => format,

@@ -159,7 +159,7 @@ impl Process {
         Self { sequence: Sequence::new(rank), open: Vec::new(), default_size: 1, caught: false }
     }
 
-    /// Adds the operations of the action of a line.
+    /// Adds the operations for the action on a line.
     pub(super) fn act(
         &mut self,
         build: &mut TraceBuilder,
