@@ -155,8 +155,8 @@ impl Lockstep {
     fn sleep(&self, step: usize, others: impl Iterator<Item = usize>) {
         let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         self.sleepers.fetch_add(1, Ordering::Relaxed);
-        // Together with the fence in `wake_all`: either this thread reads the new counter, or the other thread sees
-        // the new sleeper.
+        // Together with the fence in `wake_all`: either this thread reads the new counter, or the other
+        // thread reads the new number of sleepers.
         fence(Ordering::SeqCst);
         for other in others {
             while !self.is_over(other, step) {

@@ -88,8 +88,8 @@ fn recursive_doubling_takes_the_logarithm_of_rounds() {
         let trace = collective(Collective::AllReduce, Algorithm::RecursiveDoubling, ranks, bytes);
         near(span_ns(&trace), f64::from(ranks.ilog2()) * one_way(bytes));
     }
-    // Three ranks exceed the power of two. Their data goes to a partner first and returns afterwards,
-    // which overlaps with some other messages.
+    // Three ranks exceed the power of two. Their data goes to partners first, and the results return
+    // afterwards. These messages partly overlap with others.
     let found = span_ns(&collective(Collective::AllReduce, Algorithm::RecursiveDoubling, 11, 4096));
     assert!(found > 4.0 * one_way(4096) && found <= 5.0 * one_way(4096), "{found}");
 }

@@ -46,7 +46,8 @@ fn a_transpose_moves_all_blocks_that_are_not_in_place() {
     let of = |ranks, n, nb| kernel(&Kernels { kernel: Kernel::Ptrans, ranks, n, nb, ..Kernels::default() });
     assert_eq!(of(4, 1024, 64).bytes, 8 * 1024 * 1024 / 2);
     assert_eq!(of(16, 1024, 64).bytes, 8 * 1024 * 1024 * 12 / 16);
-    // The last block is smaller; two ranks in a row: blocks (i, j) with i and j of different parity move.
+    // The last block is smaller. With two ranks in a row, blocks (i, j) with i and j of different parity
+    // move.
     let (even, odd) = (64 + 36, 64);
     assert_eq!(of(2, 164, 64).bytes, 8 * 2 * even * odd);
 }

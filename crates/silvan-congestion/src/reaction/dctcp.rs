@@ -8,9 +8,9 @@
 //!                            window += full packet x acknowledged bytes / window  from then on
 //! ```
 //!
-//! Once per window of data (RFC 8257, section 3.3; RFC 3168, section 6.1.2): after a reduction the window stays as it is
-//! until a packet is acknowledged that was sent after the reduction. Round trips, over which alpha is averaged, begin and
-//! end independently of that.
+//! Once per window of data (RFC 8257, section 3.3; RFC 3168, section 6.1.2): after a reduction, the window
+//! does not change until a packet that was sent after the reduction is acknowledged. The round trips over
+//! which alpha is averaged begin and end independently of these windows of data.
 //!
 //! A flow sends while less than its window is in flight. A window grows only while at least half of it is in flight, so
 //! it cannot grow without bound if something else limits the flow (RFC 7661).

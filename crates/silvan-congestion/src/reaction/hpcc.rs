@@ -306,7 +306,7 @@ mod tests {
             exchange(&rule, &mut state, &[hop(10_000 * round, 62_500 * round, 0)]);
             rates.push((share(state.law.reference) * 1e4).round() / 1e4);
         }
-        // 0.25; + 0.1; + 0.1; x 0.95 / 0.5 + 0.1; + 0.1.
+        // The changes are + 0.1, + 0.1, x 0.95 / 0.5 + 0.1, and + 0.1, which reaches the limit.
         assert_eq!(rates, [0.25, 0.35, 0.45, 0.955, 1.0]);
         assert_eq!(state.law.stage, 1);
     }

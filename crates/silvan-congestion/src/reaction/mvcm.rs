@@ -174,7 +174,8 @@ impl ReactionRule for MvcmRule {
         }
     }
 
-    /// The next message resets a state without unacknowledged packets.
+    /// A state without unacknowledged packets is equivalent to a fresh one, because the next message resets
+    /// it.
     fn is_fresh(&self, state: &WindowState, _sl: u8, _now: Time) -> bool {
         state.outstanding == 0
     }

@@ -448,7 +448,7 @@ mod tests {
         rule.lost(&mut state, &loss(101));
         assert_eq!(bytes(&state), 200_000 - PACKET);
         acknowledge(&rule, &mut state, Mark::Hot, 102, 1);
-        // Only a packet was acknowledged, which is less than an eighth of 225,000.
+        // Only one packet was acknowledged, which is less than an eighth of 225,000.
         rule.lost(&mut state, &loss(111));
         assert_eq!((bytes(&state), state.to_ignore), (PACKET, 38 * PACKET));
         let interval_ends = state.interval_ends;

@@ -25,7 +25,7 @@ impl FlowProgress {
         size
     }
 
-    /// Records that a packet was lost, which is then no longer in flight. Returns its bytes on the wire, as
+    /// Records that a packet was lost and is no longer in flight. Returns its bytes on the wire, as
     /// [`Self::acknowledged`] does.
     pub fn lost(&mut self, lost: &Lost, header: u32) -> u64 {
         self.left(lost.payload, header)

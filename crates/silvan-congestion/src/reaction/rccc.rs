@@ -189,7 +189,7 @@ impl Rccc {
     }
 }
 
-/// The rule of one host; bytes on the wire, except for `mtu`.
+/// The rule of one host. Sizes are bytes on the wire, except for `mtu`.
 #[derive(Debug, Clone, Copy)]
 pub struct RcccRule {
     limit: i64,
@@ -341,7 +341,7 @@ impl ReactionRule for RcccRule {
         if !state.end_speculation() {
             return 0;
         }
-        // A message that was added while there was credit has sent no request.
+        // No request was sent for a message that was added while there was credit.
         if state.waiting > 0 && !state.has_asked { self.ask(state) } else { 0 }
     }
 
@@ -440,7 +440,7 @@ mod tests {
         rule.sent(&mut state, &sent(0, 4_160));
         assert_eq!((rule.acknowledged(&mut state), state.credit), (0, 0), "the packet has asked");
         assert_eq!(rule.may_send_at(&state, 0, &full()), None);
-        // A message that began with credit has sent no request, and its credit has been used up.
+        // No request was sent for a message that began with credit, and the credit has been used up.
         let mut state = rule.fresh(0);
         rule.request(&mut state, &queued(4_096));
         rule.sent(&mut state, &sent(0, 4_160));
@@ -573,7 +573,7 @@ mod tests {
         rule.lost(&mut state, &lost);
         // 4,160 bytes, and 2,240 of negative credit: 25 quanta.
         assert_eq!((state.credit, rule.missing_grant(&state)), (40 * 256 - 3 * 4_160, 40 + 25));
-        // A new message relied on the speculative credit that the loss removes.
+        // A new message needs the speculative credit that the loss removes.
         let mut state = rule.fresh(0);
         rule.request(&mut state, &queued(4_096));
         rule.sent(&mut state, &sent(0, 4_160));

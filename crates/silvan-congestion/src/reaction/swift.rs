@@ -338,7 +338,7 @@ mod tests {
 
     #[test]
     fn a_window_shrinks_by_the_excess_once_per_window_of_data() {
-        // Without scaling the target is 10 us.
+        // Without scaling, the target is 10 us.
         let plain = Swift { per_hop: Some(Time::ZERO), flow_scaling: Some(Time::ZERO), ..Swift::default() };
         let rule = rule(&plain);
         let mut state = full(8.0);

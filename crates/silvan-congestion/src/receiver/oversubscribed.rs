@@ -196,7 +196,7 @@ mod tests {
         Slowdown::new(given.at(Time::from_us(40), (1, 3)))
     }
 
-    /// Lets an interval pass with this many packets and marked ones; returns the rate in thousandths.
+    /// Ends an interval with this many packets and marked packets; returns the rate in thousandths.
     fn pass(of: &mut Slowdown, received: u64, marked: u64) -> u64 {
         (of.received, of.marked) = (received, marked);
         of.pass_time(of.ends_at);

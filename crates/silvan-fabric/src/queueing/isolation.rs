@@ -166,7 +166,7 @@ struct Line {
     read: Option<(u32, PacketId)>,
 }
 
-/// The CAM line of a normal queue that belongs to a root.
+/// The state of the CAM line of a normal queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 enum OwnLine {
     /// There is no line.

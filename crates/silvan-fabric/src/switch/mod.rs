@@ -33,7 +33,8 @@ pub(crate) use queued::QueuedSwitch;
 pub(crate) use round_robin::RoundRobin;
 pub(crate) use voq::{VoqSwitch, fits_one_lane};
 
-/// The switches of a partition. All of them have the same architecture, which is determined once for many events.
+/// The switches of a partition. All of them have the same architecture, so one `match` suffices for many
+/// events.
 #[derive(Debug, Saved)]
 pub(crate) enum Switches {
     /// The first variant is for one virtual lane and up to 64 ports.

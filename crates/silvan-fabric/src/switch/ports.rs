@@ -385,8 +385,8 @@ impl Ports {
         (MarkedLane { output: output.index(), lane: self.lane(output, vl).index() }, facts)
     }
 
-    /// Lets the marking rule decide whether to mark a packet that has entered the queues of an output lane.
-    /// The queues hold `queue_bytes`, including the packet.
+    /// Applies the marking rule to a packet that has entered the queues of an output lane. The queues hold
+    /// `queue_bytes`, including the packet.
     #[inline(always)]
     pub fn arrives(&mut self, ctx: &mut Context, output: Port, id: PacketId, queue_bytes: u32) {
         if self.marking.watches_arrivals() {
@@ -403,7 +403,7 @@ impl Ports {
         ctx.note_applied((self.place, true, output), applied);
     }
 
-    /// Lets the marking rule decide about a packet that starts to leave through an output. The caller must have
+    /// Applies the marking rule to a packet that starts to leave through an output. The caller must have
     /// reported the remaining fill.
     #[inline(always)]
     pub fn departs(&mut self, ctx: &mut Context, id: PacketId, from: Outgoing) {

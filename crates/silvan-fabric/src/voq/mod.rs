@@ -310,7 +310,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
         (MarkedLane { output, lane: self.lane_index(output, vl) }, facts)
     }
 
-    /// Lets the marking rule decide about a packet that has just arrived.
+    /// Applies the marking rule to a packet that has just arrived.
     #[inline(always)]
     fn arrives<A, W: Wires<LANES, X, A>>(
         &mut self,

@@ -199,7 +199,8 @@ mod tests {
         Sending { parcel, cost, left: packets }
     }
 
-    /// The times at which messages are complete that are posted at given times with given lengths, computed packet by
+    /// The times at which messages with the given posting times and lengths are complete, computed packet by
+    /// packet from the definition. A new message has its turn after all others.
     /// packet from the definition. A new message has its turn after all others.
     fn by_packets(posted: &[(u64, u128)]) -> Vec<u64> {
         let mut ends = vec![0; posted.len()];
