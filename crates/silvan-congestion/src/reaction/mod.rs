@@ -291,8 +291,8 @@ pub trait ReactionRule {
         false
     }
 
-    /// Handles a message that is added to a flow without messages. If states belong to service levels, it is
-    /// called only if no flow of the level has a message.
+    /// Handles a message that is added to a flow without messages. If states belong to service levels, this
+    /// method is called only if no flow of the level has a message.
     fn restarted(&self, _state: &mut Self::State) {}
 
     /// The time at which the rule needs [`Self::timer`] next, if any. The host reads it after each change of the state

@@ -354,10 +354,9 @@ impl<S: PortSet> CioqSwitch<S> {
         self.fill_changed(ctx, (output, vl), Some((input, dst)));
     }
 
-    /// Schedules the next wake-up of an output for the earliest of several times. While packets wait, this
-    /// includes the time at which the link becomes free. While packets wait at inputs, it includes the times
-    /// at which the write port or the read port of such an input becomes free. Returning credit also wakes
-    /// the output.
+    /// Schedules the next wake-up of an output for the earliest of these times: if packets wait, the time at
+    /// which the link becomes free; if packets wait at inputs, also the times at which the write port or the
+    /// read port of such an input becomes free. Returning credit also wakes the output.
     fn plan(&mut self, ctx: &mut Context, output: Port) {
         let (channel, now) = (self.ports.out(output), ctx.now);
         let state = &self.outputs[output.index()];

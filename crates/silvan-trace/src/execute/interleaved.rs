@@ -201,7 +201,6 @@ mod tests {
 
     /// The times at which messages with the given posting times and lengths are complete, computed packet by
     /// packet from the definition. A new message has its turn after all others.
-    /// packet from the definition. A new message has its turn after all others.
     fn by_packets(posted: &[(u64, u128)]) -> Vec<u64> {
         let mut ends = vec![0; posted.len()];
         let (mut ring, mut now, mut next): (VecDeque<(usize, u128)>, u64, usize) = (VecDeque::new(), 0, 0);
