@@ -3,7 +3,7 @@
 //! | rule | ranks |
 //! | --- | --- |
 //! | layering | the layers of a tree: switches with hosts at the bottom, every link between adjacent layers |
-//! | even distances | distance from the switches with the most hosts at one distance, as OpenSM selects roots |
+//! | even distances | distance from the switches with the most hosts at one distance, similar to OpenSM |
 //! | center | distance from the switch with the smallest distance to its farthest host |
 //!
 //! A network of several layers may have a few hosts at upper switches, such as management nodes or the
