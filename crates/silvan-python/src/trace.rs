@@ -167,8 +167,8 @@ fn sized<S: serde::de::DeserializeOwned>(sizes: &str) -> PyResult<S> {
     serde_json::from_str(sizes).map_err(failed)
 }
 
-/// Generates a trace from sizes and writes it as GOAL. The kinds are a `kernel` of HPC Challenge, a
-/// `collective` operation, and a training step of a `transformer`.
+/// Generates a trace from sizes and writes it as GOAL. The kinds are `kernel` (HPC Challenge), `collective`
+/// (collective operation) and `transformer` (training step).
 #[pyfunction]
 pub fn trace_generate<'py>(
     py: Python<'py>,

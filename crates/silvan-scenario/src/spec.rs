@@ -101,7 +101,7 @@ pub struct Spec {
     /// How routes change when links go down and come up. By default, routes do not change.
     #[serde(default, skip_serializing_if = "Rerouting::is_off")]
     pub rerouting: Rerouting,
-    /// How hosts send lost packets again. By default, they do not.
+    /// How hosts send packets again that were lost. By default, they do not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery: Option<Recovery>,
     /// Flows from one host to another. Each has its own time series of throughput.

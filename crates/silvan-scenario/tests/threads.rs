@@ -83,8 +83,8 @@ start = "1500 ns"
 program = { kind = "collective", operation = "all-reduce", ranks = 15, bytes = "6 KiB", iterations = 12 }
 "#;
 
-/// Traffic that starts while other packets are in flight; the last traffic uses packets of the previous
-/// one.
+/// Traffic that starts while other packets are in flight. The last traffic starts one delivered packet after
+/// the previous traffic.
 const PHASES: &str = r#"
 duration = "60 us"
 warmup = "10 us"
@@ -184,7 +184,7 @@ const CASES: [(&str, &str, &[Setting]); 34] = [
             ("adaptive_routing.heuristic", "flow-count"),
         ],
     ),
-    // No packet is marked, because announcements are smaller than all other packets.
+    // Without marking, there are no notifications, so announcements are the smallest packets.
     ("adaptive flows, divided memory", ANNOUNCED, &[]),
     ("adaptive packets", NETWORK, &[("adaptive_routing.per", "packet")]),
     ("lanes of the routing", TORUS, &[]),
