@@ -17,8 +17,7 @@ pub struct Viewer<'py> {
 }
 
 impl<'py> Viewer<'py> {
-    /// Calls `object.network(json)`, which returns how many samples lie between two calls of
-    /// `object.sample(json)`.
+    /// Calls `object.network(json)`, which returns `n` to receive every `n`-th sample.
     pub fn open(object: Bound<'py, PyAny>, scenario: &Scenario, simulation: &Simulation) -> PyResult<Self> {
         let network = object.py().detach(|| {
             let (topology, ..) = scenario.build().map_err(|error| error.to_string())?;
