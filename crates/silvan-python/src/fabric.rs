@@ -375,7 +375,7 @@ fn network(path: &Path, default_rate: Option<&str>) -> PyResult<(Topology, Optio
     Ok((topology, Some(tables)))
 }
 
-/// The algorithm that the user asks for, if any.
+/// The routing algorithm that the user selected, if any.
 fn algorithm(kind: Option<&str>, roots: Option<Vec<String>>) -> PyResult<Option<RoutingSpec>> {
     match (kind, roots) {
         (None | Some("up-down"), Some(roots)) => {

@@ -10,8 +10,8 @@ use crate::error::Fault;
 use crate::spec::Spec;
 use crate::validate::ensure;
 
-/// Maximum number of rows in all time series together. They take 1 GB of memory, and the same again
-/// while they are written.
+/// Maximum number of rows in all time series together. They take 1 GB of memory, and 2 GB while they are
+/// written.
 pub const MOST_ROWS: u64 = 20_000_000;
 /// Maximum number of sampling intervals.
 pub const MOST_INTERVALS: u64 = 1_000_000;

@@ -215,7 +215,7 @@ fn run(scenario: &Scenario, threads: u16, scheduler: Scheduler) -> Outcome {
     simulation.finish().unwrap()
 }
 
-/// Runs a given number of partitions in turn on this thread, and records their work.
+/// Runs a given number of partitions one after another on this thread, and records their work.
 fn run_in_turn(scenario: &Scenario, partitions: u16) -> Outcome {
     let mut scenario = scenario.clone();
     scenario.spec.threads = Threads::Count(partitions);

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //!   f1, f2, f3, f4 --> sw1 ==link==> sw2 --> d1    f1, f2
-//!                                    sw2 --> d2    f3, f4, and f5, f6 from ports of their own
+//!                                    sw2 --> d2    f3, f4, and f5, f6 from separate ports
 //! ```
 //!
 //! The link to d2 gives a third to each input, so f3 and f4 together get 1/3. They are half of the traffic on the

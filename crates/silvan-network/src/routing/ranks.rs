@@ -147,7 +147,7 @@ mod tests {
     fn trees_are_ranked_by_layer() {
         let links: Vec<(usize, usize)> = (0..3).flat_map(|leaf| [(leaf, 3), (leaf, 4)]).collect();
         assert_eq!(layering(&graph(&[2, 2, 2, 0, 0], &links), 1), Some(vec![1, 1, 1, 0, 0]));
-        // A leaf without hosts is a layer of its own, and the spines keep a common rank.
+        // A leaf without hosts is a separate layer, and the spines keep a common rank.
         assert_eq!(layering(&graph(&[2, 2, 0, 0, 0], &links), 1), Some(vec![2, 2, 0, 1, 1]));
         let uneven = graph(&[2, 2, 2, 1, 0], &links);
         assert_eq!(layering(&uneven, 1), None, "the host at a spine makes it part of the bottom layer");

@@ -338,7 +338,8 @@ mod tests {
         }
     }
 
-    /// A spine without a link to some leaf cannot send to it, but no packet starts at a spine.
+    /// A spine that lost its link to a leaf has no route to the leaf's hosts. This is valid, because no
+    /// packet starts at a spine.
     #[test]
     fn trees_that_lost_links_use_all_others() {
         let tree = FatTree648::default().build().unwrap();

@@ -59,14 +59,14 @@ pub struct Forest {
 pub enum Role {
     /// Sends to the hotspot of its subset.
     Contributor {
-        /// Number of its subset.
+        /// Index of the host's subset.
         subset: u32,
     },
     /// Sends to random hosts.
     Victim,
     /// Sends to the hotspot of its subset and to random hosts.
     Mixed {
-        /// Number of its subset.
+        /// Index of the host's subset.
         subset: u32,
     },
 }

@@ -27,7 +27,7 @@ pub struct Flow {
     pub from: String,
     /// Name of the receiving host.
     pub to: String,
-    /// Time at which it starts, 0 s by default.
+    /// Time at which the flow starts, 0 s by default.
     #[serde(default)]
     pub start: Time,
     /// Starts the flow when this number of data packets of all classes has been delivered in the whole
@@ -35,7 +35,7 @@ pub struct Flow {
     /// message in the network. `stop` is still a time of the run.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub start_after_packets: Option<u64>,
-    /// Time at which it stops. Default: never.
+    /// Time at which the flow stops. Default: never.
     pub stop: Option<Time>,
     /// Size of a message. Default: one packet.
     pub message: Option<Bytes>,
@@ -97,7 +97,7 @@ pub struct Traffic {
     /// Time from the end of a message to the next one in a closed loop. Default: 0 s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub think: Option<Time>,
-    /// Time at which it starts, 0 s by default.
+    /// Time at which the traffic starts, 0 s by default.
     #[serde(default)]
     pub start: Time,
     /// Starts the traffic when this number of data packets of all classes has been delivered in the whole
@@ -105,7 +105,7 @@ pub struct Traffic {
     /// message in the network. `stop` is still a time of the run.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub start_after_packets: Option<u64>,
-    /// Time at which it stops. Default: never.
+    /// Time at which the traffic stops. Default: never.
     pub stop: Option<Time>,
     /// Total number of data packets that each host sends. Default: unlimited.
     #[schemars(extend("exclusiveMinimum" = 0))]

@@ -16,7 +16,7 @@ pub struct AdaptiveFlow {
     pub bytes: u64,
 }
 
-/// The flows set up over an output link.
+/// Number and total bytes of the flows that are set up over an output link.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Saved)]
 pub struct AnnouncedFlows {
     /// Number of flows.
