@@ -86,7 +86,8 @@ impl<'py> Checkpoints<'py> {
     }
 }
 
-/// Returns the scenario of a checkpoint, as it was read for the run.
+/// Returns the scenario of a checkpoint, as it was read for the run. Raises `ScenarioError` if the file is
+/// not a valid checkpoint of this version of Silvan.
 #[pyfunction]
 pub fn checkpoint_scenario(py: Python<'_>, path: PathBuf) -> PyResult<Scenario> {
     let written = py.detach(|| Checkpoint::open(&path).map(|checkpoint| checkpoint.written().clone()));

@@ -24,7 +24,7 @@ struct Columns {
 /// for the default ports only. `cache_entries` limits each route cache. `seed` and the numbers `first`,
 /// `first + 1`, ... determine the permutations.
 ///
-/// `progress(done)` is called at most five times a second.
+/// `progress(done)` is called at most five times a second. Raises `SilvanError` if an argument is invalid.
 #[pyfunction]
 #[pyo3(signature = (topology, routing, permutations, seed, first=0, cache_entries=None, progress=None))]
 #[allow(clippy::too_many_arguments)] // The arguments are Python's keyword arguments.

@@ -169,8 +169,8 @@ fn for_ibdmchk(site: &Site) -> Result<BTreeMap<&'static str, String>, TopologyEr
     Ok(files)
 }
 
-/// Checks a real fabric: whether the tables route all pairs, how evenly the load is distributed, and
-/// whether deadlock is possible.
+/// Checks a real fabric: whether the tables route all pairs, how evenly the load is distributed, and whether
+/// deadlock is possible. Raises `FabricError` if a file is invalid or missing.
 #[pyfunction]
 #[pyo3(signature = (paths, tables=None, default_rate=None))]
 pub fn fabric_check<'py>(
@@ -183,7 +183,7 @@ pub fn fabric_check<'py>(
     convert::to_python(py, &report)
 }
 
-/// Returns the text of the files that `ibdmchk` reads, by file name.
+/// Returns the text of the files that `ibdmchk` reads, by file name. Raises `FabricError`.
 #[pyfunction]
 #[pyo3(signature = (paths, tables=None, default_rate=None))]
 pub fn fabric_ibdmchk<'py>(
@@ -198,7 +198,7 @@ pub fn fabric_ibdmchk<'py>(
 }
 
 /// Returns the network of a fabric without the given hosts, in the format of `ibnetdiscover`, and the entries
-/// of its tables for the other hosts, in the format of OpenSM's dump.
+/// of its tables for the other hosts, in the format of OpenSM's dump. Raises `FabricError`.
 #[pyfunction]
 pub fn fabric_without(
     py: Python<'_>,
@@ -227,6 +227,7 @@ fn load(paths: Paths, tables: Option<PathBuf>, default_rate: Option<&str>) -> Py
 /// with the same LIDs and GUIDs, and what is wrong with the routes. `topology` is a real fabric
 /// (`ibnetdiscover` output, ibsim netlist) or a scenario file (`.toml`). By default, `routing` is the routing
 /// of the scenario, or one that suits the fabric. `roots` are the switches at the top of up*/down* routing.
+/// Raises `FabricError`, or `ScenarioError` for a scenario.
 #[pyfunction]
 #[pyo3(signature = (topology, routing=None, default_rate=None, roots=None))]
 pub fn fabric_route(
@@ -332,7 +333,7 @@ impl FlowRoutes {
 
     /// Returns three columns with a row per link of each flow: the number of the flow, the number of the
     /// directed link, and the share of the flow's packets. `connections` contains the number of each flow's
-    /// traffic source in its host; default: 0.
+    /// traffic source in its host; default: 0. Raises `FabricError` if a flow has no route.
     #[pyo3(signature = (sources, destinations, connections=None))]
     #[allow(clippy::type_complexity)]
     fn ways(

@@ -84,7 +84,7 @@ pub fn schema_of_summary(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     convert::to_python(py, &outcome::summary_schema())
 }
 
-/// Runs a scenario to its end.
+/// Runs a scenario to its end. Raises `ScenarioError` or `ModelError`.
 ///
 /// `progress(simulated_ns, end_ns, events)` is called at most five times a second, and once more when the run
 /// is interrupted. `viewer.network(json)` is called at the start and returns a number `n`;

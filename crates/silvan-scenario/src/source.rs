@@ -23,7 +23,8 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Reads the text and applies the overrides.
+    /// Reads the text and applies the overrides. Fails if the text is too long or not valid TOML, or if an
+    /// override names no valid place.
     pub fn read(
         text: &str,
         origin: &str,
