@@ -123,7 +123,7 @@ def refuse_strangers(target: Path) -> None:
 
 def _scenario_of(folder: Path) -> str | None:
     """Return the scenario name of the run in the folder; None if the folder contains no run."""
-    # `silvan tune` also writes a file with this name, but without these keys.
+    # A sweep also writes a file with this name, but without these keys.
     try:
         provenance = _files.parse_json(_files.read_text(folder / PROVENANCE))
     except (OSError, ValueError):

@@ -84,9 +84,10 @@ def still(
 
 
 def named_time(results: Sequence[Result], text: str) -> float:
-    """Return the time, in ns, of a text such as ``4.5 s``, ``typical`` or ``busiest``; raises `ValueError`.
+    """Return the time, in ns, of a text such as ``4.5 s``, ``typical`` or ``busiest``.
 
-    For ``typical`` and ``busiest``, raises `KeyError` if a run has no forest.
+    Raises `ValueError` for another text. For ``typical`` and ``busiest``, raises `KeyError` if a run has no
+    forest.
     """
     if text == TYPICAL:
         return _Picture(results, None).typical_ns
@@ -123,8 +124,10 @@ def animate(
     """Write an animation of the networks of runs as GIF or (with ffmpeg) MP4; return its path.
 
     The frames are evenly spaced over the span (ns). The default span is from 0 to the end of the shortest
-    run. Raises `ValueError` for another suffix, for a span outside the runs, or without frames. Raises
-    :class:`silvan.SilvanError` if ffmpeg is missing, and `OSError` if the file cannot be written.
+    run.
+
+    Raises `ValueError` for another suffix, for a span outside the runs, or without frames. Raises
+    :class:`silvan.SilvanError` without ffmpeg, and `OSError` if the file cannot be written.
     """
     path = Path(file)
     if path.suffix not in (".gif", ".mp4"):

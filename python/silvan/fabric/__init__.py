@@ -165,7 +165,7 @@ def collide(  # noqa: PLR0913 - options with names and defaults
         seed: Seed of the search.
 
     Raises:
-        FabricError: inconsistent files, unknown hosts, too few hosts, or a route that does not reach its host.
+        FabricError: inconsistent files, unknown hosts, too few hosts, or a route that misses its host.
         TraceError: an unknown pattern, or a trace that cannot be read.
 
     """

@@ -39,7 +39,7 @@ HOTSPOTS = "hotspots"
 TOLERATED_RECEIVED, TOLERATED_LATENCY = 0.95, 0.8
 #: Differences of single runs within this ratio count as noise in the choice of settings for fresh seeds.
 NOISE = 0.98
-#: Scores up to this one are too small for more seeds to prove them.
+#: Settings are out if the interval of their score proves no gain and does not exceed this score.
 WORTH = 1.05
 #: Number of finalists by score, and of harmless finalists.
 BY_SCORE, HARMLESS = 2, 2
@@ -98,7 +98,7 @@ class Effect:
     objective: Objective
     #: Ratio to no control; values below 1 are worse.
     ratio: Interval
-    #: Ratio down to which a proven harm does not rule the settings out; 0 if none does.
+    #: Ratio down to which a proven harm does not rule the settings out; 0 if no harm rules them out.
     tolerated: float
 
     @property
@@ -175,7 +175,7 @@ class Option:
 
     @property
     def harms(self) -> tuple[Effect, ...]:
-        """The proven harm, worst first."""
+        """The proven harms, smallest ratio first; those that rule the settings out precede the others."""
         found = (one for one in self.effects if one.is_harm)
         return tuple(sorted(found, key=lambda one: (not one.rules_out, one.ratio.ratio)))
 
@@ -225,17 +225,17 @@ class Verdict:
 
     @property
     def recommended(self) -> Option | None:
-        """The first option that is fine; None if control should be left off."""
+        """The first option with a proven gain and no relevant harm; None if control should be left off."""
         return next((one for one in self.options if one.is_fine), None)
 
     @property
     def is_undecided(self) -> bool:
-        """Whether nothing is recommended only because the seeds do not suffice."""
+        """Whether nothing is recommended, but more seeds may decide for an option."""
         return self.recommended is None and any(one.is_open for one in self.options)
 
     @property
     def shown(self) -> Option:
-        """The recommended settings; else those that are undecided, or those with the best score."""
+        """The recommended settings; without them, undecided settings, or those with the best score."""
         undecided = next((one for one in self.options if one.is_open), None)
         return self.recommended or undecided or self.options[0]
 
@@ -323,14 +323,14 @@ def _unsettled(options: Mapping[str, Option], most: int) -> Option | None:
 
 
 def watched(objective: Objective) -> str | None:
-    """Return the class whose harm rules settings out, if an objective measures it; else None."""
+    """Return the class that an objective measures, if a harm to this class rules settings out; else None."""
     if isinstance(objective, OfClass):
         return None if objective.class_name == HOTSPOTS else objective.class_name
     return HOTSPOTS if objective.name == HOTSPOTS else None
 
 
 def effects(objectives: Sequence[Objective], against: Contrast, care: Care) -> tuple[Effect, ...]:
-    """Return what settings do to each kind of traffic, from the ratios to no control."""
+    """Return the effects of settings on each kind of traffic, from the ratios to no control."""
     found = []
     for objective in objectives:
         name = watched(objective)
@@ -344,9 +344,9 @@ def effects(objectives: Sequence[Objective], against: Contrast, care: Care) -> t
 
 
 def worst_loss(objectives: Sequence[Objective], one: Values, off: Values, care: Care) -> float:
-    """Return the worst ratio to no control among the received traffic and the latencies of all classes.
+    """Return the worst ratio to no control of the objectives whose harm can rule settings out, at most 1.
 
-    Latency has a larger tolerance, so its ratios are scaled accordingly, unless the class is protected.
+    Ratios of latency are scaled, because their tolerance is larger, unless the class is protected.
     """
     ratios = [1.0]
     for objective, value, against in zip(objectives, one, off, strict=True):
@@ -359,7 +359,10 @@ def worst_loss(objectives: Sequence[Objective], one: Values, off: Values, care: 
 
 
 def loss_of(racing: Racing, trial: Trial, off: dict[Instance, Values], care: Care) -> float | None:
-    """Return the worst loss of a setting over all instances in which it was tried; None if there are none."""
+    """Return the mean of the worst ratios of a setting over the instances in which it was tried.
+
+    None if there are no instances that were also run without control.
+    """
     losses = [
         worst_loss(racing.tuning.objectives, values, off[at], care)
         for at, values in trial.values.items()
