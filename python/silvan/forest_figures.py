@@ -84,7 +84,7 @@ def still(
 
 
 def named_time(results: Sequence[Result], text: str) -> float:
-    """Return the time, in ns, of a text such as ``4.5 s``, ``typical`` or ``busiest``.
+    """Return the time of a text such as ``4.5 s``, ``typical`` or ``busiest``, in ns.
 
     Raises `ValueError` for another text. For ``typical`` and ``busiest``, raises `KeyError` if a run has no
     forest.

@@ -24,7 +24,7 @@ TUNED = "the best settings"
 
 @dataclass(frozen=True)
 class Kept:
-    """A comparison in one unseen kind of traffic: ratios to the settings that are best for this kind alone."""
+    """A comparison in one unseen kind of traffic with the settings that are best for this kind alone."""
 
     #: Name of the kind of traffic.
     kind: str

@@ -78,7 +78,7 @@ class FabricCheck(TypedDict):
     deadlock: str | None
     #: The deadlock check of each lane; None if service levels and SL-to-VL tables are unknown.
     lanes: Lanes | None
-    #: The SL-to-VL table if it is the same on all links; otherwise None. The scenario key is `lanes.sl_to_vl`.
+    #: The SL-to-VL table if all links have the same table; else None. The scenario key is `lanes.sl_to_vl`.
     sl_to_vl: list[int] | None
     #: Number of port groups for adaptive routing, which are not simulated.
     adaptive_groups: int

@@ -68,8 +68,8 @@ class Provenance(TypedDict):
     seed: int
     #: Version of Silvan.
     version: str
-    #: Commit of the source clone from which Silvan ran, with ``-dirty`` if tracked files had changed; None for
-    #: an installed package, or if Git failed.
+    #: Commit of the source clone from which Silvan ran, with ``-dirty`` if tracked files had changed. None
+    #: for an installed package, or if Git failed.
     git_commit: str | None
     #: Start of the run, ISO 8601, UTC.
     started: str
