@@ -113,7 +113,7 @@ class Count:
         return lines * CODE_LINE / 1024
 
     def instructions(self) -> dict[str, float]:
-        """Return the instructions per hop of each function with at least `LEAST`, and of the others together."""
+        """Return the instructions per hop of each function with at least `LEAST`, and of the others."""
         all_of_them = {name: found["Ir"] / self.hops for name, found in self.functions.items()}
         large = {name: count for name, count in all_of_them.items() if count >= LEAST}
         rest = sum(all_of_them.values()) - sum(large.values())
