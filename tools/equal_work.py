@@ -39,7 +39,7 @@ SWITCHES: Mapping[str, Switch] = {
     "congestion.reaction.timer": Switch('"cyclic"'),
 }
 
-#: The message of a build about an unknown key.
+#: Part of the message of a build about an unknown key.
 UNKNOWN = "unknown key"
 
 

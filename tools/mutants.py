@@ -97,7 +97,7 @@ def listed() -> list[dict[str, Any]]:
 
 
 def module_of(mutant: dict[str, Any], modules: tuple[str, ...]) -> str | None:
-    """Return the module that contains a mutant."""
+    """Return the module that contains a mutant; None if it is in none of the modules."""
     path = PurePosixPath(mutant["file"])
     source = next((folder for folder in MODEL if folder in path.parents), None)
     if source is None:

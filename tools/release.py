@@ -281,7 +281,7 @@ class _Package:
         return sorted(one.purl for one in others if one.key in self.needs)
 
     def component(self) -> dict[str, Any]:
-        """Return the component. A package has many files, so their hashes are properties."""
+        """Return the component, with the hashes of all files of the package as properties."""
         return {
             "type": "library", "name": self.name, "version": self.version, "scope": "required",
             "purl": self.purl, "bom-ref": self.purl, "licenses": [{"license": {"name": self.license}}],

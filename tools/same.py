@@ -24,7 +24,7 @@ from pathlib import Path
 
 from other_build import ROOT, CannotCompareError, build, last_lines
 
-#: Number of seeds of a pair of processes, which is small so that all cores are busy until the end.
+#: Number of seeds of a pair of processes. It is small, so that all cores are busy until the end.
 CHUNK = 25
 #: Number of differences that are listed with the lines of both builds.
 LISTED = 10

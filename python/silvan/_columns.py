@@ -19,7 +19,7 @@ class Column:
     """A column of a table."""
 
     name: str
-    #: ``names``, ``whole numbers`` or ``numbers``.
+    #: Kind of the values: ``names``, ``whole numbers`` or ``numbers``.
     kind: str
     meaning: str
 

@@ -22,9 +22,9 @@ _LARGE = 1e12
 def in_words(value: float, half: float | None = None) -> str:
     """Format a number and the half-width of its confidence interval: ``10,540``, ``1,895 ± 120``, ``0.0213``.
 
-    The half-width has two significant digits, and the value has as many decimals. Whole numbers have none.
-    Without a half-width, the value has four significant digits, but all digits before the decimal point.
-    Very large and very small numbers have an exponent.
+    The half-width is rounded to two significant digits, and the value to as many decimals. Without a
+    half-width, the value is rounded to four significant digits. Digits of the value before the decimal point
+    are not rounded. Whole numbers have no decimals, and very large or very small numbers have an exponent.
     """
     if half is None:
         return _rounded(value, _decimals(value, _DIGITS))

@@ -78,12 +78,12 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def mark() -> str:
-    """Return a file name suffix of the process number and a random number."""
+    """Return a file name suffix that consists of the process ID and a random number."""
     return f"{os.getpid()}-{secrets.token_hex(4)}"
 
 
 def flush(path: Path) -> None:
-    """Write the contents of a file or folder to the disk; raises `OSError`."""
+    """Wait until the contents of a file or folder are on the disk; raises `OSError`."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -16,7 +16,7 @@ from pathlib import Path
 from silvan import _files
 from silvan._core import FabricError, Scenario
 
-#: Maximum size of a file; the file that OpenSM writes has 20 KB.
+#: Maximum size of a file in bytes. The file that OpenSM writes has about 20 KB.
 MAX_BYTES = 4 << 20
 MAX_LINE = 256 << 10
 LEVELS = 16

@@ -20,5 +20,5 @@ def half_width(values: Sequence[float]) -> float:
 
 
 def prediction(values: Sequence[float]) -> float:
-    """Return the half-width, around the mean of two or more values, of the 95 % prediction interval."""
+    """Return the half-width of the 95 % prediction interval for a further value, around the mean."""
     return half_width(values) * math.sqrt(len(values) + 1)

@@ -1,9 +1,9 @@
 """Measures how much other traffic slows down each job, by comparison with a run of the job alone.
 
-Each job runs once more on its hosts, without other jobs, flows and traffic. The additional time in the full
-scenario is divided among the roots of congestion trees. The share of a root is proportional to the number of
-samples at which a host of the job contributed to the root's tree or waited for it, minus that number in the
-run of the job alone.
+Each job also runs on its hosts without other jobs, flows and traffic. The additional time in the full
+scenario is divided among the roots of congestion trees. For a root, count the samples at which a host of the
+job contributed to the root's tree or waited for it, and add these numbers for all hosts. The share of a root
+is proportional to this sum, minus the sum in the run of the job alone.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _messages(beside: Result, alone: Result, name: str) -> float | None:
 
 
 def _held(result: Result, name: str) -> Counter[str]:
-    """Count for each root the samples at which hosts of the job contributed to its tree or waited for it."""
+    """Return, for each root, the sum over the job's hosts of the samples in which they were in its trees."""
     held: Counter[str] = Counter()
     if "trees" in result.tables:
         for tree in result.forest.trees:

@@ -1,4 +1,4 @@
-"""Checkpoints: files from which a run is continued."""
+"""Checkpoints: files from which a run can be continued."""
 
 from __future__ import annotations
 

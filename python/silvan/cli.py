@@ -1,7 +1,7 @@
 """Entry point of the command `silvan`; :mod:`silvan.commands` contains its subcommands.
 
-Exit status: 0 success, 1 error (one message on stderr), 2 wrong usage, 3 a fabric that is usable but can
-deadlock, 130 interrupted with Ctrl-C, 141 the process that read the output has exited.
+Exit status: 0 success, 1 error (with a message on stderr), 2 wrong usage, 3 the routes of a fabric or a
+scenario can deadlock, 130 interrupted with Ctrl-C, 141 the process that read the output has exited.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def last_gbit_s(result: Result, span_ns: float = LAST_NS) -> dict[str, float]:
 def run(console: Console, out: Path, simulate: Simulate) -> None:
     """Run the testbed twice, print the comparison, and write results, figures and a report to `out`.
 
-    Raises `FileExistsError` if files of others would be overwritten.
+    Raises `FileExistsError` if the demo would overwrite files that it did not write.
     """
     scenario = Scenario.load(find_scenario())
     _refuse_foreign(out)

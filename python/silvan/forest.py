@@ -59,7 +59,7 @@ class Contributor:
     """A host that sends a class of traffic through a root: a row of the table ``contributors``."""
 
     tree: int
-    #: Name of the flow or the traffic pattern.
+    #: Name of the class of traffic.
     class_: str
     host: str
     #: First and last time in ns at which the host contributed.
@@ -78,7 +78,7 @@ class Victim:
     """A class of a host that waits because of a tree: a row of the table ``victims``."""
 
     tree: int
-    #: Name of the flow or the traffic pattern.
+    #: Name of the class of traffic.
     class_: str
     host: str
     #: First and last time in ns at which the host waited.

@@ -236,7 +236,9 @@ def run(
             ``congestion__mechanism="ib-cc"``, or ``**{"congestion.mechanism": "ib-cc"}``.
 
     Raises:
-        ScenarioError: the scenario is wrong, or the checkpoint is damaged or belongs to another scenario.
+        TypeError: neither a scenario nor a checkpoint is given.
+        ScenarioError: the scenario is wrong or, with `alone`, has no jobs; or the checkpoint is damaged or
+            belongs to another scenario.
         ModelError: the run cannot continue.
         KeyboardInterrupt: Ctrl-C was pressed.
 

@@ -46,7 +46,7 @@ class Shipped:
     name: str
     #: ``scenario`` (for ``silvan run``) or ``study`` (for ``silvan sweep``).
     kind: Kind
-    #: One sentence from the file; empty if the file contains none.
+    #: The key `description` of the file; empty if the file does not contain this key.
     description: str
     path: Path
 
@@ -104,10 +104,11 @@ def from_toml(text: str, origin: str, overrides: Mapping[str, Any] | None = None
 
 
 def locate(name: str | os.PathLike[str], kind: Kind = "scenario") -> Path:
-    """Return the path of a file, or of a scenario or study with that name that comes with Silvan.
+    """Return the path of a file, or of a scenario or study with this name that comes with Silvan.
 
-    Raises :class:`silvan.ScenarioError` if `name` is the folder of a run, or if nothing has this name. The
-    message then suggests similar names.
+    A file takes precedence over a name, and a name over a folder. Raises :class:`silvan.ScenarioError` if
+    `name` is only the folder of a run. The error is also raised if nothing has this name, and its message
+    then suggests similar names.
     """
     path = Path(name)
     if os.path.lexists(path) and not path.is_dir():

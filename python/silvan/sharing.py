@@ -31,8 +31,9 @@ if sys.version_info >= (3, 11):
 else:  # pragma: no cover - the same parser under its older name
     import tomli as tomllib
 
-#: Minimum ratio to the ideal duration at which links are reported, for jobs and for the 95th percentile of
-#: transfers. Single transfers collide by chance at any load. Minimum utilization of a reported link.
+#: Minimum slowdown of a job, and of the 95th percentile of transfers, for which links are reported. The
+#: second is larger, because single transfers collide by chance at any load. Minimum utilization of such a
+#: link.
 SLOW, SLOW_TAIL, BUSY = 1.05, 2.0, 0.5
 #: Roots that exist in at most this share of the samples are ignored, as in the account of a run.
 RARE = 0.1

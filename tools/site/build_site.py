@@ -130,7 +130,7 @@ def relisted(text: str) -> str:
 
 
 def write(name: str, text: str) -> None:
-    """Write a page."""
+    """Write a page; `name` is its path in the sources of the site."""
     path = PAGES / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")

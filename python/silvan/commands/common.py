@@ -170,7 +170,7 @@ def load_scenario(scenario: str, given: dict[str, str]) -> silvan.Scenario:
 
 
 def source(scenario: str) -> Callable[[dict[str, str]], silvan.Scenario]:
-    """Return a function that loads the scenario with overrides. Standard input is read before, only once."""
+    """Return a function that loads the scenario with overrides. Only this function reads standard input."""
     if scenario != STDIN:
         return partial(scenarios.load, scenario)
     try:
@@ -222,14 +222,17 @@ class Saving:
     file: Path
     #: Simulated time between checkpoints, as given.
     every: str | None
-    #: The checkpoint from which the run continues.
+    #: The checkpoint from which the run continues; None for a new run.
     resume: Path | None
 
-    #: Wall-clock time in seconds from which Ctrl-C on a terminal offers to save a run.
+    #: Wall-clock time in seconds after which Ctrl-C on a terminal offers to save a run.
     WORTH_S: ClassVar[float] = 10.0
 
     def checkpoints(self, bar: RunProgress) -> Checkpoints | None:
-        """Return when to save the run. Without `every`, Ctrl-C offers to save it, but only on a terminal."""
+        """Return when to save the run: after each time `every`, or else after Ctrl-C if the user confirms.
+
+        None without `every` and without a terminal.
+        """
         from silvan.checkpoints import Checkpoints
 
         if self.every is not None:

@@ -221,7 +221,7 @@ def study(  # noqa: PLR0913 - options with names and defaults
         incast: Share of the hosts that write to storage; 0 for none.
         background: Load that the other hosts offer, as a share of their links.
         seed: Seed from which the roles of hosts are drawn.
-        opensm_conf: OpenSM's configuration file in use now, for the comparison.
+        opensm_conf: OpenSM's configuration file that is in use, for the comparison.
         jobs: Concurrent runs of the survey; by default the number of cores.
         protect: Classes of traffic (``hotspots``, ``storage``, ``background``) that recommended settings must
             not harm.
@@ -236,7 +236,7 @@ def study(  # noqa: PLR0913 - options with names and defaults
 
     Raises:
         FabricError: a fabric or a load that is wrong.
-        SilvanError: a folder that does not contain a study, or a failed run.
+        SilvanError: `out` contains other files, or a run failed.
 
     """
     from silvan import results

@@ -1,4 +1,4 @@
-"""Fabrics that come with Silvan."""
+"""Copies the fabrics that come with Silvan."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Recording:
     def finish(self, result: Result) -> None:
         """Notify viewers that the run has ended; send its account, its warnings and its roots."""
         self.result = result
-        # Imported here, because this module needs numpy, which is slow to import.
+        # Imported here, because `silvan.report` imports numpy, which is slow.
         from silvan.report import _roots
 
         told = {"account": result.account, "warnings": result.warnings, "roots": list(_roots.of([result]))}

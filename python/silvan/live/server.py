@@ -236,14 +236,14 @@ class _Http(ThreadingHTTPServer):
             time.sleep(0.01)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Log the first error, except an `OSError`, which a viewer causes that disconnects."""
+        """Log the first error that is not an `OSError`. A viewer that disconnects causes an `OSError`."""
         if not self._has_failed and not isinstance(sys.exc_info()[1], OSError):
             self._has_failed = True
             logging.getLogger("silvan.live").exception("the page of the run could not answer a request")
 
 
 def _end(connection: socket.socket) -> None:
-    """End a connection in both directions, which wakes the thread that serves it."""
+    """End a connection in both directions, so that the thread that serves it stops waiting."""
     with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
 
@@ -256,7 +256,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 20
 
     def log_message(self, format: str, *args: object) -> None:
-        """Print nothing for each request."""
+        """Print nothing."""
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Refuse a request that is malformed or not supported."""

@@ -60,7 +60,7 @@ class Task:
 
 
 def simulate(task: Task) -> RunData:
-    """Execute a task, unless the store contains its run."""
+    """Execute a task, and return its data. A run that the store contains is not simulated again."""
     if task.function is not None:
         return _computed(task, task.function)
     scenario = silvan.Scenario.load(str(task.scenario), dict(task.overrides))

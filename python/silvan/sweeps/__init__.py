@@ -76,7 +76,7 @@ def sweep(  # noqa: PLR0913 - most are named and have defaults
         executor: ``"threads"``, ``"processes"``, ``"slurm"``, ``"dask"``, or any
             :class:`concurrent.futures.Executor`.
         jobs: Number of concurrent runs; the number of cores by default.
-        options: Options for Slurm and Dask, with `jobs`: :class:`silvan.sweeps.executors.Options`.
+        options: Options of the executor, which then replace `jobs`: :class:`silvan.sweeps.executors.Options`.
         store: Folder of the runs.
         out: Folder for the table (Parquet) and its provenance; not written by default.
         notify: Called after each run; see :data:`silvan.sweeps.driver.Notify`.

@@ -14,7 +14,7 @@ SHOWN = 60
 
 
 class SweepError(SilvanError):
-    """A study is invalid, or a sweep cannot run. The message contains the position and the valid values."""
+    """A study is invalid, or a sweep cannot run. The message contains the position in the study, if known."""
 
 
 class Place:

@@ -137,7 +137,7 @@ def _in_processes(jobs: Sequence[Job], count: int) -> Generator[Done]:
     waiting: Sequence[Job] = jobs
     while waiting:
         waiting, suspects = yield from _until_broken(waiting, count)
-        # Repeat each of the runs that were in progress alone, to find the run that killed its process.
+        # Repeat the runs that were in progress one by one, to find the run that killed its process.
         for job in suspects:
             _, alone = yield from _until_broken([job], 1)
             if alone:

@@ -397,7 +397,7 @@ def _quantity(path: str, value: Any, units: Mapping[str, float], right: str, pla
 
 
 def defaults(summary: Mapping[str, Any]) -> list[Measure]:
-    """Return the default measures, which are the numbers of the summary that are not in lists."""
+    """Return the default measures: the numbers at the top level of the summary, except two times."""
     return [
         Measure(key, _unit(key), summary=(key,))
         for key, value in summary.items()

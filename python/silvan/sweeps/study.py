@@ -61,7 +61,10 @@ class Base:
 
 @dataclass(frozen=True)
 class Study:
-    """The runs of a sweep. :meth:`load` reads a study from a file. Raises :class:`SweepError` if invalid."""
+    """The runs of a sweep. :meth:`load` reads a study from a file.
+
+    Raises :class:`SweepError` if the values are not consistent, or if there are too many runs.
+    """
 
     name: str
     base: Base

@@ -91,7 +91,7 @@ def tune(  # noqa: PLR0913 - most are named and have defaults
         name: Name of the tuning.
         executor: As in :func:`silvan.sweep`.
         jobs: Number of concurrent runs; the number of cores by default. The result does not depend on it.
-        options: Options for Slurm and Dask: :class:`silvan.sweeps.executors.Options`.
+        options: Options of the executor, which then replace `jobs`: :class:`silvan.sweeps.executors.Options`.
         store: Folder of the runs; finished runs in it are reused, also after an interruption.
         out: Folder for account, settings and figures; not written by default.
         notify: Called with the number of finished runs, the number of runs that may be needed (0 if unknown),

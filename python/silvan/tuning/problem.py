@@ -50,8 +50,7 @@ class Kind:
 
     name: str
     settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    #: Names of the objectives that count in this kind; None means all. Used only for kinds that the
-    #: search does not use.
+    #: Names of the objectives that count in this kind; None for all. Only unseen kinds have such a list.
     objectives: tuple[str, ...] | None = None
 
 

@@ -30,7 +30,7 @@ FREE, STARTUP = 4, 10
 GO_ON_PERCENT = 25
 #: Number of candidates of the sampler. With few parameters, Optuna's default of 24 is often too small.
 CANDIDATES = 128
-#: After this number of consecutive proposals that were already tried, a setting is selected at random.
+#: After this number of proposals in a batch that were already tried, a setting is selected at random.
 REPEATS_AT_MOST = 20
 
 

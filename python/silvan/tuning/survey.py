@@ -16,8 +16,9 @@ from silvan.tuning.runs import Runs
 class Survey(Racing):
     """A survey that also tries the neighbors of the best setting (one step along one axis).
 
-    `limits` gives the smallest and the largest allowed value of an axis of increasing numbers. While the best
-    setting is at an end of such an axis, the survey extends the axis by the ratio of its last two values.
+    `limits` contains the smallest and the largest permitted value of axes of increasing numbers. While the
+    best setting is at an end of such an axis, the survey extends the axis at this end. The ratio of the new
+    value to its neighbor is that of the two values at this end.
     """
 
     def __init__(
@@ -119,7 +120,7 @@ class Survey(Racing):
         ]
 
     def end(self, trial: Trial, n: int) -> str:
-        """Return the reason why a setting has only one neighbor along an axis; empty if there is none."""
+        """Return the reason why a setting has only one neighbor along an axis; empty if it is not known."""
         axis, step = self.axes[n], trial.steps[n]
         least, most = self._limits.get(axis.name, (None, None))
         if axis.labels[step] == least:

@@ -188,7 +188,7 @@ def better(fabric: Fabric, job: Job, order: Ints, tries: int, seed: int) -> tupl
 
 
 def _described(fabric: Fabric, found: Loads, top: int) -> Placement:
-    """Return the description of a placement."""
+    """Return the demand of a placement, with at most `top` links and pairs."""
     inner = np.flatnonzero(fabric.inner)
     order = inner[np.lexsort((inner, -found.flows[inner], -found.demand[inner]))]
     worst = np.zeros(len(found.sources))

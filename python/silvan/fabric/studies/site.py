@@ -47,7 +47,7 @@ class Site:
     notes: tuple[str, ...]
     #: A cycle on the one lane that the runs use for data, if the fabric has tables of lanes; otherwise None.
     one_lane_cycle: str | None = None
-    #: Wiring and tables without the aggregation nodes, if these are omitted.
+    #: Wiring and tables without the aggregation nodes, if these are omitted; otherwise None.
     texts: tuple[str, str] | None = None
 
 
@@ -109,7 +109,7 @@ def _without(links: str, nodes: Sequence[str]) -> str:
 
 
 def keep(site: Site, folder: Path) -> Site:
-    """Copy the files to a folder, to which the scenario can refer; return the site with the copies."""
+    """Copy the files to a folder, so that the scenario can refer to them; return the changed site."""
     folder.mkdir(parents=True, exist_ok=True)
     if site.texts is not None:
         wiring, tables = folder / LINKS, folder / TABLES

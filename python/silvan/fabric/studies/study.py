@@ -125,7 +125,7 @@ class Simulated:
         return self.site.report["deadlock"] is not None or bool(self.unfinished)
 
     def lead(self) -> list[str]:
-        """Return the first sentences of the output: deadlock, harm, recommendation."""
+        """Return the first sentences of the output: deadlocks, and that no settings are recommended."""
         lines = self._deadlock()
         return [*lines, "No settings are recommended, because runs that a comparison needs deadlocked."]
 
@@ -174,14 +174,14 @@ class Studied(Simulated):
         return [OFF, self.title]
 
     def lead(self) -> list[str]:
-        """Return the first sentences of the output: deadlock, harm, recommendation."""
+        """Return the first sentences of the output: deadlocks, harm, recommendation."""
         return [*self._deadlock(), *self.verdict.warnings(), self.verdict.sentence()]
 
 
 #: Names of the files with the scenario and with the option lines.
 SITE, OPTIONS = "site.toml", "opensm.conf"
 OFF, DEFAULTS, MINE, BEST = "without control", "defaults", "opensm.conf", "recommended"
-#: If leaving control off is recommended: title of the run with the best score, and file of its option lines.
+#: If no settings are recommended: title of the run with the best settings, and file of its option lines.
 COSTLY, COSTLY_OPTIONS = "best score, not recommended", "not-recommended.conf"
 
 

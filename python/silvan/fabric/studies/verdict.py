@@ -1,10 +1,10 @@
-"""Decides which settings to recommend, from what they gain and which traffic they harm.
+"""Decides which settings to recommend, from their gain and from the traffic that they harm.
 
 Settings are always compared with no control, on the same fresh seeds. Traffic is *harmed* if the 95 %
 confidence interval proves that it receives less, or that the 99th percentile of its latency is larger. A
 small harm rules settings out only if the class is protected. A comparison is *undecided* if its interval
-proves neither a harm nor the absence of one that would rule settings out. The settings with the best score
-get more seeds until they are decided, up to a limit.
+proves neither a harm nor the absence of a harm that would rule settings out. The settings with the best score
+are run with more seeds until they are decided, up to a limit.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Care:
     weights: tuple[tuple[str, float], ...] = ()
 
     def check(self, load: Load) -> None:
-        """Raise `FabricError` if a name does not exist in the load."""
+        """Raise `FabricError` for a name that does not exist in the load, and for invalid weights."""
         classes = [group.name for group in load.groups]
         usual = [one.name for one in USUAL]
         for name in self.protect:
@@ -103,7 +103,7 @@ class Effect:
 
     @property
     def is_harm(self) -> bool:
-        """Whether the traffic is proven to be worse off."""
+        """Whether a harm is proven."""
         return self.ratio.high < 1.0
 
     @property
@@ -134,7 +134,7 @@ class Effect:
         )
 
     def _open(self) -> str:
-        """Return what is possible if no harm is proven."""
+        """Return the possible effect in words if no harm is proven."""
         who = self._who() if self.objective.larger else f"the 99th percentile of the latency of {self._who()}"
         if self.ratio.is_wide:
             verb = "differ" if self._is_links() else "differs"
@@ -191,7 +191,7 @@ class Option:
 
     @property
     def is_out(self) -> bool:
-        """Whether a proven harm rules these settings out, or a gain that matters is excluded."""
+        """Whether a proven harm rules these settings out, or a gain above :data:`WORTH` is excluded."""
         useless = not self.gains and self.against_off.score.high <= WORTH
         return useless or any(harm.rules_out for harm in self.harms)
 
@@ -206,12 +206,12 @@ class Option:
         return not self.is_out and not self.is_fine
 
     def reasons(self) -> list[str]:
-        """Return what is undecided."""
+        """Return the undecided effects, and an unproven gain, in words."""
         score = [] if self.gains else [f"the gain is not proven ({self.against_off.score})"]
         return [*score, *map(str, self.undecided)]
 
     def in_words(self) -> str:
-        """Return the harm and what is undecided, for tables."""
+        """Return the proven harms and the undecided effects, for tables."""
         harm = "; ".join(map(str, self.harms)) or "none proven"
         return harm + (f"; undecided: {'; '.join(map(str, self.undecided))}" if self.undecided else "")
 
