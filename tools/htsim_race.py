@@ -203,7 +203,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> int:
-    """Write the files, and compare."""
+    """Write the files, and compare; return the exit status."""
     options = arguments()
     options.out.mkdir(parents=True, exist_ok=True)
     try:

@@ -8,12 +8,12 @@
 of two equal intervals of a case (`--counted` in `benches/bench.rs`), so neither the setup nor the start of
 the traffic counts. The counts are the same in each run, so they show changes that are much smaller than the
 noise of times. They depend on the compiler and on the instruction sets of the processor, because the C
-library chooses its functions by them. Counts are therefore compared only if both are equal.
+library chooses its functions by them. Counts are therefore compared only if the environments are equal.
 
 The record also states mispredicted branches (of Callgrind's simulated predictor) and hot code: the size of
-the 64-byte lines of code that hold 99 % of the executed instructions. Only instructions have a limit. The
-cases do not sample congestion trees, because the sampler would hide changes of the model; the sampler is a
-case of its own (`forest_648_cc_sampled`).
+the 64-byte lines of code with 99 % of the executed instructions. Only instructions have a limit. The cases
+do not sample congestion trees, because the sampler would hide changes of the model; only
+`forest_648_cc_sampled` does, to measure the sampler.
 
 With `--caches`, Callgrind also simulates caches. The results are only printed and added to the file
 `--json`; they are not on record.

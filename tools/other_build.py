@@ -34,7 +34,7 @@ class OtherBuild:
 
     @property
     def title(self) -> str:
-        """The commit with its description."""
+        """The abbreviated commit with its subject."""
         return f"{self.commit} ({self.subject})"
 
 

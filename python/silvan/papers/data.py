@@ -63,7 +63,10 @@ class RunData:
         raise KeyError(f"no {key} `{name}` in the summary")
 
     def flow_series(self, flow: str, column: str = "received_bytes") -> tuple[Floats, Floats]:
-        """Return the end of each sampling interval in seconds, and the values of a column."""
+        """Return the end of each sampling interval in seconds, and the values of a column of a flow.
+
+        Raises `KeyError` for an unknown flow.
+        """
         table = self.tables["flows"]
         mask = table["flow"] == flow
         if not mask.any():
@@ -71,7 +74,7 @@ class RunData:
         return table["time_ns"][mask] * 1e-9, table[column][mask].astype(np.float64)
 
     def rate_gbit_s(self, flow: str) -> tuple[Floats, Floats]:
-        """Return the end of each sampling interval in seconds, and the throughput in Gbit/s."""
+        """Return the end of each sampling interval in seconds, and a flow's throughput in Gbit/s."""
         end_s, received = self.flow_series(flow)
         length_s = np.diff(end_s, prepend=0.0)
         return end_s, received * 8e-9 / length_s

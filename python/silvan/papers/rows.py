@@ -21,7 +21,7 @@ from silvan.papers.catalogue import (
 )
 
 #: ``id, key, quantity, unit, published, expected, provenance, kind, simulated, ratio, tolerance, verdict,
-#: source, assumption, reading``. ``expected`` is the number that ``simulated`` is compared with, and
+#: source, assumption, reading``. ``expected`` is the number with which ``simulated`` is compared, and
 #: ``published`` is the same number if the source prints it, else None. With several seeds also their number,
 #: ``seeds``, and half the width of the 95 % confidence interval of ``simulated``, ``interval``; for two-sided
 #: rows also ``spread``, half the width of the 95 % prediction interval of a single draw. Where they apply:

@@ -258,7 +258,7 @@ def _write(
             "machine": _provenance.machine(),
         }
         out.mkdir(parents=True, exist_ok=True)
-        # Write the provenance first: it marks the table as one that a sweep may overwrite.
+        # Write the provenance first, because it shows that a sweep may overwrite the table.
         _files.write_text(out / _folder.PROVENANCE, _files.to_json(facts))
         sweep.to_parquet(out / TABLE)
     except OSError as error:

@@ -243,7 +243,7 @@ def tried(
 def best_first(
     tuning: Tuning, finalists: Sequence[Candidate], other: Candidate, fresh: Sequence[Instance]
 ) -> list[Candidate]:
-    """Order candidates by score. Each run is compared with a reference candidate's run on the same seed."""
+    """Order candidates by score, best first. Each run is compared with that of `other` on the same seed."""
     return sorted(finalists, key=lambda one: -_mean_score(tuning, one, other, fresh))
 
 

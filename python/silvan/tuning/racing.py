@@ -98,7 +98,10 @@ class Racing:
         self.spent = 0
 
     def run_reference(self) -> None:
-        """Run the reference on all instances; raises :class:`SweepError` if an objective has no value."""
+        """Run the reference on all instances.
+
+        Raises :class:`SweepError` if a run fails, or if an objective with a weight has no positive value.
+        """
         setting = Setting(PRESETS[REFERENCE])
         outcomes = self.runs.values([(setting, at) for at in self.instances], "the reference")
         self.spent += len(self.instances)

@@ -43,7 +43,7 @@ class JobCheck(TypedDict):
     hosts: list[str]
     #: Number of reduction units that the ranks use.
     units: int
-    #: Number of messages that the job will send.
+    #: Number of messages that the ranks and the reduction units will send.
     messages: int
     #: Total payload of the messages, bytes.
     bytes: int
@@ -70,8 +70,8 @@ class ForestCheck(TypedDict):
     mixed: int
     #: Number of senders in each subset.
     subset_sizes: list[int]
-    #: Paper IV, t_max: largest throughput of a host that is not a hotspot, if there were no hotspots,
-    #: Gbit/s.
+    #: Paper IV, t_max: upper bound of the mean throughput of a host that is not a hotspot, if there were no
+    #: hotspots, Gbit/s.
     tmax_gbit_s: float
 
 

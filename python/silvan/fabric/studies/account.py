@@ -347,7 +347,7 @@ def _options(studied: Studied) -> list[str]:
 
 
 def margin_rows(studied: Studied) -> list[tuple[str, str, str]]:
-    """Return the value of each parameter, and the relative scores of the two neighboring values."""
+    """Return the name and the value of each parameter, and the relative scores of neighboring values."""
     rows = []
     for name, margin in studied.margins.items():
         kept = [f"{ratio:.2f} with {as_text(other)}" for other, ratio in margin.near]

@@ -134,7 +134,7 @@ def trees(studied: Simulated) -> Figure:
 
 @plot.style()
 def margin(studied: Studied) -> Figure:
-    """Draw the scores of the values next to the recommended ones, relative to the recommended score."""
+    """Draw the scores of the values next to the recommended values, relative to the recommended score."""
     figure, panels = plot.new_figure(len(studied.margins), width=9.0, height=3.2, sharey=True)
     for axes, (name, found) in zip(panels, studied.margins.items(), strict=True):
         value = found.value

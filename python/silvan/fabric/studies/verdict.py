@@ -313,7 +313,7 @@ def _sorted(options: Mapping[str, Option]) -> tuple[Option, ...]:
 
 
 def _unsettled(options: Mapping[str, Option], most: int) -> Option | None:
-    """Return the option that needs more seeds; None if the best one that is not ruled out is fine."""
+    """Return the best open option that may run on more seeds; None if a better option is already fine."""
     for one in _sorted(options):
         if one.is_fine:
             return None
@@ -372,7 +372,7 @@ def loss_of(racing: Racing, trial: Trial, off: dict[Instance, Values], care: Car
 
 
 def finalists(racing: Racing, off: dict[Instance, Values], care: Care) -> list[Trial]:
-    """Return the settings to try on fresh seeds: those with the best score, and the best harmless ones."""
+    """Return the settings to try on fresh seeds: those with the best score, and the best without harm."""
     done = [trial for trial in racing.trials if trial.state == "done" and trial.score is not None]
     done.sort(key=lambda trial: (-(trial.score or 0.0), trial.number))
     chosen = done[:BY_SCORE]
