@@ -1,4 +1,4 @@
-"""A fabric in files: output of `ibnetdiscover`, and a dump of tables with any number of LIDs per port."""
+"""A fabric in files: output of `ibnetdiscover`, and a dump of tables with one or several LIDs per port."""
 
 from __future__ import annotations
 
@@ -34,12 +34,15 @@ class FileFabric(Wiring):
 
     @property
     def lids(self) -> int:
-        """The most LIDs of a host."""
+        """Return the largest number of LIDs of a host."""
         return max(len(ports) for to in self.routes.values() for ports in to.values())
 
 
 def fabric(topology: Mapping[str, Any], routing: Mapping[str, Any] | None) -> FileFabric:
-    """Read `[topology]` and `[routing]` of the kinds file and table."""
+    """Read `[topology]` and `[routing]` of the kinds file and table.
+
+    `NotCovered` is raised if one is of another kind.
+    """
     given, way = dict(topology), dict(routing or {})
     delay = time_ps(given.pop("link_delay", "20 ns"))
     if (given.pop("kind"), way.pop("kind", "")) != ("file", "table"):
