@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from verify.reference.links import Hop, Packet
     from verify.reference.network import Network
 
-#: Rates of AIMD and FIMD are counted in these units of the lowest rate.
+#: Units of the lowest rate, in which rates of AIMD and FIMD are counted.
 ONE = 2**16
 #: The maximum pause between two packets of a flow with MVCM, in picoseconds.
 LONGEST_WAIT = 10**12
@@ -23,7 +23,7 @@ LONGEST_WAIT = 10**12
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer to a data packet of a flow: what it says of the packet."""
+    """An answer to a data packet of a flow, with its mark, times and telemetry."""
 
     mark: str
     now: int
@@ -36,7 +36,10 @@ class Answer:
 
 @dataclass(frozen=True)
 class Loss:
-    """A lost packet: when the source learns of it, when it was sent, bytes on the wire, where it was lost."""
+    """A lost packet: when the source is informed, when it was sent, and its bytes on the wire.
+
+    `at_last` is whether it was lost at the last output.
+    """
 
     now: int
     sent_at: int
@@ -47,15 +50,15 @@ class Loss:
 
 
 class Control:
-    """The control of a flow (or of a service level at a host); this class never throttles."""
+    """The control of a flow, or of a service level at a host. This base class never throttles."""
 
     def __init__(self) -> None:
         self.last_end, self.last_size = 0, 0
-        #: Bytes of the packet that the flow is to send next, which the host gives.
+        #: Bytes of the next packet of the flow, which the host sets.
         self.next_size = 0
 
     def eligible_at(self, now: int) -> int | None:
-        """Return the earliest start of the next packet from now on, as things stand.
+        """Return the earliest start of the next packet, not before `now`.
 
         `None` if an answer must arrive first.
         """
@@ -70,47 +73,48 @@ class Control:
         self.sent(end, packet.size)
 
     def next_timer(self) -> int | None:
-        """Return when the flow may be throttled by time alone, if it may."""
+        """Return when time alone may throttle the flow next; `None` if it does not."""
         return None
 
     def end_speculation(self) -> int:
-        """Take note of an acknowledgement, before all that it says; return the target to request, or zero."""
+        """Record an acknowledgement before its content. Return the target to request, or zero."""
         return 0
 
     def take_answer(self, answer: Answer) -> None:
-        """Take an answer with all that it says."""
+        """Process an answer with all its content."""
         self.answered(answer.mark, answer.now, answer.severity)
 
     def answered(self, mark: str, now: int, severity: int = 0) -> None:
-        """Take an answer: `cold` (no mark), `warm` (a mark that was not validated) or `hot`.
+        """Process the mark of an answer: `cold` (no mark), `warm` (a mark that was not validated) or `hot`.
 
-        A mark has a severity, or 0 if it is one bit.
+        The severity of a mark is 0 if the mark is one bit.
         """
 
     def lose(self, loss: Loss) -> int:
-        """Take the loss of a packet, which is to be sent again; return the target to request, or zero."""
+        """Process the loss of a packet that is to be sent again, and return the target to request, or zero.
+        """
         return 0
 
     def arrived(self, size: int) -> None:
-        """Take that a packet has arrived whose own answer was lost."""
+        """Record that a packet has arrived whose answer was lost."""
 
     def restarted(self) -> None:
         """Record a message that enters the flow's empty queue."""
 
     def queued(self, size: int) -> int:
-        """Take a message of this size on the wire; return the target to request, or zero."""
+        """Record a message of this size on the wire, and return the target to request, or zero."""
         return 0
 
     def wanted(self, size: int, flows: int = 1) -> int:
-        """Return the target of a packet of this size while this number of flows may send, or zero."""
+        """Return the target that a packet of this size carries while `flows` flows may send, or zero."""
         return 0
 
     def must_ask(self, size: int) -> bool:
-        """Return whether a packet of this size is the first one, or the last one before an answer."""
+        """Return whether a packet of this size must request an answer."""
         return False
 
     def take(self, granted: int) -> None:
-        """Take a grant."""
+        """Process a grant."""
 
     def missing_grant(self) -> int:
         """Return the target to request again while the flow waits for a grant, or zero."""
@@ -135,12 +139,15 @@ class TableControl(Control):
         return (now + self.phase) // self.reaction.period_ps
 
     def strength(self, now: int) -> int:
-        """Return the index, which each expiry since the last notification decrements by one."""
+        """Return the index.
+
+        Each expiry since the last notification decrements it by one, down to its minimum.
+        """
         lowest = self.reaction.lowest
         return max(self.index - (self.expiries(now) - self.since), min(self.index, lowest))
 
     def due(self, now: int) -> int:
-        """Return when the packet after the last may start with the present index."""
+        """Return when the next packet may start with the current index."""
         return self.last_end + self.delays[self.strength(now)] * self.last_size // self.full
 
     def eligible_at(self, now: int) -> int | None:
@@ -154,7 +161,7 @@ class TableControl(Control):
         return time
 
     def answered(self, mark: str, now: int, severity: int = 0) -> None:
-        """Take a BECN."""
+        """Increase the index for a BECN."""
         if mark == "hot":
             by = max(self.reaction.increase, -(-severity * self.reaction.quantized_increase // 63))
             self.index = min(self.strength(now) + by, self.reaction.limit)
@@ -162,15 +169,15 @@ class TableControl(Control):
             self.since = self.expiries(now)
 
     def start_anew(self, now: int) -> None:
-        """Start the timer at a BECN, if the rule requires it."""
+        """Restart the timer at a BECN, if the reaction requires this."""
         if self.reaction.is_restarted:
             self.phase = -now
 
 
 class QcnControl(Control):
-    """A rate that marks reduce and that recovers in cycles of bytes and of time."""
+    """QCN: a rate that marks reduce and that recovers in cycles of bytes and of time."""
 
-    #: The link's rate, in the parts that rates count in.
+    #: The units of a link's rate.
     line = 2**30
 
     def __init__(self, reaction: QcnReaction, pace: Fraction) -> None:
@@ -195,7 +202,7 @@ class QcnControl(Control):
         self.cycle_left = self.reaction.cycle_bytes
 
     def pass_time(self, now: int) -> None:
-        """End the cycles of time that are over by now."""
+        """End the cycles of time that are over."""
         while self.cycle_ends is not None and self.cycle_ends <= now:
             self.time_cycles += 1
             is_late = self.time_cycles >= self.reaction.cycles
@@ -204,7 +211,7 @@ class QcnControl(Control):
 
     def recover(self) -> None:
         """Raise the rate at the end of a cycle."""
-        # Cycles are counted in one byte.
+        # The simulator counts cycles in one byte.
         cycles = sorted(min(count, 255) for count in (self.byte_cycles, self.time_cycles))
         beyond = [count - self.reaction.cycles for count in cycles]
         if 1 in (self.byte_cycles, self.time_cycles) and self.target > 10 * self.rate:
@@ -218,7 +225,7 @@ class QcnControl(Control):
             self.let_go()
 
     def answered(self, mark: str, now: int, severity: int = 0) -> None:
-        """Reduce the rate."""
+        """Reduce the rate for a mark."""
         if mark != "hot":
             return
         self.pass_time(now)
@@ -230,7 +237,7 @@ class QcnControl(Control):
         self.cycle_ends = now + self.reaction.cycle_ps
 
     def sent(self, end: int, size: int) -> None:
-        """Record a packet, whose bytes count for the cycle of bytes."""
+        """Record a packet. Its bytes count for the cycle of bytes."""
         super().sent(end, size)
         self.pass_time(end)
         if self.cycle_ends is None:
@@ -261,7 +268,7 @@ class QcnControl(Control):
 
 
 class WindowControl(Control):
-    """A limited number of packets without an answer: a static window."""
+    """A static window, which limits the number of packets without an answer."""
 
     def __init__(self, reaction: WindowReaction, pace: Fraction) -> None:
         super().__init__()
@@ -278,7 +285,7 @@ class WindowControl(Control):
         self.unanswered += 1
 
     def answered(self, mark: str, now: int, severity: int = 0) -> None:
-        """Take an answer."""
+        """Record that a packet has been answered."""
         self.unanswered = max(self.unanswered - 1, 0)
 
     def lose(self, loss: Loss) -> int:
@@ -304,19 +311,22 @@ class PauseControl(WindowControl):
 
 
 class RateControl(PauseControl):
-    """AIMD and FIMD: a rate between the link's and a small part of it."""
+    """AIMD and FIMD: a rate between that of the link and a small part of it."""
 
     def __init__(self, reaction: WindowReaction, pace: Fraction) -> None:
         super().__init__(reaction, pace)
         self.rate = reaction.slowest * ONE
 
     def pause(self) -> int:
-        """Return the time that the packet and its pause take together at the present rate."""
+        """Return the pause after the last packet at the current rate."""
         full, span = self.reaction.slowest * ONE, ceil(self.last_size * self.pace)
         return span * (full - self.rate) // self.rate
 
     def answered(self, mark: str, now: int, severity: int = 0) -> None:
-        """Divide the rate by m, add the lowest rate to it, or multiply it by m^(lowest / rate)."""
+        """Change the rate. A mark divides it by m.
+
+        An answer without a mark adds the lowest rate, or with FIMD multiplies the rate by m^(lowest / rate).
+        """
         super().answered(mark, now, severity)
         if mark == "hot":
             self.rate = max(self.rate // self.reaction.factor, ONE)
@@ -332,9 +342,9 @@ class RateControl(PauseControl):
 
 
 def power(base: int, exponent: int) -> int:
-    """Return base^exponent, for exponents up to one; exponent and result in parts of `ONE`.
+    """Return base^exponent for exponents up to one. Exponent and result are in units of 1 / `ONE`.
 
-    It is the product of the roots of the base whose exponents add up to it, in 2^-32.
+    The result is the product of roots of the base whose exponents add up to the exponent, in units of 2^-32.
     """
     if exponent >= ONE:
         return base * ONE
@@ -352,11 +362,11 @@ class DelayControl(PauseControl):
     delays = 0
 
     def pause(self) -> int:
-        """Return the delays."""
+        """Return the sum of the delays."""
         return self.delays * self.reaction.step_ps
 
     def answered(self, mark: str, now: int, severity: int = 0) -> None:
-        """Count delays."""
+        """Add or remove a delay."""
         super().answered(mark, now, severity)
         if mark == "hot":
             self.delays = min(self.delays + 1, self.reaction.limit or 0)
@@ -369,16 +379,19 @@ class DelayControl(PauseControl):
 
 
 class SlotControl(PauseControl):
-    """MVCM: a window that closes, then waiting slots: 0, 1, k, k^2, ..."""
+    """MVCM: a window that closes with marks, then waiting slots: 0, 1, k, k^2, ..."""
 
     slots = raises = 0
 
     def pause(self) -> int:
-        """Return the slots."""
+        """Return the duration of the slots."""
         return self.slots * self.reaction.step_ps
 
     def answered(self, mark: str, now: int, severity: int = 0) -> None:
-        """Close the window, then add waiting slots; remove them, then open the window."""
+        """Reduce the window for a mark, or add waiting slots if it is one packet.
+
+        Without a mark, remove the slots, or open the window if there are none.
+        """
         super().answered(mark, now, severity)
         if mark == "warm" and not self.reaction.hears_warm:
             mark = "cold"
@@ -394,7 +407,7 @@ class SlotControl(PauseControl):
             self.window = min(self.window + 1, self.reaction.window)
 
     def restarted(self) -> None:
-        """Restart, if all packets have been answered."""
+        """Reset the window and the slots, if all packets have been answered."""
         if not self.unanswered:
             self.window, self.slots, self.raises = self.reaction.window, 0, 0
             self.last_end = 0
@@ -414,7 +427,7 @@ KINDS = {
 
 
 def control(net: Network, host: str, level: int, pace: Fraction) -> Control:
-    """Return the control of a flow or service level at a host whose link has a pace."""
+    """Return the control of a flow or service level at a host. `pace` is that of the host's link."""
     from verify.rdma import RcccReaction
     from verify.reference import credits, rdma
 
@@ -429,7 +442,7 @@ def control(net: Network, host: str, level: int, pace: Fraction) -> Control:
         return credits.RcccControl(reaction, pace)
     if not isinstance(reaction, Reaction):
         return rdma.control(reaction, pace)
-    # The timers of the service levels have random phases of their own, selected one after the other.
+    # The timer of each service level has a separate random phase. The phases are drawn in order.
     stream = Stream(net.plan.seed, "ccti timer", net.plan.wiring.hosts.index(host))
     drawn = [stream.bits() for _ in range(16)][level]
     return TableControl(reaction, pace, net.plan.full, reaction.period_ps * drawn >> 32)
