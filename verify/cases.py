@@ -370,7 +370,7 @@ def _single_lane() -> list[tuple[str, Scenario]]:
         ("chain: slow and fast links", scenario(CHAIN, CHAIN_FLOWS)),
         ("chain: slow and fast links, CC", scenario(CHAIN, CHAIN_FLOWS, switch=small, congestion=cc())),
         ("drawn: a credit and a packet at one instant", drawn(200739)),
-        # Orders within a host that occur in few scenarios.
+        # Orders of events within a host that few scenarios have.
         ("drawn: a notification that lacks credit", drawn(480)),
         ("drawn: a notification while data lacks credit", drawn(942)),
         ("drawn: two flows released at one instant", drawn(11362)),

@@ -35,7 +35,10 @@ def run(scenario: dict[str, Any]) -> silvan.Result:
 
 
 def half_width(samples: list[float]) -> float:
-    """Return half the width of the 99.9 % confidence interval of a mean over seeds."""
+    """Return half the width of the 99.9 % confidence interval of a mean over seeds.
+
+    `KeyError` is raised for numbers of samples that `STUDENT` does not cover.
+    """
     return STUDENT[len(samples) - 1] * stdev(samples) / math.sqrt(len(samples))
 
 

@@ -50,7 +50,7 @@ def toml(value: Any, *, top: bool = False) -> str:
 
 @dataclass(frozen=True)
 class Difference:
-    """The first number that differs in a scenario."""
+    """A number that differs between the two models."""
 
     time_ns: int | None
     what: str

@@ -30,9 +30,9 @@ PATIENCE = 16
 def many_ports() -> float:
     """Return the saturation of FIFO input queues with very many ports.
 
-    Each output is then an M/G/1 queue with one packet in it on average, since each input has one packet
-    at its head: load + load^2 (1 + c^2) / (2 (1 - load)) = 1, with c^2 the squared coefficient of
-    variation of the sizes. For one size this is 2 - sqrt 2, for sizes from 0 up 3 - sqrt 6.
+    Each output is then an M/G/1 queue with one packet in it on average, since each input has one packet at
+    its head: load + load^2 (1 + c^2) / (2 (1 - load)) = 1, with c^2 the squared coefficient of variation of
+    the sizes. The result is 2 - sqrt 2 for equal sizes, and 3 - sqrt 6 for sizes that are uniform from 0 on.
     """
     variance = ((LARGEST - SMALLEST + 1) ** 2 - 1) / 12
     return 1 / (1 + math.sqrt((1 + variance / MEAN**2) / 2))
@@ -105,7 +105,10 @@ class Voqs:
             self.draw(source) if load is None else self.draw_later(source)
 
     def run(self, warmup: float, duration: float) -> tuple[float, float]:
-        """Return throughput per port and mean time in the system, counted after a warm-up."""
+        """Return throughput per port as a share of the link rate, and mean time in the system.
+
+        Both are counted after a warm-up.
+        """
         is_warm = False
         while self.now < duration:
             for source in range(self.ports):

@@ -101,7 +101,7 @@ def with_lanes(found: Scenario) -> Scenario:
 
 
 def with_coalescing(found: Scenario) -> Scenario:
-    """Make receivers of a random scenario coalesce notification packets, if it has any."""
+    """Let receivers of a random scenario with congestion management coalesce notification packets."""
     if "congestion" not in found:
         return found
     rng = random.Random(f"coalescing {found['seed']}")
@@ -423,7 +423,7 @@ def _choice_of_destinations(rng: random.Random, kind: str, hosts: list[str], mtu
 
 
 def with_announcements(found: Scenario) -> Scenario:
-    """Make flows of a random scenario announced ones, derived from its seed."""
+    """Let the flows of a random scenario be announced, with choices derived from its seed."""
     rng = random.Random(f"announcements {found['seed']}")
     mtu = int(found["packet"]["mtu"].split()[0])
     flows = [{**one, "message": f"{rng.randint(1, 12 * mtu)} B"} for one in found["flow"]]

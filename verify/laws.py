@@ -71,7 +71,7 @@ def m_d_1(*, quick: bool) -> Iterator[Check]:
 
 
 def chain(switches: int, rate: str) -> dict[str, Any]:
-    """Describe a chain of switches with a host at either end."""
+    """Describe a chain of switches with a host at each end."""
     names = [f"S{i}" for i in range(switches)]
     links = [{"from": "A", "to": "S0:1"}, {"from": "B", "to": f"{names[-1]}:2"}]
     links += [{"from": f"{near}:2", "to": f"{far}:1"} for near, far in itertools.pairwise(names)]

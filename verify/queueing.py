@@ -110,7 +110,11 @@ def output_queues(*, quick: bool) -> Iterator[Check]:
 
 
 def credit_windows(*, quick: bool) -> Iterator[Check]:
-    """Check that a buffer of k packets lets k pass per round trip: delays, latency and a packet's time."""
+    """Check that a buffer of k packets admits k packets per round trip.
+
+    The round trip consists of two link delays, the latency of a switch, and the transmission time of a
+    packet.
+    """
     size, rate, delay, latency = 2048, 16, 3_000, 500
     for packets in (1, 5) if quick else (1, 2, 3, 5, 7, 8, 12):
         got = run(

@@ -67,7 +67,7 @@ class Point:
 
 
 def witnessed() -> dict[tuple[str, float], Point]:
-    """Read the results of the witnesses: by case and load, the means over its seeds."""
+    """Return the results of the witnesses by case and load, as means over seeds."""
     lines = [line for line in ORIGIN.read_text().splitlines() if not line.startswith("#")]
     rows: dict[tuple[str, float], list[Point]] = {}
     for row in csv.DictReader(lines):

@@ -24,7 +24,7 @@ def runs(quick):
 
 
 def _shares(results):
-    """Return the share of each sender. In the steady state, all data that a host sends also arrives."""
+    """Return the shares of senders by level. In the steady state, all data that a host sends also arrives."""
     run = results["off"]
     return {
         level: [run.host(f"H{n}")["sent_gbit_s"] / 16.0 for n in numbers] for level, numbers in LEVELS.items()

@@ -13,7 +13,7 @@ NETWORK = hybrid.NETWORKS[2]
 #: The overhead that was calibrated on the testbed (T9), and the size above which sends wait for the receiver.
 #: All messages are longer.
 OVERHEAD, RENDEZVOUS = "820 ns", "12 KiB"
-#: The benchmark runs on the paper's even nodes, from 0 on: H1, H3, ...
+#: The benchmark runs on the paper's even nodes. The paper counts nodes from 0, so they are H1, H3, ...
 EVEN = [f"H{node + 1}" for node in range(0, NETWORK.hosts, 2)]
 ODD = [f"H{node + 1}" for node in range(1, NETWORK.hosts, 2)]
 #: Programs of full runs. Quick runs exchange a quarter of the data: see `QUICK`.

@@ -164,7 +164,7 @@ def groups(run, case, draw):
 
 
 def tails(results):
-    """Return, for each case, draw and control, the groups of :func:`groups`."""
+    """Return the result of :func:`groups` for each case, draw and control."""
     return {
         (case, draw, name): groups(results[f"{case} {draw} {name}"], case, draw)
         for case in CASES

@@ -83,11 +83,11 @@ class Sweep:
         self._mixed = mixed
 
     def others(self, p: int, control: str) -> float:
-        """Return the mean over hosts that are not hotspots."""
+        """Return the mean received rate of hosts that are not hotspots."""
         return self._runs[p, control].group("other hosts")
 
     def hotspots(self, p: int, control: str) -> float:
-        """Return the mean over hotspots."""
+        """Return the mean received rate of hotspots."""
         return self._runs[p, control].group("hotspots")
 
     def tmax(self, p: int) -> float:
@@ -128,7 +128,7 @@ class Sweep:
         others.set(ylabel="received per host (Gbit/s)", title=f"{label}: other hosts")
         hotspots.set(ylabel="received per host (Gbit/s)", title=f"{label}: hotspots", ylim=(0, 15))
         total.set(ylabel="improvement (times)", title=f"{label}: total throughput", ylim=(0, None))
-        # Room for the circles at the top.
+        # Leave space for the circles at the top.
         total.set_ylim(top=1.12 * max(float(np.max(line.get_ydata())) for line in total.get_lines()))
         for ax in axes:
             ax.set_xlabel("p (%)")
@@ -155,7 +155,7 @@ class Lifetimes:
         self._runs = {(ms, c): results[f"{prefix}{ms} {c}"] for ms in lifetimes_ms for c in CONTROL}
 
     def mean(self, lifetime_ms: int, control: str) -> float:
-        """Return the mean over all hosts."""
+        """Return the mean received rate of all hosts."""
         return mean_mbit_s(self._runs[lifetime_ms, control])
 
     def gain(self, lifetime_ms: int) -> float:

@@ -98,16 +98,15 @@ class Samples:
 def rates(
     permutations: int, packets: int, k: int, injection: str, draws: int, repeat: int
 ) -> dict[str, float]:
-    """Return the ratio of the smallest measured to the smallest calculated rate, mean over phases.
+    """Return the mean over phases of the ratio of the smallest measured to the smallest calculated rate.
 
     Args:
         permutations: Flows of each source.
         packets: Space for packets in an input port.
         k: Switches have k ports down, so there are k^3 hosts.
-        injection: How sources inject packets.
-        draws: Phases, each of them with other flows.
-        repeat: Number of the seed.
-
+        injection: The value of ``congestion.reaction.injection``.
+        draws: Number of phases, each with different flows.
+        repeat: Number of the seed, from 0.
     """
     seeds = range(1 + draws * repeat, 1 + draws * (repeat + 1))
     ratios = [samples(permutations, packets, k, injection, seed).ratio() for seed in seeds]

@@ -48,8 +48,8 @@ def whole_packets(divisor: int) -> dict[str, Any]:
     return {"congestion.reaction.table": {"kind": "list", "delays_ns": whole}}
 
 
-#: An adapter of the hardware needs time to answer a marked packet. The time is not published. It was
-#: fitted to the 11 Gbit/s that two contributors have together (T2).
+#: Congestion control of the testbed. The time in which an adapter answers a marked packet is not published.
+#: It was fitted to the 11 Gbit/s that two contributors have together (T2).
 HARDWARE_CC = {**CC, **whole_packets(106), "congestion.notification_delay": "10 us"}
 
 

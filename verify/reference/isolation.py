@@ -59,7 +59,7 @@ class Line:
 
 @dataclass(eq=False)
 class OutputLine:
-    """A line of the next node's input."""
+    """A line of the next node's input, which an output stores."""
 
     name: str
     destinations: tuple[str, ...]
@@ -77,7 +77,7 @@ class Place:
 
 @dataclass
 class Tally:
-    """The counts so far."""
+    """Counts since the start: allocated special queues, failed allocations, and notifications."""
 
     allocations: int = 0
     exhausted: int = 0
@@ -444,7 +444,7 @@ class IsolatingBuffers(Buffers):
                 self.stand_aside(queue)
 
     def note(self, way: Way, notice: Notice) -> None:
-        """Update an output's lines by a notification from the next node."""
+        """Update an output's lines according to a notification from the next node."""
         lines, known = self.known.setdefault(way, []), self.named(way, notice.line)
         if known:
             known.rate = notice.rate

@@ -155,7 +155,7 @@ class Channel:
         if self.spacing:
             self.phase = Stream(plan.seed, "credit returns", owner).below(self.spacing)
         self.retry = Retry(self, plan.retry, owner) if plan.retry else None
-        #: Present if the link changes during the run.
+        #: Present if the link changes during the run, or if some lanes are lossy.
         self.fault: Fault | None = None
         #: Present if the receiver sends pause frames. Credits then have no limit.
         self.pausing: Pausing | None = None
@@ -200,7 +200,7 @@ class Channel:
         return packet.lane, self.receiver.part(packet)
 
     def must_wait(self, where: tuple[int, Hashable], space: int) -> bool:
-        """Return whether a packet of a lane, a region and this space must wait."""
+        """Return whether a packet of this space must wait for its lane and region."""
         if self.pausing:
             return self.pausing.is_paused(where[0])
         if self.retry and not self.retry.is_open:

@@ -1,4 +1,4 @@
-"""The clock, the nodes, the counters."""
+"""The clock, the nodes and the counters of a simulated network."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ AT_ONCE = ("full_ports", "special_queues", "input_lines", "output_lines")
 
 
 class Network:
-    """The clock, the nodes, the counters."""
+    """The clock, the nodes and the counters of a simulated network."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan

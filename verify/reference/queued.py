@@ -200,7 +200,7 @@ class RoundRobinSwitch(QueuedSwitch):
         return False
 
     def next_input(self, way: Way) -> int | None:
-        """Return the next input in turn."""
+        """Return the next input in turn; `None` if there is none."""
         asking = self.buffers.in_turn(way, set())
         if self.net.plan.switch.has_rounds:
             round_ = self.rounds.setdefault(way, Round(is_patient=False))

@@ -146,7 +146,7 @@ class Buffers:
         self.aside.setdefault(queue.seat, []).append(queue)
 
     def return_from_aside(self, way: Way) -> None:
-        """Put queues that have yielded back in turn, as the last ones."""
+        """Let queues that stood aside take turns again, as the last ones."""
         waiting, self.aside[way] = self.aside.get(way, []), []
         for queue in waiting:
             self.sit(queue)

@@ -152,7 +152,7 @@ class DcqcnControl(Control):
             self.raise_rate("bytes")
 
     def eligible_at(self, now: int) -> int | None:
-        """Return the first time at which the pause of the rate at that time has passed."""
+        """Return the first time at which the pause that the rate of that time requires has passed."""
         later, time = copy(self), now
         later.raises = dict(self.raises)
         while True:
@@ -169,7 +169,7 @@ class DcqcnControl(Control):
         return self.decrease_at if self.rate_noted else None
 
     def strength(self, now: int) -> int:
-        """Return how much slower the flow is than its link."""
+        """Return the rate of the link divided by that of the flow, less one."""
         later = copy(self)
         later.raises = dict(self.raises)
         later.pass_time(now)
@@ -206,12 +206,12 @@ class FlightControl(Control):
     flight: Flight
 
     def lose(self, loss: Loss) -> int:
-        """Take a packet that is no longer in flight."""
+        """Count a packet that is no longer in flight."""
         self.flight.acknowledged += loss.size
         return 0
 
     def arrived(self, size: int) -> None:
-        """Take a packet that is no longer in flight."""
+        """Count a packet that is no longer in flight."""
         self.flight.acknowledged += size
 
 
@@ -234,11 +234,11 @@ class DctcpControl(FlightControl):
         self.flight.sent += packet.size
 
     def eligible_at(self, now: int) -> int | None:
-        """Return now, if the window is open."""
+        """Return `now` if the window is open, and otherwise `None`."""
         return now if self.flight.bytes < self.window >> 16 else None
 
     def take_answer(self, answer: Answer) -> None:
-        """Take an acknowledgement."""
+        """Process an acknowledgement."""
         is_used = 2 * self.flight.bytes >= self.window >> 16
         is_marked, is_first = answer.mark == "hot", self.flight.round_ends == 0
         self.acknowledged += answer.size
@@ -270,7 +270,7 @@ class DctcpControl(FlightControl):
         return 0
 
     def strength(self, now: int) -> int:
-        """Return how many packets the window is short of the first one."""
+        """Return by how many packets the window is smaller than the first one."""
         first = self.reaction.initial * self.reaction.full << 16
         return min((max(first - self.window, 0) >> 16) // self.reaction.full, 2**16 - 1)
 
@@ -293,7 +293,7 @@ class PacedControl(FlightControl):
         return max(now, self.last_end + span * (LINE - self.rate) // self.rate)
 
     def strength(self, now: int) -> int:
-        """Return how much slower the flow is than its link."""
+        """Return the rate of the link divided by that of the flow, less one."""
         return min(LINE // self.rate - 1, 2**16 - 1)
 
 
@@ -353,7 +353,7 @@ class HpccControl(PacedControl):
         self.hops: tuple[Hop, ...] = ()
 
     def eligible_at(self, now: int) -> int | None:
-        """Return when the flow may send, if its window is open."""
+        """Return when the flow may send; `None` if its window is closed."""
         window = max(ceil(self.reaction.trip_ps / self.pace) * self.rate // LINE, 1)
         return super().eligible_at(now) if self.flight.bytes < window else None
 
@@ -410,7 +410,7 @@ class PccRttControl(PacedControl):
         self.is_noted = False
 
     def take_answer(self, answer: Answer) -> None:
-        """Process an acknowledgement; if its packet was sent after the last sample, it is the next sample."""
+        """Process an acknowledgement. If its packet was sent after the last sample, it is a sample."""
         self.is_noted = self.is_noted or answer.mark == "hot"
         if self.flight.take(answer):
             self.sample(answer.now - answer.sent_at)
@@ -506,7 +506,7 @@ class SwiftControl(Control):
         return given.base_ps + given.hop_ps * hops + min(slope * above >> 16, given.range_ps)
 
     def take_answer(self, answer: Answer) -> None:
-        """Take an acknowledgement."""
+        """Process an acknowledgement."""
         is_used = 2 * self.outstanding * self.one >= self.window
         self.outstanding -= 1
         self.delay = delay = answer.now - answer.sent_at
@@ -531,7 +531,7 @@ class SwiftControl(Control):
         return 0
 
     def arrived(self, size: int) -> None:
-        """Take a packet that is no longer in flight."""
+        """Count a packet that is no longer in flight."""
         self.outstanding -= 1
 
     def eligible_at(self, now: int) -> int | None:
@@ -542,7 +542,7 @@ class SwiftControl(Control):
         return None if self.outstanding else max(now, self.started + pause)
 
     def strength(self, now: int) -> int:
-        """Return how many packets the window is short of the first one."""
+        """Return by how many packets the window is smaller than the first one."""
         return max(self.reaction.initial * self.one - self.window, 0) // self.one
 
 
@@ -582,7 +582,7 @@ class NsccControl(FlightControl):
         self.flight.sent += packet.size
 
     def eligible_at(self, now: int) -> int | None:
-        """Return now, if the window has room for the next packet."""
+        """Return `now` if the window has room for the next packet, and otherwise `None`."""
         return now if self.flight.bytes + self.next_size <= self.window >> 16 else None
 
     def must_ask(self, size: int) -> bool:
@@ -609,7 +609,7 @@ class NsccControl(FlightControl):
         return is_done
 
     def take_answer(self, answer: Answer) -> None:
-        """Take an acknowledgement."""
+        """Process an acknowledgement."""
         now, is_marked, target = answer.now, answer.mark == "hot", self.reaction.target_ps
         self.flight.take(answer)
         self.achieved += answer.size
@@ -685,7 +685,7 @@ class NsccControl(FlightControl):
         self.pending = self.received = 0
 
     def strength(self, now: int) -> int:
-        """Return how many packets the window is short of the largest one."""
+        """Return by how many packets the window is smaller than the largest one."""
         return min((max(self.most() - self.window, 0) >> 16) // self.reaction.full, 2**16 - 1)
 
 

@@ -151,7 +151,7 @@ class TableControl(Control):
         return self.last_end + self.delays[self.strength(now)] * self.last_size // self.full
 
     def eligible_at(self, now: int) -> int | None:
-        """Return the first time at which the delay of the index at that time has passed."""
+        """Return the first time at which the delay that the index of that time requires has passed."""
         time = now
         while (due := self.due(time)) > time:
             expiry = (self.expiries(time) + 1) * self.reaction.period_ps - self.phase
@@ -250,7 +250,7 @@ class QcnControl(Control):
             self.recover()
 
     def eligible_at(self, now: int) -> int | None:
-        """Return the first time at which the pause of the rate at that time has passed."""
+        """Return the first time at which the pause that the rate of that time requires has passed."""
         later, time = copy(self), now
         while True:
             later.pass_time(time)
@@ -261,7 +261,7 @@ class QcnControl(Control):
             time = later.cycle_ends
 
     def strength(self, now: int) -> int:
-        """Return how much slower the flow is than its link."""
+        """Return the rate of the link divided by that of the flow, less one."""
         later = copy(self)
         later.pass_time(now)
         return later.line // later.rate - 1
@@ -276,7 +276,7 @@ class WindowControl(Control):
         self.window, self.unanswered = reaction.window, 0
 
     def eligible_at(self, now: int) -> int | None:
-        """Return now, if the window is open."""
+        """Return `now` if the window is open, and otherwise `None`."""
         return now if self.unanswered < self.window else None
 
     def sent(self, end: int, size: int) -> None:
@@ -289,12 +289,12 @@ class WindowControl(Control):
         self.unanswered = max(self.unanswered - 1, 0)
 
     def lose(self, loss: Loss) -> int:
-        """Take a packet that is no longer on its way."""
+        """Record that a packet no longer needs an answer."""
         self.unanswered = max(self.unanswered - 1, 0)
         return 0
 
     def arrived(self, size: int) -> None:
-        """Take a packet that is no longer on its way."""
+        """Record that a packet no longer needs an answer."""
         self.unanswered = max(self.unanswered - 1, 0)
 
 
@@ -337,7 +337,7 @@ class RateControl(PauseControl):
             self.rate = min(faster, self.reaction.slowest * ONE)
 
     def strength(self, now: int) -> int:
-        """Return how much slower the flow is than its link."""
+        """Return the rate of the link divided by that of the flow, less one."""
         return self.reaction.slowest * ONE // self.rate - 1
 
 
@@ -357,7 +357,7 @@ def power(base: int, exponent: int) -> int:
 
 
 class DelayControl(PauseControl):
-    """LIPD: one more delay for each mark, one less for each answer without a mark."""
+    """LIPD, which adds a delay for each mark and removes one for each answer without a mark."""
 
     delays = 0
 

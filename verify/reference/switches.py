@@ -188,7 +188,7 @@ class Switch:
         raise NotImplementedError
 
     def decide(self) -> None:
-        """Send what can be sent."""
+        """Send the packets that can be sent now."""
         raise NotImplementedError
 
     def wake(self, port: int, time: int) -> None:
@@ -229,7 +229,7 @@ class Switch:
                 self.mark(packet, found if self.net.plan.congestion.is_quantized else 0)
 
     def severity(self, packet: Packet) -> int:
-        """Return the severity of a mark of the congestion manager."""
+        """Return the severity of a mark of the congestion manager, or 0 if marks are binary."""
         state = self.states[packet.output, packet.lane]
         return state.severity() if self.net.plan.congestion.is_quantized else 0
 
