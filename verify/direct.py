@@ -59,7 +59,7 @@ class Direct(Wiring):
             self.port_to.setdefault(name, {}).setdefault(other, []).append(port)
 
     def way(self, source: str, destination: str, over: int | None = None) -> Way:
-        """Return the route of a pair of hosts, or of its packets that take a detour over a group."""
+        """Return the route of a pair of hosts, or the detour of its packets over the group `over`."""
         which = source, destination, over
         if which not in self._ways:
             self._ways[which] = self.walk(source, destination, over)
@@ -68,7 +68,7 @@ class Direct(Wiring):
     def hop(self, switch: str, source: str, destination: str, over: int | None = None) -> tuple[int, int]:
         """Return the port by which a switch sends from one host to another, and the lane.
 
-        `over` is the group of a detour, if packets of the pair select one.
+        `over` is the group of the detour, or `None` if the packet takes none.
         """
         following, lane = self.way(source, destination, over).steps[switch]
         return self.port(switch, following, destination), lane
@@ -79,7 +79,7 @@ class Direct(Wiring):
         return self.port_to[switch][following][0]
 
     def ways(self) -> dict[str, dict[str, int]]:
-        """Return the output of each switch towards each host, on the routes that depend on the host only."""
+        """Return the output of each switch toward each host, on routes that do not depend on the sender."""
         tables: dict[str, dict[str, int]] = {switch: {} for switch in self.switches}
         for switch, host in product(self.switches, self.hosts):
             following = host if self.home[host] == switch else self.following(switch, host)
@@ -97,7 +97,7 @@ class Direct(Wiring):
 
     @abstractmethod
     def walk(self, source: str, destination: str, over: int | None) -> Way:
-        """Find the route of a pair, over the group that its packets selected, if any."""
+        """Return the route of a pair of hosts, over the group `over` if it is not `None`."""
 
 
 @dataclass
@@ -113,7 +113,7 @@ class Grid(Direct):
         return self.walk_from(self.home[source], destination)
 
     def following(self, switch: str, destination: str) -> str:
-        """Return the next switch towards a host at another."""
+        """Return the next switch toward a host at another switch."""
         return self.walk_from(switch, destination).steps[switch][0]
 
     def walk_from(self, start: str, destination: str) -> Way:
@@ -140,7 +140,7 @@ class Grid(Direct):
         return Way(level, steps)
 
     def stations(self, near: int, far: int, size: int) -> list[int]:
-        """Return the coordinates after `near` on the way to `far` in a row, the last included."""
+        """Return the coordinates from the one after `near` to `far`, in the order of the route in a row."""
         if near == far:
             return []
         if self.kind == "hyperx":
@@ -158,7 +158,7 @@ class Grid(Direct):
 
 
 def line(near: int, far: int) -> list[int]:
-    """Return the coordinates after `near` in a straight line to `far`, the last included."""
+    """Return the coordinates from the one after `near` to `far` in a straight line."""
     return list(range(near + 1, far + 1)) if far > near else list(range(near - 1, far - 1, -1))
 
 
@@ -246,7 +246,7 @@ class Groups(Direct):
         return Way(0, {**steps, target: (destination, last)})
 
     def following(self, switch: str, destination: str) -> str:
-        """Return the next switch towards a host at another, on a minimal route."""
+        """Return the next switch toward a host at another switch, on a minimal route."""
         legs = [self.group(self.home[destination])]
         return self.links_over(switch, legs, destination)[0][1]
 

@@ -1,4 +1,4 @@
-"""Random scenarios on a fabric whose hosts have several LIDs, made of others with at most seven hosts."""
+"""Other random scenarios with at most seven hosts, moved to a fabric whose hosts have several LIDs."""
 
 from __future__ import annotations
 

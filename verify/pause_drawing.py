@@ -1,4 +1,4 @@
-"""Random scenarios with pause frames, made of others, with smaller or shared buffers and an incast."""
+"""Other random scenarios, changed to pause frames, smaller or shared buffers, and an incast."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Searched(Wiring):
     roots: tuple[str, ...] = ()
 
     def ways(self) -> dict[str, dict[str, int]]:
-        """Return the output port of each switch towards each host."""
+        """Return the output port of each switch toward each host."""
         edges = {switch: self.edges(switch) for switch in self.switches}
         homes = {host: self.home_of(host) for host in self.hosts}
         rank = self.ranks(edges, set(homes.values()))

@@ -30,7 +30,8 @@ class Choices:
         self.count = 0
 
     def output(self, packet: Packet) -> int:
-        """Return the output of a packet."""
+        """Return the output of a packet: that of the table, unless the packet may choose among several ports.
+        """
         group = self.groups[packet.destination]
         if not self.is_free(packet, group):
             return self.switch.table[packet.destination]

@@ -60,7 +60,7 @@ class Faults:
         #: The tables at the start of the run.
         self.tables = {name: dict(switch.table) for name, switch in net.switches.items()}
         rule = net.plan.ecmp or net.plan.by_packet
-        #: The groups of ports at the start, if packets can choose.
+        #: The groups of ports at the start. Empty if packets cannot choose among ports.
         self.groups = rule.groups if rule else {}
         times = {time for event in net.plan.events for span in self.spans(event) for time in span}
         for time in sorted(times):
@@ -120,10 +120,7 @@ class Faults:
     def edges(
         self, down: frozenset[Channel]
     ) -> tuple[dict[str, tuple[str, int]], dict[str, list[tuple[int, str]]]]:
-        """Return the switch and the port of each host, and the ports of switches to others.
-
-        Links that are down are excluded.
-        """
+        """Return the switch and the port of each host, and the ports of each switch to other switches."""
         to_host: dict[str, tuple[str, int]] = {}
         edges: dict[str, list[tuple[int, str]]] = {name: [] for name in self.net.switches}
         for channel in self.net.channels:

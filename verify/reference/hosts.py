@@ -116,7 +116,7 @@ class Host:
         self.begun = 0
         #: Answers that raised an index to its threshold: time, number of the other host, level, and source.
         self.raised: list[tuple[int, int, int, str]] = []
-        #: Number of sources for single messages.
+        #: Number of sources that were created for single messages.
         self.own_sources = 0
         #: For each received flow, the bytes that are not yet acknowledged.
         self.uncovered: dict[Flow, int] = {}

@@ -21,7 +21,11 @@ from verify.reference.switches import Switch
 
 @dataclass
 class Tally:
-    """Counts of delivered packets, and the sums of their latencies since two events, in ps."""
+    """Counts of delivered packets, and their latencies in ps.
+
+    `since_generation` and `since_injection` are sums of latencies. `longest` is the largest latency since
+    generation.
+    """
 
     packets: int = 0
     marked: int = 0
@@ -31,7 +35,7 @@ class Tally:
     longest: int = 0
 
     def count(self, packet: Packet, now: int) -> None:
-        """Count a packet."""
+        """Count a packet that is delivered now."""
         self.packets += 1
         self.marked += packet.fecn
         self.validated += packet.validated

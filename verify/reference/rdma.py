@@ -139,7 +139,7 @@ class DcqcnControl(Control):
         self.rate_noted = True
 
     def leaves(self, packet: Packet, now: int, end: int) -> None:
-        """Record a packet. If bytes increase the rate, its bytes count."""
+        """Record a packet. With `increase_bytes`, its bytes count toward the next increase of the rate."""
         self.sent(end, packet.size)
         if self.reaction.increase_bytes is None:
             return
@@ -169,7 +169,7 @@ class DcqcnControl(Control):
         return self.decrease_at if self.rate_noted else None
 
     def strength(self, now: int) -> int:
-        """Return the rate of the link divided by that of the flow, less one."""
+        """Return the rate of the link divided by that of the flow, rounded down, minus 1; at most 65,535."""
         later = copy(self)
         later.raises = dict(self.raises)
         later.pass_time(now)
@@ -293,7 +293,7 @@ class PacedControl(FlightControl):
         return max(now, self.last_end + span * (LINE - self.rate) // self.rate)
 
     def strength(self, now: int) -> int:
-        """Return the rate of the link divided by that of the flow, less one."""
+        """Return the rate of the link divided by that of the flow, rounded down, minus 1; at most 65,535."""
         return min(LINE // self.rate - 1, 2**16 - 1)
 
 
@@ -410,7 +410,7 @@ class PccRttControl(PacedControl):
         self.is_noted = False
 
     def take_answer(self, answer: Answer) -> None:
-        """Process an acknowledgement. If its packet was sent after the last sample, it is a sample."""
+        """Process an acknowledgement. It is a sample if its packet was sent after the last sample."""
         self.is_noted = self.is_noted or answer.mark == "hot"
         if self.flight.take(answer):
             self.sample(answer.now - answer.sent_at)
@@ -450,7 +450,7 @@ class PccTelemetryControl(PacedControl):
         self.hops: tuple[Hop, ...] = ()
 
     def take_answer(self, answer: Answer) -> None:
-        """Process an acknowledgement. If its packet was sent after the last sample, it is the next sample."""
+        """Process an acknowledgement. It is the next sample if its packet was sent after the last sample."""
         if not self.flight.take(answer):
             return
         before, self.hops = self.hops, answer.hops

@@ -65,7 +65,7 @@ class Control:
         return now
 
     def sent(self, end: int, size: int) -> None:
-        """Record a packet whose tail leaves the host at this time."""
+        """Record a packet of `size` bytes whose tail leaves the host at `end`."""
         self.last_end, self.last_size = end, size
 
     def leaves(self, packet: Packet, now: int, end: int) -> None:
@@ -121,12 +121,13 @@ class Control:
         return 0
 
     def strength(self, now: int) -> int:
-        """Return the degree of throttling."""
+        """Return the degree of throttling, in a unit of the reaction. Zero means that nothing is throttled.
+        """
         return 0
 
 
 class TableControl(Control):
-    """The index into the congestion control table."""
+    """InfiniBand's reaction: the index into a table of delays. It rises with BECNs and falls with time."""
 
     def __init__(self, reaction: Reaction, pace: Fraction, full: int, phase: int) -> None:
         super().__init__()
@@ -237,7 +238,7 @@ class QcnControl(Control):
         self.cycle_ends = now + self.reaction.cycle_ps
 
     def sent(self, end: int, size: int) -> None:
-        """Record a packet. Its bytes count for the cycle of bytes."""
+        """Record a packet. Its bytes count toward the current cycle of bytes."""
         super().sent(end, size)
         self.pass_time(end)
         if self.cycle_ends is None:
@@ -261,7 +262,7 @@ class QcnControl(Control):
             time = later.cycle_ends
 
     def strength(self, now: int) -> int:
-        """Return the rate of the link divided by that of the flow, less one."""
+        """Return the rate of the link divided by that of the flow, rounded down, minus 1."""
         later = copy(self)
         later.pass_time(now)
         return later.line // later.rate - 1
@@ -337,7 +338,7 @@ class RateControl(PauseControl):
             self.rate = min(faster, self.reaction.slowest * ONE)
 
     def strength(self, now: int) -> int:
-        """Return the rate of the link divided by that of the flow, less one."""
+        """Return the rate of the link divided by that of the flow, rounded down, minus 1."""
         return self.reaction.slowest * ONE // self.rate - 1
 
 

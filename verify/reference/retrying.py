@@ -121,7 +121,7 @@ class Retry:
             self.answer(is_nack=True)
 
     def answer(self, *, is_nack: bool) -> None:
-        """Send the number of frames that have arrived to the sender."""
+        """Send an acknowledgement or a NACK with the number of frames that have arrived completely."""
         complete = self.complete
         self.net.at(
             self.net.now + self.channel.delay,

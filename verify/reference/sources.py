@@ -68,7 +68,7 @@ class Source:
         self.backlog = 0
         #: The source's number at its host.
         self.number = 0
-        #: The number of its last packet among all packets of its host.
+        #: The number of the source's last packet among all data packets that its host has sent.
         self.served = 0
 
     def is_over(self, time: int) -> bool:

@@ -54,7 +54,7 @@ class Stream:
         return product >> 32
 
     def chance(self, of: int, many: int) -> bool:
-        """Draw whether an event occurs that occurs `of` times in `many`."""
+        """Draw whether an event with the probability `of` / `many` occurs."""
         return self.below(many) < of
 
     def exponential(self, mean: int) -> int:

@@ -352,8 +352,8 @@ class VoqSwitch(Switch):
     def __init__(self, net: Network, name: str) -> None:
         super().__init__(net, name)
         ways = [(output, lane) for output in self.ports() for lane in self.lanes]
-        #: Queues by output, lane and input. `served` has the input that was served last, and `lane_served`
-        #: the lane.
+        #: Queues by output, lane and input. `served` has the last served input of each output and lane, and
+        #: `lane_served` the last served lane of each output.
         self.queues = {way: {i: deque[Packet]() for i in self.ports()} for way in ways}
         self.served = dict.fromkeys(ways, self.count)
         self.lane_served = dict.fromkeys(self.ports(), self.lanes[-1])
