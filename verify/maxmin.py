@@ -23,6 +23,7 @@ def max_min(
 
     Returns:
         The rate of each flow, in the unit of the capacities.
+
     """
     ways = {flow: frozenset(links) for flow, links in paths.items()}
     for flow, links in ways.items():

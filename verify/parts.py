@@ -114,8 +114,7 @@ class SampledMarking:
 
 @dataclass(frozen=True)
 class BufferMarking:
-    """Marking by the fill of buffers: `ipm`, `opm` or `mvpm`. `input` and `output` are thresholds in bytes.
-    """
+    """Marking by the fill of buffers: `ipm`, `opm` or `mvpm`. `input` and `output` are in bytes."""
 
     kind: str
     input: int

@@ -20,8 +20,7 @@ End = tuple[str, int]
 
 @dataclass(frozen=True)
 class Packets:
-    """Sizes in bytes of a full packet, of a control packet, of all packets that occur, and of a credit block.
-    """
+    """Sizes in bytes of a full packet, a control packet, all packets that occur, and a credit block."""
 
     full: int
     control: int
@@ -40,8 +39,7 @@ class Packets:
 
 @dataclass(frozen=True)
 class Buffers:
-    """`switch.buffer`, the share of a lane at switches and hosts, `switch.latency`, and the number of lanes.
-    """
+    """`switch.buffer`, the share of a lane at switches and hosts, `switch.latency`, and number of lanes."""
 
     whole: int
     of_switch: int

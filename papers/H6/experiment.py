@@ -17,8 +17,7 @@ PUBLISHED = {
 
 
 def runs_of_seed(quick, n):
-    """Return the runs of a seed. The hot hosts are not published, so each seed has a new selection of them.
-    """
+    """Return the runs of a seed. The hot hosts are not published, so each seed selects new ones."""
     every = {}
     for best, mechanisms in READ_PORTS.items():
         own = hybrid.paper_vi_runs(NETWORKS, (PATTERN,), mechanisms, draw=n)

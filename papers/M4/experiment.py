@@ -28,8 +28,7 @@ def runs(quick):
 
 
 def _point(run, of):
-    """Return accepted traffic per first-stage switch, and the mean latency of cold and hot packets together.
-    """
+    """Return accepted traffic per first-stage switch, and the mean latency of cold and hot packets."""
     both = [mvcm.series(run, name, of.interval) for name in ("cold", "hot")]
     packets = sum(own.packets.sum() for own in both)
     total = sum(own.mean() * own.packets.sum() for own in both if own.packets.sum())

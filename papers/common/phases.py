@@ -107,6 +107,7 @@ def rates(
         injection: The value of ``congestion.reaction.injection``.
         draws: Number of phases, each with different flows.
         repeat: Number of the seed, from 0.
+
     """
     seeds = range(1 + draws * repeat, 1 + draws * (repeat + 1))
     ratios = [samples(permutations, packets, k, injection, seed).ratio() for seed in seeds]

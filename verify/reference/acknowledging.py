@@ -34,8 +34,7 @@ class Got:
 
 
 class Acknowledger:
-    """Acknowledgements of a receiving host, which it sends after some bytes, or at the latest after a time.
-    """
+    """Acknowledgements of a receiving host, sent after some bytes, or at the latest after a time."""
 
     def __init__(self, host: Host, unit: tuple[int, int]) -> None:
         self.host = host

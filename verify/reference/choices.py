@@ -30,8 +30,7 @@ class Choices:
         self.count = 0
 
     def output(self, packet: Packet) -> int:
-        """Return the output of a packet: that of the table, unless the packet may choose among several ports.
-        """
+        """Return the output of a packet: that of the table, unless the packet may choose among ports."""
         group = self.groups[packet.destination]
         if not self.is_free(packet, group):
             return self.switch.table[packet.destination]
@@ -51,8 +50,7 @@ class Choices:
         return may_choose and len(group) > 1 and not packet.is_pinned and not self.keeps(packet)
 
     def keeps(self, packet: Packet) -> bool:
-        """Return whether a packet takes the table's port because its destination is isolated at this switch.
-        """
+        """Return whether a packet takes the table's port because its destination is isolated here."""
         return "isolated" in self.rule.pinned and self.switch.isolates(packet)
 
     def load(self, port: int, lane: int) -> int:

@@ -103,8 +103,7 @@ class CioqSwitch(QueuedSwitch):
             self.wake(output, min(times))
 
     def send(self, output: int) -> None:
-        """Send a packet from the first lane with credit, beginning with the lane after the one served last.
-        """
+        """Send a packet from the first lane with credit, starting with the lane after the last served one."""
         channel = self.out[output]
         if channel.free_at > self.net.now:
             return

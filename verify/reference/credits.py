@@ -109,8 +109,7 @@ class RcccControl(Control):
             self.window.arrived(size)
 
     def lose(self, loss: Loss) -> int:
-        """Count a lost packet as waiting. Return the target to request, or zero if a data packet requests it.
-        """
+        """Count a lost packet as waiting. Return the target to request; zero if none is needed."""
         had_some, had_credit = self.backlog > 0, self.credit > 0
         self.backlog += loss.size
         self.stop_speculating()

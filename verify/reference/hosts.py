@@ -75,8 +75,7 @@ class Flow:
 
 
 class Host:
-    """A host, which sends control packets first and serves its flows by round robin, and a sink with a rate.
-    """
+    """A host that sends control packets first and serves flows by round robin, and a sink with a rate."""
 
     def __init__(self, net: Network, name: str) -> None:
         self.net, self.name = net, name
@@ -199,8 +198,7 @@ class Host:
         return self.flows[source, destination]
 
     def level(self, destination: str, level: int) -> int:
-        """Return the service level of packets to a host: that of the route if it has one, or the given one.
-        """
+        """Return the service level of packets to a host: that of the route if it has one, or `level`."""
         net = self.net.plan.wiring
         if self.net.plan.lanes.by_way and isinstance(net, Direct):
             return net.way(self.name, destination).level

@@ -389,8 +389,7 @@ class IsolatingBuffers(Buffers):
             self.due[queue] = now + self.rule.longest_wait if is_strict else max(now, self.due.get(queue, 0))
 
     def charge(self, queue: Queue, packet: Packet) -> None:
-        """With `weighted`, make a special queue due when its packet would have passed at the queue's share.
-        """
+        """With `weighted`, make a special queue due when its packet would have left at the queue's share."""
         line, now = self.lines((queue.port, queue.lane))[queue.number], self.place.now()
         assert line is not None
         share = self.share(line)

@@ -248,8 +248,7 @@ class Channel:
         return False
 
     def _wake_sender(self, where: tuple[int, Hashable]) -> None:
-        """Schedule a wake-up of the sender for when the credit that it waits for returns, if this is known.
-        """
+        """Wake the sender when the credit that it waits for returns, if this time is known."""
         credit = self.parts[where]
         if credit >= self.wanted[where] or self.net.plan.shared:
             # The sender is woken by an acknowledgement or, if it waits for shared credit, by any return of

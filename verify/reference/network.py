@@ -176,8 +176,7 @@ class Network:
         return self.samples
 
     def _check_pauses(self) -> None:
-        """Raise an error if a packet did not fit, or if the watchdog stops the run because of a long pause.
-        """
+        """Raise an error if a packet did not fit, or if the watchdog stops the run after a long pause."""
         too_long = self.first_long_pause()
         if self.overflow and (too_long is None or self.overflow.time <= too_long.time):
             raise OverflowedError(self.overflow)

@@ -257,8 +257,7 @@ class IslipSwitch(QueuedSwitch):
         return self.lane_order(self.lane_served[output])[step]
 
     def repeat(self, step: int) -> None:
-        """Schedule another matching after a cell if a grant was refused and a free input requests the output.
-        """
+        """Schedule a matching after a cell if a grant was refused and a free input requests the output."""
         now, cell = self.net.now, self.net.plan.switch.cell
         for output in sorted(self.refused) if cell else ():
             asking = self.buffers.asking((output, self.lane_at(output, step)))

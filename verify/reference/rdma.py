@@ -337,8 +337,7 @@ class TimelyControl(PacedControl):
 
 
 class HpccControl(PacedControl):
-    """HPCC: a rate that follows from the utilization of the links, and a window that follows from the rate.
-    """
+    """HPCC: a rate that follows from the utilization of links, and a window that follows from the rate."""
 
     #: The units of a utilization of one.
     one = 2**20

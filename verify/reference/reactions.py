@@ -91,8 +91,7 @@ class Control:
         """
 
     def lose(self, loss: Loss) -> int:
-        """Process the loss of a packet that is to be sent again, and return the target to request, or zero.
-        """
+        """Process the loss of a packet that is to be sent again. Return the target to request, or zero."""
         return 0
 
     def arrived(self, size: int) -> None:
@@ -121,8 +120,7 @@ class Control:
         return 0
 
     def strength(self, now: int) -> int:
-        """Return the degree of throttling, in a unit of the reaction. Zero means that nothing is throttled.
-        """
+        """Return the degree of throttling, in a unit of the reaction. Zero means no throttling."""
         return 0
 
 

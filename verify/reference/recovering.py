@@ -32,8 +32,7 @@ class Recovery:
         self.host.at_timer(now + self.rule.timeout_ps, lambda: self.expire(flow, packet.number, now))
 
     def expire(self, flow: Flow, number: int, sent_at: int) -> None:
-        """Send a packet again after a timeout, unless it is acknowledged or was sent again in the meantime.
-        """
+        """Send a packet again after a timeout, unless it is acknowledged or was sent again since."""
         if self.sent.get(flow, {}).get(number, (None, -1))[1] == sent_at:
             self.host.net.timeouts += 1
             self.repeat(flow, number)
@@ -89,8 +88,7 @@ class Recovery:
         self.repeat(flow, number)
 
     def take(self, packet: Packet) -> tuple[bool, bool]:
-        """Process a data packet that has arrived, and return whether it is new, and whether it is answered.
-        """
+        """Process a data packet that has arrived. Return whether it is new, and whether it is answered."""
         flow, number = packet.flow, packet.number
         before = self.arrived.setdefault(flow, set())
         expected = next(one for one in range(len(before) + 1) if one not in before)

@@ -334,8 +334,7 @@ class Switch:
         return self.out[packet.output].send(packet)
 
     def transmit(self, packet: Packet, port: int, read_by: int | None = None) -> int:
-        """Send a packet of an input. Its space is free when the packet has left, or been read by `read_by`.
-        """
+        """Send a packet of an input. Its space is free at `read_by`, or without this when it has left."""
         if self.states[packet.output, packet.lane].marks(packet.size, is_control=packet.is_control):
             self.mark(packet, self.severity(packet))
         self.stamp(packet)
