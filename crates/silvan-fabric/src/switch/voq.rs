@@ -74,9 +74,9 @@ impl<const L: usize> Wires<L, Ordered, Context> for Wiring {
     }
 }
 
-/// If `FIFO`, an output has one queue per virtual lane for the packets of all inputs, otherwise one per lane and input.
-/// `LANES` is 1 for one virtual lane and, unless `FIFO`, up to 64 ports and a marking rule that does not read single
-/// queues; otherwise, it is [`crate::voq::MOST_LANES`].
+/// If `FIFO`, each output has one queue per virtual lane, which holds the packets of all inputs. Otherwise, it has one
+/// queue per lane and input. `LANES` is 1 for FIFO outputs with one lane, and for others if [`fits_one_lane`] returns true;
+/// otherwise, it is [`crate::voq::MOST_LANES`].
 #[derive(Debug, Saved)]
 pub(crate) struct VoqSwitch<const LANES: usize, const FIFO: bool> {
     pub ports: Ports,
