@@ -92,7 +92,7 @@ impl PortGroups {
 
     /// The ports towards the LIDs of hosts, in the order of the path bits. If all ports towards a host are
     /// equal, the
-/// port is listed once.
+    /// port is listed once.
     #[must_use]
     pub fn of_lids(tables: &Tables) -> Self {
         let choices = |switch: usize| {
@@ -191,7 +191,7 @@ impl PortGroups {
     }
 
     /// Whether packets for a host use the same ports as those for the previous host, except at the host's own
-/// switch `home`. If so, they cause the same dependencies.
+    /// switch `home`. If so, they cause the same dependencies.
     fn is_alike(&self, host: usize, home: Option<u32>) -> bool {
         let mut others =
             self.switches.iter().enumerate().filter(|&(at, _)| home.is_none_or(|h| h as usize != at));

@@ -28,8 +28,8 @@ const EVEN_ENOUGH: u64 = 110;
 pub struct UpDown {
     /// The switch at the top, or several switches. Default: on a fat tree, all its top switches; on a
     /// dumbbell, star,
-/// custom or imported network, the top of its layers, the switches with the most even distances to hosts, or
-/// a single
+    /// custom or imported network, the top of its layers, the switches with the most even distances to hosts, or
+    /// a single
     /// switch, whichever balances all-to-all traffic best; on any other network, the switch with the
     /// smallest distance to its farthest host (the first of several).
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -170,7 +170,7 @@ impl Detours {
 
     /// The output port and lane for a packet of a pair. `port` is the port of the table for the destination.
     /// If a
-/// route is selected for each packet, the result is for the minimal route.
+    /// route is selected for each packet, the result is for the minimal route.
     #[must_use]
     pub fn step(&self, switch: usize, port: u16, src: usize, dst: usize) -> (u16, u8) {
         self.step_over(switch, port, (src, dst), self.of_pair(src, dst))
