@@ -133,6 +133,8 @@ def event(
         found["links"] = [rng.choice(ends)]
     if kind in ("rate", "drain"):
         found["rate"] = rng.choice(["1 Gbit/s", "1 Gbit/s", "1999999999 bit/s", "333 Mbit/s"])
+    if kind == "drain" and rng.random() < 0.5:
+        found["shared"] = True
     if kind == "errors":
         found["loss_ppb"] = rng.choice([1_000_000, 50_000_000, 500_000_000])
     found["start"] = f"{rng.randint(0, duration * 9 // 10)} ps"

@@ -255,6 +255,8 @@ class EventPlan:
     kind: str
     places: tuple[str, ...]
     pace: Fraction | None
+    #: Whether both directions of a host share the pace.
+    shared: bool
     loss_ppb: int
     start_ps: int
     lasts_ps: int | None
@@ -483,6 +485,7 @@ def _event(table: Mapping[str, Any]) -> EventPlan:
         kind=kind,
         places=tuple(given.pop("hosts" if kind in ("stall", "drain") else "links", ())),
         pace=rate_ps_per_byte(given.pop("rate")) if "rate" in given else None,
+        shared=given.pop("shared", False),
         loss_ppb=given.pop("loss_ppb", 0),
         start_ps=time_ps(given.pop("start", "0 ps")),
         lasts_ps=None if lasts is None else time_ps(lasts),

@@ -56,7 +56,7 @@ class Faults:
         self.net = net
         #: The usual pace of channels, and of the drain of hosts.
         self.paces = {channel: channel.usual_pace for channel in net.channels}
-        self.states: dict[Host, tuple[Fraction, int]] = {}
+        self.states: dict[Host, tuple[Fraction, bool, int]] = {}
         #: The tables at the start, and the links that are down according to the tables in use.
         self.tables = {name: dict(switch.table) for name, switch in net.switches.items()}
         rule = net.plan.ecmp or net.plan.by_packet
@@ -75,7 +75,7 @@ class Faults:
             for host in self.hosts(event):
                 if net.plan.drain is None:
                     host.drain.pace = Fraction(0)
-                self.states[host] = host.drain.pace, 0
+                self.states[host] = host.drain.pace, False, 0
 
     def reroute(self, down: frozenset[Channel]) -> None:
         """Give all switches the tables of the network without some links.
@@ -217,10 +217,12 @@ class Faults:
             self.net.at(now + delay, lambda: self.reroute(down), rank=(8, 2))
         for host, before in self.states.items():
             mine = [(event, end) for event, end in active if host in self.hosts(event)]
-            usual = self.net.plan.drain or Fraction(0)
-            pace = max([usual, *(event.pace for event, _ in mine if event.pace is not None)])
+            slowest = max([Fraction(0), *(event.pace for event, _ in mine if event.pace is not None)])
+            pace = max(self.net.plan.drain or Fraction(0), slowest)
+            is_shared = any(event.shared for event, _ in mine)
             until = max([0, *(end for event, end in mine if event.kind == "stall")])
-            state = self.states[host] = pace, until
+            state = self.states[host] = pace, is_shared, until
             if state != before:
                 host.drain.pace, host.drain.rest = pace, Fraction(0)
                 host.drain.free_at = max(host.drain.free_at, until)
+                host.share(slowest if is_shared else None)

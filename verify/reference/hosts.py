@@ -141,11 +141,23 @@ class Host:
         # The link limits the injection rate, so the time per message is added to that.
         self.injection = Limiter(max(self.net.plan.injection or out.pace, out.pace))
         self.drain = Limiter(self.net.plan.drain or into.pace)
+        #: Whether packets in both directions share the pace of the host.
+        self.is_shared = False
         reaction = self.congestion.reaction
         if isinstance(reaction, RcccReaction):
             self.granter = Granter(self, reaction, into.pace)
         if self.net.plan.announces:
             self.announcer = Announcer(self, self.congestion.rates)
+
+    def share(self, pace: Fraction | None) -> None:
+        """Inject at a pace that both directions share, if it is slower than usual; or as usual again."""
+        plan = self.net.plan
+        if not self.is_shared and plan.injection is None and not plan.message_overhead_ps and not plan.adapter:
+            # Only the link has limited the host so far, and it still does.
+            self.injection.free_at = min(self.injection.free_at, self.net.now)
+        usual = max(plan.injection or self.out.usual_pace, self.out.usual_pace)
+        self.injection.pace, self.injection.rest = max(usual, pace or Fraction(0)), Fraction(0)
+        self.is_shared = pace is not None
 
     def part(self, packet: Packet) -> Hashable:
         """Return the region of the buffer that a packet is stored in: there is only one."""
@@ -218,7 +230,8 @@ class Host:
             self.into.free(packet, self.net.now, packet.lane)
             self.take_control(packet)
             return
-        drained = max(self.drain.take(head, packet.size), self.net.now)
+        is_slowed = self.is_shared and self.injection.free_at > self.net.now
+        drained = max(self.drain.take(head, packet.size * (2 if is_slowed else 1)), self.net.now)
         self.into.free(packet, drained, packet.lane)
         is_new, is_answered = self.recovery.take(packet) if self.recovery else (True, True)
         if is_new:
@@ -749,7 +762,8 @@ class Host:
         packet.asks = packet.ends_message or packet.is_again or flow.control.must_ask(packet.size)
         self.served += 1
         flow.source.served = self.served
-        self.injection.take(self.net.now, packet.size)
+        is_slowed = self.is_shared and self.drain.free_at > self.net.now
+        self.injection.take(self.net.now, packet.size * (2 if is_slowed else 1))
         end = self.put(packet)
         if packet.ends_message and not packet.is_again:
             flow.source.finished(flow.messages.popleft())

@@ -25,6 +25,11 @@ impl Limiter {
         self.pace
     }
 
+    /// Changes the time per byte for packets that pass from now on.
+    pub fn change(&mut self, pace: BytePace) {
+        *self = Self { free_at: self.free_at, ..Self::new(pace) };
+    }
+
     /// Passes `bytes` at `start`, but not before the previous packets have passed. Returns the time at
     /// which the bytes have passed.
     #[inline]

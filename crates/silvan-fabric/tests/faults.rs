@@ -188,6 +188,52 @@ fn a_host_that_stalls_or_drains_slower_delays_packets() {
     }
 }
 
+/// When ten packets of each of the flows A to B and B to A have arrived, in nanoseconds, while an event concerns B.
+fn arrivals_with(drain: Event, flows: &[(&str, &str)]) -> Vec<u64> {
+    let (topology, mut config) = three_switches(us(100));
+    let ten = |&(from, to): &(&str, &str)| Flow {
+        message: Some(Bytes(1_000)),
+        total: Some(Bytes(10_000)),
+        ..flow(from, to)
+    };
+    config.flows = flows.iter().map(ten).collect();
+    config.events = vec![Event { links: Vec::new(), hosts: vec!["B".into()], ..drain }];
+    let found = run_in_all_switches(&topology, &config);
+    let times = |outcome: &Outcome| {
+        outcome.summary.flows.iter().map(|flow| flow.completed_ns.unwrap()).collect::<Vec<_>>()
+    };
+    let first = times(&found[0].1);
+    for (name, outcome) in found {
+        assert_eq!(times(&outcome), first, "{name}");
+    }
+    first
+}
+
+/// A packet takes 1,000 ns on a link and 1,550 ns to the other host, and at the rate of the link 1,000 ns through a host.
+#[test]
+fn both_directions_of_a_host_share_a_rate() {
+    let (both, there, back) = ([("A", "B"), ("B", "A")], [("A", "B")], [("B", "A")]);
+    let drain = |gbit, shared| Event {
+        rate: Some(Rate::from_gbit(gbit)),
+        shared,
+        lasts: None,
+        ..event(EventKind::Drain, "", us(0), us(1))
+    };
+    assert_eq!(arrivals_with(drain(8, false), &both), [10_550, 10_550]);
+    // B starts its first packets at 0 and 1,000 ns. The first packet of A has arrived at 1,550 ns, while B sends, and is drained
+    // from the arrival of its head, at 550 ns, until 2,550 ns. From then on, each host starts or drains a packet every 2,000 ns:
+    // B drains packet k by 2,550 ns + (k - 1) 2,000 ns, and starts it at (k - 2) 2,000 ns.
+    assert_eq!(arrivals_with(drain(8, true), &both), [2_550 + 9 * 2_000, 8 * 2_000 + 1_550]);
+    // With traffic in one direction, that direction has the whole rate.
+    assert_eq!(arrivals_with(drain(8, true), &there), [10_550]);
+    assert_eq!(arrivals_with(drain(8, true), &back), [10_550]);
+    assert_eq!(arrivals_with(drain(4, true), &back), [9 * 2_000 + 1_550]);
+    assert_eq!(arrivals_with(drain(4, false), &back), [10_550]);
+    // Five packets start before 5 us, three at 5, 7 and 9 us, and two at 11 and 12 us.
+    let limited = Event { start: us(5), lasts: Some(us(5)), ..drain(4, true) };
+    assert_eq!(arrivals_with(limited, &back), [12_000 + 1_550]);
+}
+
 /// A - L1 - { S1, S2 } - L2 - B, with the times of the three switches.
 fn two_spines() -> (Topology, Config) {
     let topology = topology(

@@ -72,6 +72,9 @@ impl Draw {
             let rate = self.rate(share);
             put(&mut event, "rate", rate);
         }
+        if kind == "drain" && self.chance(50) {
+            put(&mut event, "shared", true);
+        }
         if kind == "errors" {
             let loss = self.pick(&[1_000, 1_000_000, 30_000_000, 500_000_000]);
             put(&mut event, "loss_ppb", int(loss));

@@ -15,6 +15,12 @@ pub(crate) use plan::{HostChange, LinkChange};
 pub use reroute::completed;
 pub(crate) use reroute::{FaultRoutes, Remaining, Reroutes, around};
 
+/// Whether a setting has its default.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
 /// A change of links or hosts for a time, once or repeatedly. If several changes of a link overlap, the link is down if
 /// one of them takes it down, and has the lowest of their rates and the highest of their losses. The same applies to
 /// hosts.
@@ -39,6 +45,12 @@ pub struct Event {
     /// The rate while the change lasts. Needed by the kinds `rate`, where it is at most the usual rate of the links, and `drain`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
+    /// For the kind `drain`: whether the rate is that of a bus or a memory through which packets in both directions pass, such as
+    /// PCIe. Then, the hosts also inject data packets at this rate, if it is lower than usual, and a packet takes twice as long if
+    /// packets in the other direction pass when it starts or has arrived: with traffic in both directions, each gets half of the
+    /// rate. By default, the hosts send at their usual rate.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub shared: bool,
     /// For the kind `errors`: the mean number of packets that are lost, per billion, at most half of them. Each direction of a
     /// link has a random stream of its own, which draws for each packet, independently of its size. With `link.retry`, it is the
     /// number of bad frames instead, which are sent again, and the same share of acknowledgements gets lost; if it is less than

@@ -29,6 +29,13 @@ pub(crate) struct HostState {
     pub stalls_until: Time,
     /// The rate at which the host drains its input buffer, if the rate is changed.
     pub drain: Option<Rate>,
+    /// Whether packets that the host sends share this rate.
+    pub is_shared: bool,
+}
+
+impl HostState {
+    /// The state without changes.
+    pub const USUAL: Self = Self { stalls_until: Time::ZERO, drain: None, is_shared: false };
 }
 
 /// The state of a host from a time on.
@@ -54,6 +61,7 @@ struct Span {
     end: Time,
     kind: EventKind,
     rate: Option<Rate>,
+    is_shared: bool,
     loss_ppb: u32,
 }
 
@@ -87,6 +95,7 @@ impl PlannedChanges {
                         end,
                         kind: event.kind,
                         rate: event.rate,
+                        is_shared: event.shared,
                         loss_ppb: event.loss_ppb.unwrap_or_default(),
                     };
                     let spans = if is_of_hosts { &mut hosts } else { &mut links };
@@ -107,8 +116,7 @@ impl PlannedChanges {
         links.retain(|change| change.time < duration);
         links.sort_unstable_by_key(|change| (change.time, change.link));
         let of_host = |(&host, spans): (&usize, &Vec<Span>)| {
-            let usual = HostState { stalls_until: Time::ZERO, drain: None };
-            let states = states(usual, spans, |spans| HostState {
+            let states = states(HostState::USUAL, spans, |spans| HostState {
                 stalls_until: spans
                     .iter()
                     .filter(|span| span.kind == EventKind::Stall)
@@ -116,6 +124,7 @@ impl PlannedChanges {
                     .max()
                     .unwrap_or_default(),
                 drain: spans.iter().filter_map(|span| span.rate).min(),
+                is_shared: spans.iter().any(|span| span.is_shared),
             });
             states.into_iter().map(move |(time, state)| HostChange { time, host, state })
         };
@@ -284,6 +293,7 @@ mod tests {
             switches: Vec::new(),
             hosts: Vec::new(),
             rate: None,
+            shared: false,
             loss_ppb: None,
             start: Time(start),
             lasts: Some(Time(lasts)),
@@ -378,7 +388,7 @@ mod tests {
         ];
         let found = all_changes(&events, 100).hosts;
         let plain = |one: &HostChange| {
-            let HostState { stalls_until, drain } = one.state;
+            let HostState { stalls_until, drain, .. } = one.state;
             (one.time.0, stalls_until.0, drain.map_or(0, |rate| rate.0 / 1_000_000_000))
         };
         let expected = [(10, 30, 0), (15, 30, 4), (20, 50, 4), (40, 50, 2), (45, 50, 4), (50, 0, 4)];

@@ -98,6 +98,8 @@ pub(crate) struct Host {
     /// Whether the receiver component also needs data packets without a mark.
     answers_unmarked: bool,
     dirty: bool,
+    /// Whether packets in both directions share the paces of the host.
+    shares_paces: bool,
     #[saved(constant)]
     pub sizes: PacketSizes,
     pub injection: Limiter,
@@ -245,6 +247,7 @@ impl Host {
             doubted: Vec::new(),
             undrained: VecDeque::new(),
             dirty: false,
+            shares_paces: false,
             order: spec.order,
             sprayer: spec.sprayer,
             recovery: spec.recovery.map(|rule| Box::new(LossRecovery::new(rule))),

@@ -46,9 +46,21 @@ pub(crate) enum What {
     Port(ChannelId, bool),
     /// The tables of all switches.
     Tables(usize),
-    /// How the host at the end of a channel takes packets out of its input buffer: the pace, and the time until which it does
-    /// not.
-    Host(ChannelId, BytePace, Time),
+    /// How packets pass through the host at the end of a channel.
+    Host(ChannelId, HostPaces),
+}
+
+/// How packets pass through a host.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HostPaces {
+    /// The pace at which the host takes packets out of its input buffer.
+    pub drain: BytePace,
+    /// The pace at which it injects data packets.
+    pub injection: BytePace,
+    /// Whether both directions share these paces.
+    pub is_shared: bool,
+    /// The time until which it does not take packets out of its input buffer.
+    pub stalls_until: Time,
 }
 
 /// What the nodes of a partition do because of a change.
@@ -62,7 +74,7 @@ pub(crate) enum Effect {
     SwitchLinkDown(ChannelId),
     Port(ChannelId, bool),
     Tables(usize),
-    Host(ChannelId, BytePace, Time),
+    Host(ChannelId, HostPaces),
 }
 
 /// Packets that were lost on a channel, or dropped by its receiver.
@@ -163,7 +175,7 @@ impl Links {
             What::Channel(channel, state) => (channel, state),
             What::Port(channel, is_usable) => return Some(Effect::Port(channel, is_usable)),
             What::Tables(number) => return Some(Effect::Tables(number)),
-            What::Host(channel, pace, until) => return Some(Effect::Host(channel, pace, until)),
+            What::Host(channel, paces) => return Some(Effect::Host(channel, paces)),
         };
         let at = channel as usize;
         let usual = *faults.usual.entry(channel).or_insert(self.parameters_of[at]);

@@ -532,7 +532,7 @@ mod tests {
         let host = |time, stalls_until, drain| HostChange {
             time: Time(time),
             host: 2,
-            state: HostState { stalls_until: Time(stalls_until), drain },
+            state: HostState { stalls_until: Time(stalls_until), drain, ..HostState::USUAL },
         };
         let changes = PlannedChanges {
             links: vec![link(10, 4, false), link(40, 4, true)],

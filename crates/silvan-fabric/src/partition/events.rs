@@ -233,8 +233,8 @@ impl<A: Architecture> Handler<'_, A> {
                         }
                     }
                 }
-                Effect::Host(channel, pace, until) if ctx.receives_on(channel) => {
-                    ctx.sinks[ctx.links.receiving_host(channel)].change(pace, until);
+                Effect::Host(channel, paces) if ctx.receives_on(channel) => {
+                    hosts[ctx.links.receiving_host(channel)].change_paces(ctx, paces);
                 }
                 Effect::Port(channel, is_usable) if ctx.sends_on(channel) => {
                     if let Some((switch, port)) = ctx.links.sending_switch(channel) {

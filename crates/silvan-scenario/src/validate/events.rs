@@ -49,6 +49,7 @@ pub(super) fn check(spec: &Spec) -> Check {
                 )
             })?,
         }
+        shared(spec, event, &at)?;
         let has_losses = event.kind == EventKind::Errors;
         ensure(!has_losses || event.loss_ppb.is_some(), &at("kind"), || {
             "needs loss_ppb, the mean number of packets that are lost, per billion".to_owned()
@@ -68,6 +69,27 @@ pub(super) fn check(spec: &Spec) -> Check {
         Some(index) => losses(spec, &format!("event.{index}.kind")),
         None => Ok(()),
     }
+}
+
+/// Checks a rate that both directions of a host share. It determines how fast packets pass, so no other limit may be lower.
+fn shared(spec: &Spec, event: &Event, at: &dyn Fn(&str) -> String) -> Check {
+    if !event.shared {
+        return Ok(());
+    }
+    ensure(event.kind == EventKind::Drain, &at("shared"), || {
+        format!(
+            "has no effect with kind = \"{}\"; leave it out, or use kind = \"drain\"",
+            event.kind.name()
+        )
+    })?;
+    let limits = [("drain_rate", spec.host.drain_rate), ("injection_rate", spec.host.injection_rate)];
+    for (key, limit) in limits {
+        let Some(limit) = limit else { continue };
+        ensure(event.rate.is_none_or(|rate| rate <= limit), &at("rate"), || {
+            format!("must be at most host.{key}, {limit}, with shared = true")
+        })?;
+    }
+    Ok(())
 }
 
 fn times(event: &Event, duration: Time, at: &dyn Fn(&str) -> String) -> Check {
