@@ -14,7 +14,7 @@ use crate::faults::{HostChange, LinkChange, PlannedChanges};
 use crate::link::LossCounts;
 use crate::observe::Series;
 use crate::observe::left_waiting;
-use crate::table::{Described, Layout, ResultNames, RowsOf, counts, fixed, links, names, ns, numbers};
+use crate::table::{Described, Layout, ResultNames, RowsOf, counts, fixed, links, names, numbers};
 
 /// Packets that were lost on links over the whole run. The table `losses` has the links, and the table `events` the
 /// times at which they changed.
@@ -90,7 +90,7 @@ const EVENTS: Layout<ChangeRows> = Layout {
             |all, _| Arc::clone(&all.places),
             |all| all.rows.of(|row| row.name as u32),
         ),
-        numbers("time_ns", "time of the change", |all| all.rows.of(|row| ns(row.time))),
+        numbers("time_ns", "time of the change", |all| all.rows.of(|row| row.time.as_ns_f64())),
         names(
             "state",
             "up or down, stalls or drains",
@@ -427,7 +427,7 @@ const RECOVERIES: Layout<RowsOf<Recovered>> = Layout {
     name: "recoveries",
     rows: "A row per instant at which links change, if what the network permits can be computed.",
     columns: &[
-        numbers("time_ns", "time of the change", |all| all.of(|one| ns(one.time))),
+        numbers("time_ns", "time of the change", |all| all.of(|one| one.time.as_ns_f64())),
         numbers(
             "permitted_gbit_s",
             "payload rate that the remaining network permits: max-min fair rates of all flows on routes around links that \

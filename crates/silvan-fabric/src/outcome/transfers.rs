@@ -19,7 +19,7 @@ use super::section::{Ending, Recording, Section, SectionResult};
 use crate::host::PacketSizes;
 use crate::meters::{Transfer, Transfers};
 use crate::partition::View;
-use crate::table::{Described, Layout, RowsOf, counts, hosts, names, ns, numbers};
+use crate::table::{Described, Layout, RowsOf, counts, hosts, names, numbers};
 
 /// Completion times of transfers (messages that do not belong to jobs). The table `transfers` has single transfers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
@@ -188,7 +188,7 @@ fn span(transfer: &Transfer, event: Time) -> Option<Time> {
 
 /// Nanoseconds; NaN for an event that has not occurred.
 fn event_ns(time: Time) -> f64 {
-    if time == Time::NEVER { f64::NAN } else { ns(time) }
+    if time == Time::NEVER { f64::NAN } else { time.as_ns_f64() }
 }
 
 impl Completions {
@@ -319,7 +319,7 @@ const TRANSFERS: Layout<TransferRows> = Layout {
         names("from", "source", hosts, |all| all.rows.of(|(one, _)| one.from)),
         names("to", "destination", hosts, |all| all.rows.of(|(one, _)| one.to)),
         counts("bytes", "size", |all| all.rows.of(|(one, _)| one.bytes)),
-        numbers("start_ns", "when it was generated", |all| all.of(|one, _| ns(one.start))),
+        numbers("start_ns", "when it was generated", |all| all.of(|one, _| one.start.as_ns_f64())),
         numbers("delivered_ns", "when its last byte was delivered", |all| {
             all.of(|one, _| event_ns(one.delivered))
         }),
