@@ -20,11 +20,6 @@ impl HostSink {
         Self { drain: Limiter::new(drain) }
     }
 
-    /// The pace at which packets drain.
-    pub fn pace(&self) -> BytePace {
-        self.drain.pace()
-    }
-
     /// Whether packets that have arrived are being drained at a time.
     pub fn is_draining(&self, now: Time) -> bool {
         self.drain.free_at > now

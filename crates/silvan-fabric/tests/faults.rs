@@ -837,6 +837,31 @@ proptest! {
         // New routes may have cycles.
         let is_fine = matches!(alone, Ok(_) | Err(ModelError::Deadlock { .. }));
         prop_assert!(is_fine, "{:?}", alone.err());
+/// The time on an empty network refers to the usual rates, also if a link, or a host in both directions, is slower until the end.
+#[test]
+fn ideal_times_do_not_depend_on_changes() {
+    let (topology, mut config) = ten_packets();
+    config.measure.transfers = Some(true);
+    let late =
+        |kind| Event { rate: Some(Rate::from_gbit(1)), lasts: None, ..event(kind, "S2:2", us(97), us(1)) };
+    let of_host = |name: &str| Event {
+        links: Vec::new(),
+        hosts: vec![name.to_owned()],
+        shared: true,
+        ..late(EventKind::Drain)
+    };
+    config.events = vec![late(EventKind::Rate), of_host("A"), of_host("B")];
+    let outcome = run(&topology, &config);
+    let column = |name: &str| {
+        let table = outcome.tables.iter().find(|table| table.name == "transfers").unwrap();
+        let column = table.columns.iter().find(|column| column.name == name).unwrap();
+        let Values::F64(values) = &column.values else { panic!("no numbers") };
+        values.clone()
+    };
+    assert_eq!(column("ideal_ns"), [1_550.0; 10]);
+    assert_eq!(column("slowdown"), [1.0; 10]);
+}
+
         for threads in [2, 4] {
             prop_assert!(alone == run_changing(kind, &events, &load, threads), "{threads} threads");
         }

@@ -281,3 +281,9 @@ impl Links {
         usual.map_or_else(|| self.rate(channel), |&usual| self.parameters[usize::from(usual)].rate)
     }
 }
+    /// Same as [`Self::parameters_index`], without changes.
+    pub fn usual_index(&self, channel: ChannelId) -> usize {
+        let usual = self.faults.as_deref().and_then(|faults| faults.usual.get(&channel));
+        usual.map_or_else(|| self.parameters_index(channel), |&usual| usize::from(usual))
+    }
+

@@ -13,6 +13,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use silvan_engine::Time;
 use silvan_engine::saved::Saved;
+use silvan_engine::units::BytePace;
 
 use super::ideal::{IdealTimes, Route};
 use super::section::{Ending, Recording, Section, SectionResult};
@@ -96,6 +97,9 @@ pub(crate) struct TransferPlan {
     pub from: Time,
     /// The number of classes that are flows, which have one name in the results.
     pub flows: u16,
+    /// The paces of injection and drain of all hosts.
+    #[saved(constant)]
+    pub host_paces: (BytePace, BytePace),
 }
 
 /// The transfers that have finished so far.
@@ -225,7 +229,8 @@ impl Completions {
     }
 
     fn route(&mut self, view: View, from: u32, to: u32) -> Option<&Route> {
-        self.routes.entry((from, to)).or_insert_with(|| Route::trace(view, from, to)).as_ref()
+        let paces = self.plan.host_paces;
+        self.routes.entry((from, to)).or_insert_with(|| Route::trace(view, (from, to), paces)).as_ref()
     }
 
     fn ideal(&mut self, view: View, transfer: &Transfer) -> Option<IdealTimes> {

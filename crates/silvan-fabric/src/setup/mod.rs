@@ -269,6 +269,7 @@ impl<'a> Builder<'a> {
             is_each: notification.acknowledges_each(),
             from: self.model.config.warmup,
             flows: self.model.flows.len() as u16,
+            host_paces: (self.model.host.usual_injection(), self.model.host.drain()),
         }
     }
 
