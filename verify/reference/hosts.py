@@ -330,6 +330,7 @@ class Host:
         if is_idle:
             self.wait(flow)
         else:
+        self.set_timer(flow)
             self.reopen(flow)
 
     @property
@@ -374,6 +375,7 @@ class Host:
         if is_idle:
             self.remember(flow)
             self.wait(flow)
+        self.set_timer(flow)
         else:
             self.reopen(flow)
         self.await_grant(flow)
