@@ -165,7 +165,7 @@ class Faults:
         return [
             channel
             for channel in self.net.channels
-            if not event.is_of_hosts
+            if (event.kind == "stop" or not event.is_of_hosts)
             and ends & {(channel.sender.name, channel.sender_port), (channel.receiver.name, channel.port)}
         ]
 
@@ -193,12 +193,13 @@ class Faults:
             if channel.fault is None:
                 continue
             own = [event for event, _ in active if channel in self.channels(event)]
-            channel.pace = max([usual, *(event.pace for event in own if event.pace is not None)])
+            paces = (event.slower(usual) for event in own)
+            channel.pace = max([usual, *(pace for pace in paces if pace is not None)])
             channel.fault.loss_ppb = max([0, *(event.loss_ppb for event in own)])
             if channel.fault.loss_ppb and channel.fault.stream is None:
                 owner = channel.sender.channel_owner(channel.sender_port)
                 channel.fault.stream = Stream(self.net.plan.seed, "losses", owner)
-            is_down = any(event.kind == "down" for event in own)
+            is_down = any(event.kind in ("down", "stop") for event in own)
             if is_down != (channel.fault.down_until == NEVER):
                 channel.fault.down_until = NEVER if is_down else now
                 self.change_port(channel, is_down=is_down)
@@ -217,6 +218,9 @@ class Faults:
             self.net.at(now + delay, lambda: self.reroute(down), rank=(8, 2))
         for host, before in self.states.items():
             mine = [(event, end) for event, end in active if host in self.hosts(event)]
+            if any(event.kind == "stop" for event, _ in mine):
+                host.stop()
+                mine = []
             slowest = max([Fraction(0), *(event.pace for event, _ in mine if event.pace is not None)])
             pace = max(self.net.plan.drain or Fraction(0), slowest)
             is_shared = any(event.shared for event, _ in mine)

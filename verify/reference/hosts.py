@@ -138,25 +138,29 @@ class Host:
     def connect(self, port: int, out: Channel, into: Channel) -> None:
         """Wire the host."""
         self.out, self.into = out, into
+        plan = self.net.plan
+        has_limit = plan.injection is not None or plan.message_overhead_ps > 0 or plan.adapter is not None
         # The link limits the injection rate, so the time per message is added to that.
-        self.injection = Limiter(max(self.net.plan.injection or out.pace, out.pace))
+        self.usual_injection = max(plan.injection or out.pace, out.pace) if has_limit else Fraction(0)
+        self.injection = Limiter(self.usual_injection)
         self.drain = Limiter(self.net.plan.drain or into.pace)
         #: Whether packets in both directions share the pace of the host.
         self.is_shared = False
+        #: Whether the host has failed.
+        self.is_stopped = False
         reaction = self.congestion.reaction
         if isinstance(reaction, RcccReaction):
             self.granter = Granter(self, reaction, into.pace)
         if self.net.plan.announces:
             self.announcer = Announcer(self, self.congestion.rates)
 
+    def stop(self) -> None:
+        """Fail: send nothing any more."""
+        self.is_stopped = True
+
     def share(self, pace: Fraction | None) -> None:
         """Inject at a pace that both directions share, if it is slower than usual; or as usual again."""
-        plan = self.net.plan
-        if not self.is_shared and plan.injection is None and not plan.message_overhead_ps and not plan.adapter:
-            # Only the link has limited the host so far, and it still does.
-            self.injection.free_at = min(self.injection.free_at, self.net.now)
-        usual = max(plan.injection or self.out.usual_pace, self.out.usual_pace)
-        self.injection.pace, self.injection.rest = max(usual, pace or Fraction(0)), Fraction(0)
+        self.injection.pace, self.injection.rest = max(self.usual_injection, pace or Fraction(0)), Fraction(0)
         self.is_shared = pace is not None
 
     def part(self, packet: Packet) -> Hashable:
@@ -326,11 +330,11 @@ class Host:
         size = header.payload + self.net.plan.header
         loss = Loss(self.net.now, header.injected, size, at_last=header.at_last)
         self.ask(flow, flow.control.lose(loss))
+        self.set_timer(flow)
         self.is_asked = True
         if is_idle:
             self.wait(flow)
         else:
-        self.set_timer(flow)
             self.reopen(flow)
 
     @property
@@ -371,11 +375,11 @@ class Host:
                 self.sprayer.take_answer(flow, packet.entropy, is_marked=True, skips=4)
         # The packets may have asked for credit.
         self.ask(flow, flow.control.missing_grant())
+        self.set_timer(flow)
         self.is_asked = True
         if is_idle:
             self.remember(flow)
             self.wait(flow)
-        self.set_timer(flow)
         else:
             self.reopen(flow)
         self.await_grant(flow)

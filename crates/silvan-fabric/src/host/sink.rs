@@ -125,9 +125,12 @@ impl Host {
         let sink = &mut ctx.sinks[self.place as usize];
         let done = match self.shares_paces && self.injection.free_at > ctx.now {
             false => sink.take_in(&mut ctx.meters, packet, times, may_reorder),
-            true => {
-                sink.take_in(&mut ctx.meters, &Packet { size: 2 * packet.size, ..*packet }, times, may_reorder)
-            }
+            true => sink.take_in(
+                &mut ctx.meters,
+                &Packet { size: 2 * packet.size, ..*packet },
+                times,
+                may_reorder,
+            ),
         };
         ctx.release(CreditReturn { way, space: packet.space, leaves_at: done, ledger: NO_LEDGER });
         done
@@ -135,10 +138,11 @@ impl Host {
 
     /// Changes the paces at which packets pass through the host. Packets that have started or arrived are not affected.
     pub fn change_paces(&mut self, ctx: &mut Context, paces: HostPaces) {
-        let HostPaces { drain, injection, is_shared, stalls_until } = paces;
+        let HostPaces { drain, injection, is_shared, stalls_until, is_stopped } = paces;
         ctx.sinks[self.place as usize].change(drain, stalls_until);
         self.injection.change(injection);
         self.shares_paces = is_shared;
+        self.is_stopped = is_stopped;
     }
 
     /// Passes the bytes of a data packet that starts now through the host. Returns the time at which they have passed, and

@@ -7,6 +7,7 @@
 //!
 //! Every partition applies every change to its own copy of the links.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -61,6 +62,8 @@ pub(crate) struct HostPaces {
     pub is_shared: bool,
     /// The time until which it does not take packets out of its input buffer.
     pub stalls_until: Time,
+    /// Whether the host has failed.
+    pub is_stopped: bool,
 }
 
 /// What the nodes of a partition do because of a change.
@@ -106,6 +109,8 @@ pub(crate) struct Faults {
     parameters: FxHashMap<(u16, Rate), u16>,
     /// For each channel that has errors at some time, how many packets get lost per billion, and the stream that selects them.
     errors: FxHashMap<ChannelId, (u32, Stream)>,
+    /// Channels to hosts that have failed.
+    stopped: BTreeSet<ChannelId>,
     /// What was lost on channels whose receivers are in this partition.
     lost: FxHashMap<ChannelId, LossCounts>,
 }
@@ -148,6 +153,7 @@ impl Links {
             usual: FxHashMap::default(),
             parameters,
             errors,
+            stopped: BTreeSet::new(),
             lost: FxHashMap::default(),
         }));
         Ok(())
@@ -175,7 +181,12 @@ impl Links {
             What::Channel(channel, state) => (channel, state),
             What::Port(channel, is_usable) => return Some(Effect::Port(channel, is_usable)),
             What::Tables(number) => return Some(Effect::Tables(number)),
-            What::Host(channel, paces) => return Some(Effect::Host(channel, paces)),
+            What::Host(channel, paces) => {
+                if paces.is_stopped {
+                    faults.stopped.insert(channel);
+                }
+                return Some(Effect::Host(channel, paces));
+            }
         };
         let at = channel as usize;
         let usual = *faults.usual.entry(channel).or_insert(self.parameters_of[at]);
@@ -214,6 +225,11 @@ impl Links {
     /// Whether the link of a channel is down.
     pub fn is_down(&self, channel: ChannelId) -> bool {
         self.faults.as_deref().is_some_and(|faults| faults.down_until[channel as usize] == Time::NEVER)
+    }
+
+    /// Whether a channel leads to a host that has failed, whose messages have no effect.
+    pub fn is_stopped(&self, channel: ChannelId) -> bool {
+        self.faults.as_deref().is_some_and(|faults| faults.stopped.contains(&channel))
     }
 
     /// Prevents the sender of a channel from sending, or permits it from now on, but not before the packet would have left that
@@ -275,15 +291,15 @@ impl Links {
         lost.copied().unwrap_or_default()
     }
 
-    /// A channel's data rate without changes.
-    pub fn usual_rate(&self, channel: ChannelId) -> Rate {
-        let usual = self.faults.as_deref().and_then(|faults| faults.usual.get(&channel));
-        usual.map_or_else(|| self.rate(channel), |&usual| self.parameters[usize::from(usual)].rate)
-    }
-}
     /// Same as [`Self::parameters_index`], without changes.
     pub fn usual_index(&self, channel: ChannelId) -> usize {
         let usual = self.faults.as_deref().and_then(|faults| faults.usual.get(&channel));
         usual.map_or_else(|| self.parameters_index(channel), |&usual| usize::from(usual))
     }
 
+    /// A channel's data rate without changes.
+    pub fn usual_rate(&self, channel: ChannelId) -> Rate {
+        let usual = self.faults.as_deref().and_then(|faults| faults.usual.get(&channel));
+        usual.map_or_else(|| self.rate(channel), |&usual| self.parameters[usize::from(usual)].rate)
+    }
+}

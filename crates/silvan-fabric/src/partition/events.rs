@@ -233,8 +233,13 @@ impl<A: Architecture> Handler<'_, A> {
                         }
                     }
                 }
-                Effect::Host(channel, paces) if ctx.receives_on(channel) => {
-                    hosts[ctx.links.receiving_host(channel)].change_paces(ctx, paces);
+                Effect::Host(channel, paces) => {
+                    if paces.is_stopped && ctx.sends_on(channel) {
+                        ctx.ignore_receiver(channel);
+                    }
+                    if ctx.receives_on(channel) {
+                        hosts[ctx.links.receiving_host(channel)].change_paces(ctx, paces);
+                    }
                 }
                 Effect::Port(channel, is_usable) if ctx.sends_on(channel) => {
                     if let Some((switch, port)) = ctx.links.sending_switch(channel) {
@@ -246,11 +251,7 @@ impl<A: Architecture> Handler<'_, A> {
                         ctx.report_broken(format!("a switch has no tables with number {number}"));
                     }
                 }
-                Effect::Nothing
-                | Effect::HostLink(..)
-                | Effect::SwitchLinkDown(..)
-                | Effect::Host(..)
-                | Effect::Port(..) => {}
+                Effect::Nothing | Effect::HostLink(..) | Effect::SwitchLinkDown(..) | Effect::Port(..) => {}
             }
         }
         if let Some(next) = ctx.links.next_change() {

@@ -437,6 +437,7 @@ impl<'a> Builder<'a> {
                 injection: slower(self.model.host.injection(rates[host]), state.is_shared),
                 is_shared: state.is_shared,
                 stalls_until: state.stalls_until,
+                is_stopped: state.is_stopped,
             };
             planned.push(Change { time, what: What::Host(into[host], paces) });
         }

@@ -260,6 +260,7 @@ pub fn event(kind: EventKind, link: &str, start: Time, lasts: Time) -> Event {
         switches: Vec::new(),
         hosts: Vec::new(),
         rate: None,
+        width: None,
         shared: false,
         loss_ppb: None,
         start,
