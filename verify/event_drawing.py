@@ -42,9 +42,12 @@ def variant(seed: int) -> Scenario:
     if is_on_fabric(found):
         # Most events concern the links between the switches.
         ends += 8 * [end for end in ends if end.startswith("swA:") and int(end[4:]) > 3]
-    kinds = ["down", "down", "rate", "errors", "stall", "drain"]
+    kinds = ["down", "down", "rate", "errors", "stop", "stall", "drain"]
+    has_messages = found.get("flow_control", {}).get("kind") in ("pfc", "on-off")
+    if has_messages:
+        kinds.remove("stop")
     if "trimming" in found["switch"]:
-        kinds = kinds[:4]
+        kinds = [kind for kind in kinds if kind not in ("stall", "drain")]
     # Announcements must not be lost, and explicit rates are calculated from the configured rates of links.
     congestion = found.get("congestion", {})
     if congestion.get("mechanism") == "saa" or congestion.get("reaction", {}).get("kind") == "explicit-rate":
@@ -54,14 +57,18 @@ def variant(seed: int) -> Scenario:
     for source in found.get("flow", []) + found.get("traffic", []):
         source.pop("start_after_packets", None)
     is_lossy = kinds[0] == "down" and has_lossy_lanes(found, rng)
+    # A rate that both directions of a host share is at most these.
+    is_limited = bool({"drain_rate", "injection_rate"} & found.get("host", {}).keys())
+    places = (ends, list(wiring.hosts))
     found["event"] = [
-        event(rng, kinds, (ends, list(wiring.hosts)), duration) for _ in range(rng.randint(1, 3))
+        event(rng, kinds, places, duration, has_widths=not has_messages, is_limited=is_limited)
+        for _ in range(rng.randint(1, 3))
     ]
     enlarge_buffers(found)
     drawn = {one["kind"] for one in found["event"]}
     if "down" in drawn and rng.random() < (0.9 if is_on_fabric(found) else 0.6):
         add(found, "rerouting", rerouting(found, rng, duration))
-    if (is_lossy or drawn & {"down", "errors"}) and rng.random() < 0.7:
+    if (is_lossy or drawn & {"down", "errors", "stop"}) and rng.random() < 0.7:
         kind = rng.choice(["selective-repeat", "go-back-n"])
         timeout = max(rng.choice([duration // 200, duration // 30, duration // 5]), 1)
         add(found, "recovery", {"kind": kind, "timeout": f"{timeout} ps"})
@@ -122,22 +129,32 @@ def add(found: Scenario, key: str, table: Scenario) -> None:
 
 
 def event(
-    rng: random.Random, kinds: list[str], places: tuple[list[str], list[str]], duration: int
+    rng: random.Random,
+    kinds: list[str],
+    places: tuple[list[str], list[str]],
+    duration: int,
+    *,
+    has_widths: bool,
+    is_limited: bool,
 ) -> Scenario:
     """Select an event of links at these ends, or of these hosts."""
     ends, hosts = places
     kind = rng.choice(kinds)
     found: Scenario = {"kind": kind}
-    if kind in ("stall", "drain"):
+    if kind in ("stall", "drain", "stop"):
         found["hosts"] = rng.sample(hosts, min(len(hosts), rng.choice([1, 1, 2])))
     else:
         found["links"] = [rng.choice(ends)]
-    if kind in ("rate", "drain"):
+    if kind == "rate" and has_widths and rng.random() < 0.3:
+        found["width"] = rng.choice(["1x", "2x", "1x of 12x"])
+    elif kind in ("rate", "drain"):
         found["rate"] = rng.choice(["1 Gbit/s", "1 Gbit/s", "1999999999 bit/s", "333 Mbit/s"])
+    if kind == "drain" and not is_limited and rng.random() < 0.5:
+        found["shared"] = True
     if kind == "errors":
         found["loss_ppb"] = rng.choice([1_000_000, 50_000_000, 500_000_000])
     found["start"] = f"{rng.randint(0, duration * 9 // 10)} ps"
-    if kind == "stall" or rng.random() < 0.8:
+    if kind != "stop" and (kind == "stall" or rng.random() < 0.8):
         lasts = rng.choice([1, duration // 50, duration // 7])
         found["lasts"] = f"{lasts} ps"
         if rng.random() < 0.3:

@@ -53,6 +53,7 @@ class DcqcnReaction:
     hyper: int | None
     least: int | None
     is_clamped: bool
+    after_losses: bool
     first_percent: int
     is_alpha_first: bool
 
@@ -100,6 +101,7 @@ def dcqcn(given: dict[str, Any]) -> DcqcnReaction:
         hyper=bits(given, "hyper_increase"),
         least=bits(given, "min_rate"),
         is_clamped=given.pop("clamp_target", False),
+        after_losses=given.pop("after_losses", False),
         first_percent=given.pop("first_rate_percent", 100),
         is_alpha_first=given.pop("order", "alpha-first") == "alpha-first",
     )

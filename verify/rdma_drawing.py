@@ -53,8 +53,7 @@ def dcqcn(rng: random.Random, full: int) -> dict[str, Any]:
     for key in ("additive_increase", "hyper_increase", "min_rate"):
         if rng.random() < 0.5:
             found[key] = rng.choice(["1 Mbit/s", "333 Mbit/s", "2 Gbit/s", "100 Gbit/s"])
-    if rng.random() < 0.3:
-        found["clamp_target"] = True
+    found |= {key: True for key in ("clamp_target", "after_losses") if rng.random() < 0.3}
     if rng.random() < 0.3:
         found["first_rate_percent"] = rng.choice([1, 50, 99])
     if rng.random() < 0.5:

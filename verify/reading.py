@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import floor
 from pathlib import Path
 from typing import Any
 
@@ -259,6 +260,10 @@ class EventPlan:
     kind: str
     places: tuple[str, ...]
     pace: Fraction | None
+    #: The share of its lanes that a link keeps, if that determines the rate.
+    width: Fraction | None
+    #: Whether both directions of a host share the pace.
+    shared: bool
     loss_ppb: int
     start_ps: int
     lasts_ps: int | None
@@ -267,7 +272,13 @@ class EventPlan:
     @property
     def is_of_hosts(self) -> bool:
         """Whether hosts change, and not links."""
-        return self.kind in ("stall", "drain")
+        return self.kind in ("stall", "drain", "stop")
+
+    def slower(self, usual: Fraction) -> Fraction | None:
+        """Return the pace of a link in picoseconds per byte during the event; `None` for the usual one."""
+        if self.width is None:
+            return self.pace
+        return Fraction(8 * 10**12, floor(8 * 10**12 / usual * self.width))
 
 
 @dataclass(frozen=True)
@@ -344,7 +355,7 @@ class Plan:
     def loses(self) -> bool:
         """Whether packets can be lost on links, or dropped at the end of them."""
         drops = self.pfc is not None and bool(self.pfc.lossy)
-        return drops or any(one.kind in ("down", "errors") for one in self.events)
+        return drops or any(one.kind in ("down", "errors", "stop") for one in self.events)
 
     @property
     def sprays(self) -> bool:
@@ -411,6 +422,8 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
         raise NotCovered("flow_control: the memory is divided")
     host_buffer, pauses = _share(host.pop("buffer", "64 KiB"), block, lanes), None
     events = tuple(_event(event) for event in given.pop("event", []))
+    if has_pauses and any(event.width for event in events):
+        raise NotCovered("event: a width, with pause frames")
     if has_pauses:
         data = payloads(given.get("flow", []), given.get("traffic", []), mtu)
         kinds = (control, *(header + payload for payload in data))
@@ -489,8 +502,10 @@ def _event(table: Mapping[str, Any]) -> EventPlan:
     lasts, every = given.pop("lasts", None), given.pop("every", None)
     found = EventPlan(
         kind=kind,
-        places=tuple(given.pop("hosts" if kind in ("stall", "drain") else "links", ())),
+        places=tuple(given.pop("hosts" if kind in ("stall", "drain", "stop") else "links", ())),
         pace=rate_ps_per_byte(given.pop("rate")) if "rate" in given else None,
+        width=_width(given.pop("width")) if "width" in given else None,
+        shared=given.pop("shared", False),
         loss_ppb=given.pop("loss_ppb", 0),
         start_ps=time_ps(given.pop("start", "0 ps")),
         lasts_ps=None if lasts is None else time_ps(lasts),
@@ -498,6 +513,12 @@ def _event(table: Mapping[str, Any]) -> EventPlan:
     )
     nothing_left("event", given)
     return found
+
+
+def _width(text: str) -> Fraction:
+    """Return the share of the lanes in a text such as "1x", of 4x, or "2x of 8x"."""
+    lanes, _, of = text.partition(" of ")
+    return Fraction(int(lanes.rstrip("x")), int((of or "4x").rstrip("x")))
 
 
 def _rerouting(table: Mapping[str, Any], net: Wiring) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def test_scenarios_drawn_at_random() -> None:
 
 def test_scenarios_cover_every_kind() -> None:
     events = [event for seed in range(1, 60) for event in event_drawing.variant(seed)["event"]]
-    assert {event["kind"] for event in events} == {"down", "rate", "errors", "stall", "drain"}
+    assert {event["kind"] for event in events} == {"down", "rate", "errors", "stall", "drain", "stop"}
     assert any("every" in event for event in events)
     assert any("lasts" not in event for event in events)
     scenarios = [event_drawing.variant(seed) for seed in range(1, 60)]

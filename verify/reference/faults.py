@@ -56,7 +56,7 @@ class Faults:
         self.net = net
         #: The configured pace of channels.
         self.paces = {channel: channel.usual_pace for channel in net.channels}
-        self.states: dict[Host, tuple[Fraction, int]] = {}
+        self.states: dict[Host, tuple[Fraction, bool, int]] = {}
         #: The tables at the start of the run.
         self.tables = {name: dict(switch.table) for name, switch in net.switches.items()}
         rule = net.plan.ecmp or net.plan.by_packet
@@ -75,7 +75,7 @@ class Faults:
             for host in self.hosts(event):
                 if net.plan.drain is None:
                     host.drain.pace = Fraction(0)
-                self.states[host] = host.drain.pace, 0
+                self.states[host] = host.drain.pace, False, 0
 
     def reroute(self, down: frozenset[Channel]) -> None:
         """Give all switches the tables of the network without some links.
@@ -168,7 +168,7 @@ class Faults:
         return [
             channel
             for channel in self.net.channels
-            if not event.is_of_hosts
+            if (event.kind == "stop" or not event.is_of_hosts)
             and ends & {(channel.sender.name, channel.sender_port), (channel.receiver.name, channel.port)}
         ]
 
@@ -196,12 +196,13 @@ class Faults:
             if channel.fault is None:
                 continue
             own = [event for event, _ in active if channel in self.channels(event)]
-            channel.pace = max([usual, *(event.pace for event in own if event.pace is not None)])
+            paces = (event.slower(usual) for event in own)
+            channel.pace = max([usual, *(pace for pace in paces if pace is not None)])
             channel.fault.loss_ppb = max([0, *(event.loss_ppb for event in own)])
             if channel.fault.loss_ppb and channel.fault.stream is None:
                 owner = channel.sender.channel_owner(channel.sender_port)
                 channel.fault.stream = Stream(self.net.plan.seed, "losses", owner)
-            is_down = any(event.kind == "down" for event in own)
+            is_down = any(event.kind in ("down", "stop") for event in own)
             if is_down != (channel.fault.down_until == NEVER):
                 channel.fault.down_until = NEVER if is_down else now
                 self.change_port(channel, is_down=is_down)
@@ -220,10 +221,15 @@ class Faults:
             self.net.at(now + delay, lambda: self.reroute(down), rank=(8, 2))
         for host, before in self.states.items():
             mine = [(event, end) for event, end in active if host in self.hosts(event)]
-            usual = self.net.plan.drain or Fraction(0)
-            pace = max([usual, *(event.pace for event, _ in mine if event.pace is not None)])
+            if any(event.kind == "stop" for event, _ in mine):
+                host.stop()
+                mine = []
+            slowest = max([Fraction(0), *(event.pace for event, _ in mine if event.pace is not None)])
+            pace = max(self.net.plan.drain or Fraction(0), slowest)
+            is_shared = any(event.shared for event, _ in mine)
             until = max([0, *(end for event, end in mine if event.kind == "stall")])
-            state = self.states[host] = pace, until
+            state = self.states[host] = pace, is_shared, until
             if state != before:
                 host.drain.pace, host.drain.rest = pace, Fraction(0)
                 host.drain.free_at = max(host.drain.free_at, until)
+                host.share(slowest if is_shared else None)

@@ -137,14 +137,30 @@ class Host:
     def connect(self, port: int, out: Channel, into: Channel) -> None:
         """Connect the host to its link, and create the parts that depend on the rate of the link."""
         self.out, self.into = out, into
+        plan = self.net.plan
+        has_limit = plan.injection is not None or plan.message_overhead_ps > 0 or plan.adapter is not None
         # The link limits the rate, so that the time per message is added to the time on the link.
-        self.injection = Limiter(max(self.net.plan.injection or out.pace, out.pace))
+        self.usual_injection = max(plan.injection or out.pace, out.pace) if has_limit else Fraction(0)
+        self.injection = Limiter(self.usual_injection)
         self.drain = Limiter(self.net.plan.drain or into.pace)
+        #: Whether packets in both directions share the pace of the host.
+        self.is_shared = False
+        #: Whether the host has failed.
+        self.is_stopped = False
         reaction = self.congestion.reaction
         if isinstance(reaction, RcccReaction):
             self.granter = Granter(self, reaction, into.pace)
         if self.net.plan.announces:
             self.announcer = Announcer(self, self.congestion.rates)
+
+    def stop(self) -> None:
+        """Fail: send nothing any more."""
+        self.is_stopped = True
+
+    def share(self, pace: Fraction | None) -> None:
+        """Inject at a pace that both directions share, if it is slower than usual; or as usual again."""
+        self.injection.pace, self.injection.rest = max(self.usual_injection, pace or Fraction(0)), Fraction(0)
+        self.is_shared = pace is not None
 
     def part(self, packet: Packet) -> Hashable:
         """Return the region of the buffer in which a packet is stored, which is the only one."""
@@ -217,7 +233,8 @@ class Host:
             self.into.free(packet, self.net.now, packet.lane)
             self.take_control(packet)
             return
-        drained = max(self.drain.take(head, packet.size), self.net.now)
+        is_slowed = self.is_shared and self.injection.free_at > self.net.now
+        drained = max(self.drain.take(head, packet.size * (2 if is_slowed else 1)), self.net.now)
         self.into.free(packet, drained, packet.lane)
         is_new, is_answered = self.recovery.take(packet) if self.recovery else (True, True)
         if is_new:
@@ -312,6 +329,7 @@ class Host:
         size = header.payload + self.net.plan.header
         loss = Loss(self.net.now, header.injected, size, at_last=header.at_last)
         self.ask(flow, flow.control.lose(loss))
+        self.set_timer(flow)
         self.is_asked = True
         if is_idle:
             self.wait(flow)
@@ -356,6 +374,7 @@ class Host:
                 self.sprayer.take_answer(flow, packet.entropy, is_marked=True, skips=4)
         # The lost packets may have requested credit.
         self.ask(flow, flow.control.missing_grant())
+        self.set_timer(flow)
         self.is_asked = True
         if is_idle:
             self.remember(flow)
@@ -752,7 +771,8 @@ class Host:
         packet.asks = packet.ends_message or packet.is_again or flow.control.must_ask(packet.size)
         self.served += 1
         flow.source.served = self.served
-        self.injection.take(self.net.now, packet.size)
+        is_slowed = self.is_shared and self.drain.free_at > self.net.now
+        self.injection.take(self.net.now, packet.size * (2 if is_slowed else 1))
         end = self.put(packet)
         if packet.ends_message and not packet.is_again:
             flow.source.finished(flow.messages.popleft())

@@ -124,6 +124,12 @@ class DcqcnControl(Control):
         if self.rate == LINE:
             self.increase_at = None
 
+    def lose(self, loss: Loss) -> int:
+        """Take a loss as a notification, if losses count."""
+        if self.reaction.after_losses:
+            self.answered("hot", loss.now)
+        return 0
+
     def answered(self, mark: str, now: int, severity: int = 0) -> None:
         """Record a notification. The first one starts the timers."""
         if mark != "hot":

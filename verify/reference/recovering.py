@@ -33,6 +33,8 @@ class Recovery:
 
     def expire(self, flow: Flow, number: int, sent_at: int) -> None:
         """Send a packet again after a timeout, unless it is acknowledged or was sent again since."""
+        if self.host.is_stopped:
+            return
         if self.sent.get(flow, {}).get(number, (None, -1))[1] == sent_at:
             self.host.net.timeouts += 1
             self.repeat(flow, number)
@@ -55,7 +57,7 @@ class Recovery:
 
     def ask_again(self, flow: Flow, time: int) -> None:
         """Request a grant again, unless one has arrived. The request follows packets that are sent again."""
-        if self.waits.get(flow) != time:
+        if self.host.is_stopped or self.waits.get(flow) != time:
             return
         del self.waits[flow]
         self.host.ask(flow, flow.control.missing_grant(), is_repeated=True)

@@ -63,7 +63,7 @@ class WakingHost(Host):
 
     def decide(self) -> None:
         """Try to send, if there is a reason."""
-        if not self.is_asked:
+        if not self.is_asked or self.is_stopped:
             return
         self.is_asked = False
         if self.announcer:

@@ -189,7 +189,14 @@ mod tests {
             let names = |names: [&str; 2]| names.map(str::to_owned).into();
             let (switches, ports) = (names(["S1", "S2"]), names(["A", "S1:1"]));
             let hosts = names(["A", "B"]);
-            let around = events::Around { switches, hosts, ports, duration: 10_000, slowest: 1_000_000_000 };
+            let around = events::Around {
+                switches,
+                hosts,
+                ports,
+                duration: 10_000,
+                slowest: 1_000_000_000,
+                is_limited: false,
+            };
             let list = Value::Array(events::events(seed, &around));
             let rerouting = Value::Table(events::rerouting(seed, 10_000));
             let recovery = Value::Table(events::recovery(seed, 10_000, false));

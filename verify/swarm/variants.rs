@@ -350,9 +350,12 @@ pub fn with_events(table: &Table, scenario: &Scenario) -> Option<Table> {
             .collect(),
         duration: spec.duration.0,
         slowest: topology.links.iter().map(|link| link.rate.0).min()?,
+        is_limited: ["drain_rate", "injection_rate"]
+            .iter()
+            .any(|key| other.get("host").is_some_and(|host| host.get(key).is_some())),
     };
     let list = events::events(spec.seed, &around);
-    let is_down = |event: &Value| event.get("kind").and_then(Value::as_str) == Some("down");
+    let is_down = |event: &Value| matches!(event.get("kind").and_then(Value::as_str), Some("down" | "stop"));
     if list.iter().any(is_down) {
         let mut rerouting = events::rerouting(spec.seed, spec.duration.0);
         let adapts = other.get("adaptive_routing").and_then(|given| given.get("per"));
@@ -376,7 +379,8 @@ pub fn with_events(table: &Table, scenario: &Scenario) -> Option<Table> {
     {
         flow_control.insert("lossy_lanes".to_owned(), Value::Array(lossy));
     }
-    let loses = |event: &Value| matches!(event.get("kind").and_then(Value::as_str), Some("down" | "errors"));
+    let loses =
+        |event: &Value| matches!(event.get("kind").and_then(Value::as_str), Some("down" | "errors" | "stop"));
     if list.iter().any(loses) && !spec.seed.is_multiple_of(3) {
         let overtakes = ["adaptive_routing", "ecmp", "rerouting"].iter().any(|key| other.contains_key(*key))
             || spec.seed % 5 == 2;

@@ -324,6 +324,12 @@ impl Time {
         self.0 as f64 * 1e-12
     }
 
+    /// The time in nanoseconds, with their fraction, for reports only.
+    #[must_use]
+    pub fn as_ns_f64(self) -> f64 {
+        self.0 as f64 / 1_000.0
+    }
+
     /// The time rounded to four significant digits, for texts.
     #[must_use]
     pub const fn rounded(self) -> Self {

@@ -20,9 +20,9 @@ impl Limiter {
         Self { pace, carry: 0, free_at: Time::ZERO, memo: (0, pace.parts(0)) }
     }
 
-    /// The time per byte.
-    pub fn pace(&self) -> BytePace {
-        self.pace
+    /// Changes the time per byte for packets that pass from now on.
+    pub fn change(&mut self, pace: BytePace) {
+        *self = Self { free_at: self.free_at, ..Self::new(pace) };
     }
 
     /// Passes `bytes` at `start`, but not before the previous packets have passed. Returns the time at

@@ -20,16 +20,15 @@ impl HostSink {
         Self { drain: Limiter::new(drain) }
     }
 
-    /// The pace at which packets drain.
-    pub fn pace(&self) -> BytePace {
-        self.drain.pace()
+    /// Whether packets that have arrived are being drained at a time.
+    pub fn is_draining(&self, now: Time) -> bool {
+        self.drain.free_at > now
     }
 
     /// Changes the pace for packets that arrive later. They do not drain before `not_before`.
     pub fn change(&mut self, drain: BytePace, not_before: Time) {
-        let free_at = self.drain.free_at.max(not_before);
-        self.drain = Limiter::new(drain);
-        self.drain.free_at = free_at;
+        self.drain.change(drain);
+        self.drain.free_at = self.drain.free_at.max(not_before);
     }
 
     /// Stores a packet whose head and tail arrive at the given times. Data packets drain in the order of

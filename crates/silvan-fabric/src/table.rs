@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use silvan_engine::Time;
 
 /// A named table of equally long columns, ready to become an Arrow record batch.
 #[derive(Debug, Clone, PartialEq)]
@@ -164,11 +163,6 @@ impl<T> Layout<T> {
         });
         Table { name: self.name, columns: columns.collect() }
     }
-}
-
-/// Nanoseconds, with their fraction.
-pub(crate) fn ns(time: Time) -> f64 {
-    time.0 as f64 / 1_000.0
 }
 
 /// Rows from which a table is filled, column by column.

@@ -10,8 +10,8 @@ use silvan_congestion::Mechanism;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::FaultPlan;
 use silvan_fabric::config::{
-    AdaptiveRouting, Arbitration, Config, Ecmp, FlowControl, LinkConfig, LinkRetry, Pfc, RoutePer, Scheduler,
-    SharedMemory,
+    AdaptiveRouting, Arbitration, Config, Ecmp, FlowControl, LinkConfig, LinkRetry, OnOff, Pfc, RoutePer,
+    Scheduler, SharedMemory,
 };
 use silvan_fabric::faults::{Event, EventKind, Recovery, RecoveryKind, Rerouting};
 use silvan_fabric::outcome::{LossSummary, Outcome, Summary, Values};
@@ -186,6 +186,133 @@ fn a_host_that_stalls_or_drains_slower_delays_packets() {
         vec![Event { rate: Some(Rate::from_gbit(4)), ..of_host(EventKind::Drain, us(15), us(20)) }];
     for (name, outcome) in run_in_all_switches(&topology, &config) {
         assert_eq!(latency(&outcome), (1_550.0 + 2.0 * 100.0, 2_550), "{name}: packets 2 and 3");
+    }
+}
+
+/// When ten packets of each of the flows A to B and B to A have arrived, in nanoseconds, while an event concerns B.
+fn arrivals_with(drain: Event, flows: &[(&str, &str)]) -> Vec<u64> {
+    let (topology, mut config) = three_switches(us(100));
+    let ten = |&(from, to): &(&str, &str)| Flow {
+        message: Some(Bytes(1_000)),
+        total: Some(Bytes(10_000)),
+        ..flow(from, to)
+    };
+    config.flows = flows.iter().map(ten).collect();
+    config.events = vec![Event { links: Vec::new(), hosts: vec!["B".into()], ..drain }];
+    let found = run_in_all_switches(&topology, &config);
+    let times = |outcome: &Outcome| {
+        outcome.summary.flows.iter().map(|flow| flow.completed_ns.unwrap()).collect::<Vec<_>>()
+    };
+    let first = times(&found[0].1);
+    for (name, outcome) in found {
+        assert_eq!(times(&outcome), first, "{name}");
+    }
+    first
+}
+
+/// A packet takes 1,000 ns on a link and 1,550 ns to the other host, and at the rate of the link 1,000 ns through a host.
+#[test]
+fn both_directions_of_a_host_share_a_rate() {
+    let (both, there, back) = ([("A", "B"), ("B", "A")], [("A", "B")], [("B", "A")]);
+    let drain = |gbit, shared| Event {
+        rate: Some(Rate::from_gbit(gbit)),
+        shared,
+        lasts: None,
+        ..event(EventKind::Drain, "", us(0), us(1))
+    };
+    assert_eq!(arrivals_with(drain(8, false), &both), [10_550, 10_550]);
+    // B starts its first packets at 0 and 1,000 ns. The first packet of A has arrived at 1,550 ns, while B sends, and is drained
+    // from the arrival of its head, at 550 ns, until 2,550 ns. From then on, each host starts or drains a packet every 2,000 ns:
+    // B drains packet k by 2,550 ns + (k - 1) 2,000 ns, and starts it at (k - 2) 2,000 ns.
+    assert_eq!(arrivals_with(drain(8, true), &both), [2_550 + 9 * 2_000, 8 * 2_000 + 1_550]);
+    // With traffic in one direction, that direction has the whole rate.
+    assert_eq!(arrivals_with(drain(8, true), &there), [10_550]);
+    assert_eq!(arrivals_with(drain(8, true), &back), [10_550]);
+    assert_eq!(arrivals_with(drain(4, true), &back), [9 * 2_000 + 1_550]);
+    assert_eq!(arrivals_with(drain(4, false), &back), [10_550]);
+    // Five packets start before 5 us, three at 5, 7 and 9 us, and two at 11 and 12 us.
+    let limited = Event { start: us(5), lasts: Some(us(5)), ..drain(4, true) };
+    assert_eq!(arrivals_with(limited, &back), [12_000 + 1_550]);
+}
+
+/// A packet that A starts at k 10 us starts on the last link, of S3 to B, at k 10 us + 450 ns, and arrives 1,100 ns later. B starts its
+/// packets at the same times.
+#[test]
+fn a_host_that_stops_loses_what_is_on_its_way_and_sends_nothing_any_more() {
+    let (topology, mut config) = ten_packets();
+    config.flows.push(Flow { from: "B".into(), to: "A".into(), ..config.flows[0].clone() });
+    let arrival = us(50) + Time::from_ns(1_550);
+    let (start, sent) = (arrival.saturating_sub(Time::from_ns(1_100)), us(50) + Time::from_ns(150));
+    // Packets 5 to 9 of A are lost at the link of B, and one more if it has not arrived. B does not send packets 6 to 9, and packet 5 is
+    // lost if it has not reached S3 at the time.
+    for (at, lost, delivered) in [
+        (us(50) + Time(1), (5, 1), 5 + 5),
+        (sent, (5, 0), 5 + 6),
+        (start, (5, 0), 5 + 6),
+        (arrival.saturating_sub(Time(1)), (5, 0), 5 + 6),
+        (arrival, (4, 0), 6 + 6),
+    ] {
+        let stop = Event {
+            lasts: None,
+            links: Vec::new(),
+            hosts: vec!["B".into()],
+            ..event(EventKind::Stop, "", at, us(1))
+        };
+        config.events = vec![stop];
+        for (name, outcome) in run_in_all_switches(&topology, &config) {
+            let rows = losses_by_link(&outcome);
+            let expected = [("S3:2->B", lost.0), ("B->S3:2", lost.1)].into_iter().filter(|row| row.1 > 0);
+            let expected: BTreeMap<String, u64> =
+                expected.map(|(link, count)| (link.to_owned(), count)).collect();
+            assert_eq!((rows, outcome.summary.packets_delivered), (expected, delivered), "{name}: {at}");
+            assert!(outcome.account.contains(&format!("B stopped at {at}.")), "{:?}", outcome.account);
+        }
+    }
+}
+
+/// The data packets that were lost on each link.
+fn losses_by_link(outcome: &Outcome) -> BTreeMap<String, u64> {
+    let table = outcome.tables.iter().find(|table| table.name == "losses").unwrap();
+    let (Values::Name { codes, names }, Values::U64(counts)) =
+        (&table.columns[0].values, &table.columns[1].values)
+    else {
+        panic!("other columns")
+    };
+    codes.iter().map(|&code| names[code as usize].clone()).zip(counts.iter().copied()).collect()
+}
+
+/// A sends a packet every 1,000 ns. B stalls, and its link is paused. When it stops at 50 us, the last switch ignores the pause and
+/// discards a packet per 1,000 ns.
+#[test]
+fn a_host_that_has_stopped_does_not_pause_its_link() {
+    let (topology, mut config) = three_switches(us(200));
+    config.switch.buffer = Bytes(1 << 18);
+    config.host.buffer = Bytes(1 << 18);
+    config.flows = vec![flow("A", "B")];
+    let of_host = |kind, start, lasts| Event {
+        links: Vec::new(),
+        hosts: vec!["B".into()],
+        lasts,
+        ..event(kind, "", start, us(1))
+    };
+    let stall = of_host(EventKind::Stall, us(0), Some(us(500)));
+    let sent = |config: &Config, events: &[Event]| {
+        let config = Config { events: events.to_vec(), ..config.clone() };
+        let summary = run(&topology, &config).summary;
+        (summary.packets_injected, summary.losses.map_or(0, |losses| losses.data_packets))
+    };
+    let (xoff, xon) = (Some(Bytes(4_000)), Some(Bytes(2_000)));
+    let frames = FlowControl::Pfc(Pfc { xoff, xon, ..Pfc::default() });
+    for flow_control in [frames, FlowControl::OnOff(OnOff { xoff, xon })] {
+        config.flow_control = flow_control;
+        let (held, none) = sent(&config, std::slice::from_ref(&stall));
+        // The message that pauses the link of B is on its way from 5,550 ns, when the fifth packet is at B, until 5,650 ns.
+        for start in [us(5) + Time::from_ns(600), us(50)] {
+            let (all, lost) = sent(&config, &[stall.clone(), of_host(EventKind::Stop, start, None)]);
+            let rest = (us(200) - start).0 / 1_000_000;
+            assert!((rest - 2..=rest + 1).contains(&lost), "{start}: {lost} lost");
+            assert!(none == 0 && held < 20 && all > rest, "{start}: {held}, then {all}");
+        }
     }
 }
 
@@ -721,6 +848,31 @@ fn transfers_that_lost_packets_are_unfinished_without_recovery() {
     }
 }
 
+/// The time on an empty network refers to the usual rates, also if a link, or a host in both directions, is slower until the end.
+#[test]
+fn ideal_times_do_not_depend_on_changes() {
+    let (topology, mut config) = ten_packets();
+    config.measure.transfers = Some(true);
+    let late =
+        |kind| Event { rate: Some(Rate::from_gbit(1)), lasts: None, ..event(kind, "S2:2", us(97), us(1)) };
+    let of_host = |name: &str| Event {
+        links: Vec::new(),
+        hosts: vec![name.to_owned()],
+        shared: true,
+        ..late(EventKind::Drain)
+    };
+    config.events = vec![late(EventKind::Rate), of_host("A"), of_host("B")];
+    let outcome = run(&topology, &config);
+    let column = |name: &str| {
+        let table = outcome.tables.iter().find(|table| table.name == "transfers").unwrap();
+        let column = table.columns.iter().find(|column| column.name == name).unwrap();
+        let Values::F64(values) = &column.values else { panic!("no numbers") };
+        values.clone()
+    };
+    assert_eq!(column("ideal_ns"), [1_550.0; 10]);
+    assert_eq!(column("slowdown"), [1.0; 10]);
+}
+
 #[test]
 fn the_binned_scheduler_does_not_support_changes() {
     let (topology, mut config) = ten_packets();
@@ -754,14 +906,20 @@ fn run_changing(kind: u8, events: &[Change], load: &RandomLoad, threads: u16) ->
     let hosts = load.hosts;
     run_random_load(us(80), load.clone(), |config| {
         let of = |&(node, start, lasts, kind): &Change| {
+            let (is_odd, kind) = (kind >= 4, kind % 4);
             let kinds = [EventKind::Down, EventKind::Rate, EventKind::Stall, EventKind::Drain];
-            let kind = kinds[usize::from(kind % 4)];
+            let kind = match kinds[usize::from(kind)] {
+                EventKind::Stall if is_odd => EventKind::Stop,
+                kind => kind,
+            };
             let (start, lasts) = (Time::from_ns(start), Time::from_ns(lasts));
             let rate = matches!(kind, EventKind::Rate | EventKind::Drain).then(|| Rate::from_gbit(5));
             let host = vec![format!("H{}", node % hosts)];
             let base = Event { links: Vec::new(), rate, ..event(kind, "", start, lasts) };
             match kind {
-                EventKind::Stall | EventKind::Drain => Event { hosts: host, ..base },
+                EventKind::Stop => Event { hosts: host, lasts: None, ..base },
+                EventKind::Drain => Event { hosts: host, shared: is_odd, ..base },
+                EventKind::Stall => Event { hosts: host, ..base },
                 _ if node < hosts => Event { links: host, ..base },
                 _ => Event { switches: vec![format!("S{}", node % load.switches)], ..base },
             }

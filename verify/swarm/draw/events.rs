@@ -15,6 +15,8 @@ pub struct Around {
     pub duration: u64,
     /// The rate of the slowest link.
     pub slowest: u64,
+    /// Whether the hosts have rates of their own.
+    pub is_limited: bool,
 }
 
 /// Some changes of a seed.
@@ -65,12 +67,18 @@ impl Draw {
         if self.chance(20) {
             put(&mut event, "name", format!("event {number}"));
         }
-        let kind = self.pick(&["down", "down", "down", "rate", "rate", "errors", "stall", "drain"]);
+        let kind = self.pick(&["down", "down", "down", "rate", "rate", "errors", "stall", "drain", "stop"]);
         put(&mut event, "kind", kind);
-        if matches!(kind, "rate" | "drain") {
+        if kind == "rate" && self.chance(25) {
+            let width = self.pick(&["1x", "2x", "2x of 8x"]);
+            put(&mut event, "width", width);
+        } else if matches!(kind, "rate" | "drain") {
             let share = self.share_of(around.slowest, &[1, 10, 25, 50, 100]).min(around.slowest);
             let rate = self.rate(share);
             put(&mut event, "rate", rate);
+        }
+        if kind == "drain" && !around.is_limited && self.chance(50) {
+            put(&mut event, "shared", true);
         }
         if kind == "errors" {
             let loss = self.pick(&[1_000, 1_000_000, 30_000_000, 500_000_000]);
@@ -81,7 +89,7 @@ impl Draw {
             self.shuffled(names).into_iter().take(count).map(Value::from).collect()
         };
         let (ports, switches, hosts) = (some(&around.ports), some(&around.switches), some(&around.hosts));
-        if matches!(kind, "stall" | "drain") {
+        if matches!(kind, "stall" | "drain" | "stop") {
             put(&mut event, "hosts", hosts);
         } else if switches.is_empty() || self.chance(80) {
             put(&mut event, "links", ports);
@@ -93,6 +101,9 @@ impl Draw {
             let start = self.below(90) * (around.duration / 100) + self.below(least);
             let value = self.time(start);
             put(&mut event, "start", value);
+        }
+        if kind == "stop" {
+            return event;
         }
         let lasts = self.pick(&[1, least, least * 3, least * 20]);
         let choice = self.below(10);

@@ -200,6 +200,7 @@ impl Draw {
         self.rates(dcqcn, &["additive_increase", "hyper_increase", "min_rate"]);
         if self.chance(30) {
             put(dcqcn, "clamp_target", self.chance(50));
+            put(dcqcn, "after_losses", self.chance(50));
         }
         if self.chance(30) {
             let percent = self.pick(&[20, 50, 100]);

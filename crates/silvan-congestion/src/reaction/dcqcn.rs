@@ -30,7 +30,7 @@ use silvan_engine::{Bytes, Rate, Time};
 use super::paced::{LINE, Last, part};
 use super::{Properties, ReactionParameters, ReactionRule, Source};
 use crate::LinkLayer;
-use crate::facts::{Answer, Mark, Next, Sent};
+use crate::facts::{Answer, Lost, Mark, Next, Sent};
 use crate::unfit::{Check, Limits, ensure, ensure_time};
 
 /// Parameters of DCQCN's reaction point.
@@ -64,6 +64,10 @@ pub struct Dcqcn {
     /// Whether every decrease sets the target to the current rate. Otherwise, only the first of several consecutive decreases
     /// does.
     pub clamp_target: bool,
+    /// Whether the loss of a packet has the effect of a notification, with loss recovery. With go-back-N, all packets that are sent
+    /// again because of one loss count as one. Some adapters reduce their rate after losses (measurements of a ConnectX-5 by the
+    /// project simllm, 2026).
+    pub after_losses: bool,
     /// Rate after the first notification, in percent of the link.
     #[schemars(range(min = 1, max = 100))]
     pub first_rate_percent: u8,
@@ -117,6 +121,7 @@ impl Default for Dcqcn {
             hyper_increase: None,
             min_rate: None,
             clamp_target: false,
+            after_losses: false,
             first_rate_percent: 100,
             order: DcqcnOrder::default(),
         }
@@ -171,6 +176,7 @@ impl Dcqcn {
             hyper: share(self.hyper_increase, 500),
             least: share(self.min_rate, 100),
             is_clamped: self.clamp_target,
+            after_losses: self.after_losses,
             first: (u64::from(LINE) * u64::from(self.first_rate_percent) / 100) as u32,
             order: self.order,
             pace: link.pace(),
@@ -191,6 +197,7 @@ pub struct DcqcnRule {
     hyper: u32,
     least: u32,
     is_clamped: bool,
+    after_losses: bool,
     first: u32,
     order: DcqcnOrder,
     pace: BytePace,
@@ -294,6 +301,22 @@ impl DcqcnRule {
         state.alpha_at += Time(updates * self.alpha_interval.0);
     }
 
+    /// Handles a notification, or a loss that has the same effect.
+    fn notified(&self, state: &mut DcqcnState, now: Time) {
+        self.settle(state, now);
+        if state.alpha_at == Time::NEVER {
+            state.alpha = LINE;
+            (state.rate, state.target) = (self.first, self.first);
+            state.bytes_left = self.increase_bytes.unwrap_or(0);
+            (state.alpha_at, state.decrease_at) = (now + self.alpha_interval, now + self.decrease_interval);
+        } else {
+            self.update_alpha(state, now);
+            state.is_noted_by_alpha = true;
+            state.decrease_at = after(now, state.decrease_at, self.decrease_interval);
+        }
+        state.is_noted_by_rate = true;
+    }
+
     fn decrease(&self, state: &mut DcqcnState) {
         if self.is_clamped || state.by_time > 0 || state.by_bytes > 0 {
             state.target = state.rate;
@@ -378,22 +401,16 @@ impl ReactionRule for DcqcnRule {
     }
 
     fn answered(&self, state: &mut DcqcnState, _sl: u8, answer: &Answer) {
-        let Answer { now, mark, .. } = *answer;
-        if mark != Mark::Hot {
-            return;
+        if answer.mark == Mark::Hot {
+            self.notified(state, answer.now);
         }
-        self.settle(state, now);
-        if state.alpha_at == Time::NEVER {
-            state.alpha = LINE;
-            (state.rate, state.target) = (self.first, self.first);
-            state.bytes_left = self.increase_bytes.unwrap_or(0);
-            (state.alpha_at, state.decrease_at) = (now + self.alpha_interval, now + self.decrease_interval);
-        } else {
-            self.update_alpha(state, now);
-            state.is_noted_by_alpha = true;
-            state.decrease_at = after(now, state.decrease_at, self.decrease_interval);
+    }
+
+    fn lost(&self, state: &mut DcqcnState, lost: &Lost) -> u32 {
+        if self.after_losses {
+            self.notified(state, lost.now);
         }
-        state.is_noted_by_rate = true;
+        0
     }
 
     /// The earliest time, from `next.now`, at which the flow has paused for as long as its rate at that time
@@ -480,6 +497,29 @@ mod tests {
 
     fn noted(rule: &DcqcnRule, state: &mut DcqcnState, us: u64) {
         rule.answered(state, 0, &answer(Mark::Hot, 0, us * US));
+    }
+
+    #[test]
+    fn losses_have_the_effect_of_notifications_if_they_count() {
+        let lost = |now| Lost {
+            now: Time(now),
+            sent_at: Time(0),
+            is_answer: false,
+            payload: 1_000,
+            at_last_hop: false,
+        };
+        for after_losses in [false, true] {
+            let rule = rule(&Dcqcn { after_losses, ..given() });
+            let mut state = rule.fresh(0);
+            // All losses until the next decrease, at 25 us, count once.
+            for now in [5 * US, 6 * US, 7 * US] {
+                assert_eq!(rule.lost(&mut state, &lost(now)), 0);
+            }
+            // Alpha is 0.75 at the decrease.
+            let rate = if after_losses { 62.5 } else { 100.0 };
+            assert!((at(&rule, &state, 30)[0] - rate).abs() < 1e-6, "{:?}", at(&rule, &state, 30));
+            assert_eq!(rule.next_timer(&state), after_losses.then_some(Time(25 * US)));
+        }
     }
 
     #[test]

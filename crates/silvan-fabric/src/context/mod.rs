@@ -455,6 +455,13 @@ impl Context {
         }
     }
 
+    /// Lets the sender of a channel send whatever its receiver has announced, because the receiver has failed.
+    #[cold]
+    pub fn ignore_receiver(&mut self, channel: ChannelId) {
+        // Zero opens all lanes. With credits, the receiver has announced nothing.
+        self.links.obey(channel, 0, self.now, &mut self.queue);
+    }
+
     /// Handles an event of a link with pause frames or link-level retry. Returns the channel on which a frame was sent.
     pub fn link_event(&mut self, stage: Port, data: u32) -> Option<ChannelId> {
         if stage == Port(Stage::Retry as u16) {
@@ -469,6 +476,7 @@ impl Context {
             return self.check_signal(data);
         }
         match self.notices.take(data) {
+            Some(Word::Signal(channel, _)) if self.links.is_stopped(channel) => {}
             Some(Word::Signal(channel, signal)) => {
                 if !self.links.obey(channel, signal, self.now, &mut self.queue) {
                     self.report_broken(format!(

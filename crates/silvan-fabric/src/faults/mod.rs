@@ -4,6 +4,7 @@
 
 mod plan;
 mod reroute;
+mod width;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,13 @@ pub use plan::PlannedChanges;
 pub(crate) use plan::{HostChange, LinkChange};
 pub use reroute::completed;
 pub(crate) use reroute::{FaultRoutes, Remaining, Reroutes, around};
+pub use width::Width;
+
+/// Whether a setting has its default.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
 
 /// A change of links or hosts for a time, once or repeatedly. If several changes of a link overlap, the link
 /// is down if one of them takes it down. It has the lowest of their rates and the highest of their losses.
@@ -35,13 +43,24 @@ pub struct Event {
     /// Switches all of whose links change at the same times. A list, or a text with a range.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub switches: Vec<String>,
-    /// The hosts of the kinds `stall` and `drain`. A list, or a text with a range.
+    /// The hosts of the kinds `stall`, `drain` and `stop`. A list, or a text with a range.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
-    /// The rate while the change lasts. Required by the kinds `rate`, where it is at most the usual rate of
-    /// the links, and `drain`.
+    /// The rate while the change lasts. Required by the kind `drain`, and by the kind `rate` without `width`,
+    /// where it is at most the usual rate of the links.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
+    /// For the kind `rate`, instead of `rate`: the number of lanes that a link keeps, such as "1x" of the usual
+    /// 4x, or "2x of 8x". The link has this share of its usual rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub width: Option<Width>,
+    /// For the kind `drain`: whether the rate is that of a bus or a memory through which packets in both
+    /// directions pass, such as PCIe. The hosts then also inject data packets at this rate, if it is lower than
+    /// usual. A packet takes twice as long if packets in the other direction pass when it starts or has
+    /// arrived. With traffic in both directions, each direction therefore gets half of the rate. By default,
+    /// the hosts send at their usual rate.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub shared: bool,
     /// For the kind `errors`: the mean number of packets that are lost, per billion, at most half of them.
     /// Each direction of a link has a random stream of its own, which draws for each packet, independently of
     /// its size. With `link.retry`, this is instead the number of bad frames, which are sent again, and the
@@ -86,6 +105,9 @@ pub enum EventKind {
     Stall,
     /// The hosts drain their input buffers at another rate, if it is lower than usual.
     Drain,
+    /// The hosts fail for the rest of the run. Their links are down from then on, and they neither send nor repeat packets.
+    /// Packets that have arrived count as delivered when they would have been drained.
+    Stop,
 }
 
 impl EventKind {
@@ -98,13 +120,20 @@ impl EventKind {
             Self::Errors => "errors",
             Self::Stall => "stall",
             Self::Drain => "drain",
+            Self::Stop => "stop",
         }
     }
 
     /// Whether the event concerns hosts, and not links.
     #[must_use]
     pub fn is_of_hosts(self) -> bool {
-        matches!(self, Self::Stall | Self::Drain)
+        matches!(self, Self::Stall | Self::Drain | Self::Stop)
+    }
+
+    /// Whether links are down because of the event.
+    #[must_use]
+    pub fn takes_down(self) -> bool {
+        matches!(self, Self::Down | Self::Stop)
     }
 
     /// Whether the event has a rate.
@@ -118,7 +147,7 @@ impl Event {
     /// Whether the event may cause packets to be lost. `retries` states whether links have link-level retry.
     #[must_use]
     pub fn loses_packets(&self, retries: bool) -> bool {
-        self.kind == EventKind::Down || self.kind == EventKind::Errors && !retries
+        self.kind.takes_down() || self.kind == EventKind::Errors && !retries
     }
 }
 

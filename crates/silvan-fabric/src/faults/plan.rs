@@ -6,7 +6,7 @@ use silvan_engine::random::Stream;
 use silvan_engine::{Rate, Time};
 use silvan_network::topology::{End, NodeRef, Topology};
 
-use super::{Event, EventKind};
+use super::{Event, EventKind, Width};
 use crate::error::{Reason, SetupError};
 use crate::link::LinkState;
 
@@ -29,6 +29,30 @@ pub(crate) struct HostState {
     pub stalls_until: Time,
     /// The rate at which the host drains its input buffer, if the rate is changed.
     pub drain: Option<Rate>,
+    /// Whether packets that the host sends share this rate.
+    pub is_shared: bool,
+    /// Whether the host has failed.
+    pub is_stopped: bool,
+}
+
+impl HostState {
+    /// The state without changes.
+    pub const USUAL: Self =
+        Self { stalls_until: Time::ZERO, drain: None, is_shared: false, is_stopped: false };
+
+    /// The state that follows from all spans of a time.
+    fn of(spans: &[Span]) -> Self {
+        if spans.iter().any(|span| span.kind == EventKind::Stop) {
+            return Self { is_stopped: true, ..Self::USUAL };
+        }
+        let stalls = spans.iter().filter(|span| span.kind == EventKind::Stall);
+        Self {
+            stalls_until: stalls.map(|span| span.end).max().unwrap_or_default(),
+            drain: spans.iter().filter_map(|span| span.rate).min(),
+            is_shared: spans.iter().any(|span| span.is_shared),
+            is_stopped: false,
+        }
+    }
 }
 
 /// The state of a host from a time on.
@@ -54,7 +78,15 @@ struct Span {
     end: Time,
     kind: EventKind,
     rate: Option<Rate>,
+    is_shared: bool,
     loss_ppb: u32,
+}
+
+impl Span {
+    /// A time during which a link is down.
+    fn of_down(start: Time, end: Time) -> Self {
+        Self { start, end, kind: EventKind::Down, rate: None, is_shared: false, loss_ppb: 0 }
+    }
 }
 
 impl PlannedChanges {
@@ -70,6 +102,7 @@ impl PlannedChanges {
         let names = Names::new(topology);
         let mut links: FxHashMap<usize, Vec<Span>> = FxHashMap::default();
         let mut hosts: FxHashMap<usize, Vec<Span>> = FxHashMap::default();
+        let rate_of = |width: Option<Width>, link: usize| Some(width?.share_of(topology.links[link].rate));
         let mut left = MOST_CHANGES;
         for (index, event) in events.iter().enumerate() {
             let is_of_hosts = event.kind.is_of_hosts();
@@ -82,11 +115,18 @@ impl PlannedChanges {
                 })?;
                 left = left.saturating_sub(times.len() * members.len());
                 for member in members {
+                    if event.kind == EventKind::Stop {
+                        let is_down = |&(start, end): &(Time, Time)| Span::of_down(start, end);
+                        for &link in names.of_host(member) {
+                            links.entry(link).or_default().extend(times.iter().map(is_down));
+                        }
+                    }
                     let span = |&(start, end): &(Time, Time)| Span {
                         start,
                         end,
                         kind: event.kind,
-                        rate: event.rate,
+                        rate: event.rate.or_else(|| rate_of(event.width, member)),
+                        is_shared: event.shared,
                         loss_ppb: event.loss_ppb.unwrap_or_default(),
                     };
                     let spans = if is_of_hosts { &mut hosts } else { &mut links };
@@ -107,16 +147,7 @@ impl PlannedChanges {
         links.retain(|change| change.time < duration);
         links.sort_unstable_by_key(|change| (change.time, change.link));
         let of_host = |(&host, spans): (&usize, &Vec<Span>)| {
-            let usual = HostState { stalls_until: Time::ZERO, drain: None };
-            let states = states(usual, spans, |spans| HostState {
-                stalls_until: spans
-                    .iter()
-                    .filter(|span| span.kind == EventKind::Stall)
-                    .map(|span| span.end)
-                    .max()
-                    .unwrap_or_default(),
-                drain: spans.iter().filter_map(|span| span.rate).min(),
-            });
+            let states = states(HostState::USUAL, spans, HostState::of);
             states.into_iter().map(move |(time, state)| HostChange { time, host, state })
         };
         let mut hosts: Vec<HostChange> = hosts.iter().flat_map(of_host).collect();
@@ -262,6 +293,11 @@ impl<'t> Names<'t> {
         event.hosts.iter().enumerate().map(of_name).collect()
     }
 
+    /// The links of a host.
+    fn of_host(&self, host: usize) -> &[usize] {
+        self.links.get(&(NodeRef::Host(host as u32), 1)).map_or(&[], Vec::as_slice)
+    }
+
     /// The links at a port: "S1:3", or the name of a host.
     fn at_port(&self, name: &str) -> Option<&Vec<usize>> {
         if let Some(&host @ NodeRef::Host(_)) = self.nodes.get(name) {
@@ -285,6 +321,8 @@ mod tests {
             switches: Vec::new(),
             hosts: Vec::new(),
             rate: None,
+            width: None,
+            shared: false,
             loss_ppb: None,
             start: Time(start),
             lasts: Some(Time(lasts)),
@@ -364,6 +402,28 @@ mod tests {
     }
 
     #[test]
+    fn a_host_that_stops_takes_its_link_down_and_does_not_change_any_more() {
+        let of_host = |kind, start, lasts: Option<u64>| Event {
+            links: Vec::new(),
+            hosts: vec!["H3".into()],
+            rate: (kind == EventKind::Drain).then(|| Rate::from_gbit(4)),
+            lasts: lasts.map(Time),
+            ..event(kind, "", start, 1)
+        };
+        let events = [
+            of_host(EventKind::Drain, 10, Some(50)),
+            of_host(EventKind::Stop, 30, None),
+            event(EventKind::Down, "H3", 20, 40),
+        ];
+        let found = all_changes(&events, 100);
+        let of_link = found.links.iter().map(|one| (one.time.0, one.link, one.state.is_up));
+        assert_eq!(of_link.collect::<Vec<_>>(), [(20, 2, false)]);
+        let of_hosts = found.hosts.iter().map(|one| (one.time.0, one.host, one.state.is_stopped));
+        assert_eq!(of_hosts.collect::<Vec<_>>(), [(10, 2, false), (30, 2, true)]);
+        assert_eq!(found.hosts[1].state.drain, None);
+    }
+
+    #[test]
     fn hosts_stall_until_the_last_stall_ends_and_drain_at_the_lowest_rate() {
         let of_hosts = |kind, start, lasts, rate: Option<u64>| Event {
             links: Vec::new(),
@@ -379,7 +439,7 @@ mod tests {
         ];
         let found = all_changes(&events, 100).hosts;
         let plain = |one: &HostChange| {
-            let HostState { stalls_until, drain } = one.state;
+            let HostState { stalls_until, drain, .. } = one.state;
             (one.time.0, stalls_until.0, drain.map_or(0, |rate| rate.0 / 1_000_000_000))
         };
         let expected = [(10, 30, 0), (15, 30, 4), (20, 50, 4), (40, 50, 2), (45, 50, 4), (50, 0, 4)];

@@ -99,6 +99,10 @@ pub(crate) struct Host {
     /// Whether the receiver component also needs data packets without a mark.
     answers_unmarked: bool,
     dirty: bool,
+    /// Whether packets in both directions share the paces of the host.
+    shares_paces: bool,
+    /// Whether the host has failed.
+    is_stopped: bool,
     #[saved(constant)]
     pub sizes: PacketSizes,
     pub injection: Limiter,
@@ -248,6 +252,8 @@ impl Host {
             doubted: Vec::new(),
             undrained: VecDeque::new(),
             dirty: false,
+            shares_paces: false,
+            is_stopped: false,
             order: spec.order,
             sprayer: spec.sprayer,
             recovery: spec.recovery.map(|rule| Box::new(LossRecovery::new(rule))),
@@ -389,6 +395,9 @@ impl Host {
     /// Sends what may be sent at this instant, and schedules the next wake-up.
     pub fn settle(&mut self, ctx: &mut Context) {
         self.dirty = false;
+        if self.is_stopped {
+            return;
+        }
         if self.is_solo {
             self.end_turns(ctx);
         }

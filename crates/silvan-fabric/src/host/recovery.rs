@@ -224,6 +224,9 @@ impl Host {
         if let Some(recovery) = &mut self.recovery {
             recovery.is_planned = false;
         }
+        if self.is_stopped {
+            return;
+        }
         while let Some((flow, number)) =
             self.recovery.as_mut().and_then(|recovery| recovery.take_late(ctx.now))
         {

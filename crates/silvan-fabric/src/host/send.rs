@@ -186,7 +186,7 @@ impl Host {
             let asks = last || self.reactor.as_ref().is_some_and(must_ask);
             ctx.packets.set_asks(packet_id, asks);
         }
-        let through = self.injection.pass(ctx.now, size);
+        let through = self.inject(ctx, size);
         let end = match &mut self.adapter {
             Some(adapter) => {
                 adapter.admit(vl, packet.dst, packet.space);
@@ -241,7 +241,7 @@ impl Host {
         if self.has_units {
             ctx.packets.set_asks(packet_id, true);
         }
-        self.injection.pass(ctx.now, size);
+        self.inject(ctx, size);
         let end = ctx.send(self.out, packet_id);
         let of = FlowRef { flow: id, sl: packet.sl };
         self.note_sent(ctx, of, &Sent { now: ctx.now, end, size, payload });

@@ -12,7 +12,7 @@ use silvan_network::routing::spraying::RouteFeedback;
 use super::Host;
 use super::flows::Connection;
 use crate::context::Context;
-use crate::link::{Class, key};
+use crate::link::{Class, HostPaces, key};
 use crate::message::CreditReturn;
 use crate::packet::{Kind, Marks, NO_LEDGER, Packet, PacketId};
 
@@ -125,9 +125,35 @@ impl Host {
         // A new route may be faster than the old one.
         let may_reorder = self.order.is_some() || ctx.links.has_changes();
         let sink = &mut ctx.sinks[self.place as usize];
-        let done = sink.take_in(&mut ctx.meters, packet, times, may_reorder);
+        let done = match self.shares_paces && self.injection.free_at > ctx.now {
+            false => sink.take_in(&mut ctx.meters, packet, times, may_reorder),
+            true => sink.take_in(
+                &mut ctx.meters,
+                &Packet { size: 2 * packet.size, ..*packet },
+                times,
+                may_reorder,
+            ),
+        };
         ctx.release(CreditReturn { way, space: packet.space, leaves_at: done, ledger: NO_LEDGER });
         done
+    }
+
+    /// Changes the paces at which packets pass through the host. Packets that have started or arrived are not
+    /// affected.
+    pub fn change_paces(&mut self, ctx: &mut Context, paces: HostPaces) {
+        let HostPaces { drain, injection, is_shared, stalls_until, is_stopped } = paces;
+        ctx.sinks[self.place as usize].change(drain, stalls_until);
+        self.injection.change(injection);
+        self.shares_paces = is_shared;
+        self.is_stopped = is_stopped;
+    }
+
+    /// Passes the bytes of a data packet that starts now through the host. Returns the time at which they have
+    /// passed, and the next packet may start.
+    #[inline(always)]
+    pub(super) fn inject(&mut self, ctx: &Context, size: u32) -> Time {
+        let is_slowed = self.shares_paces && ctx.sinks[self.place as usize].is_draining(ctx.now);
+        self.injection.pass(ctx.now, if is_slowed { 2 * size } else { size })
     }
 
     /// Counts a packet as delivered when the host has drained it, at `done`. A later time needs an event only

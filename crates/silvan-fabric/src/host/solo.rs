@@ -60,7 +60,7 @@ impl Host {
         let packet = self.data_packet(ctx.now, 0, &message, payload, left == 0, vl);
         ctx.meters.injected(&packet);
         let id = ctx.packets.insert(packet);
-        self.injection.pass(ctx.now, size);
+        self.inject(ctx, size);
         let end = ctx.send(self.out, id);
         if left == 0 {
             self.sources[0].finished(&message);

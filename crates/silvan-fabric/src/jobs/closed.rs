@@ -118,10 +118,6 @@ fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
     values.sum::<f64>() / count
 }
 
-fn ns(time: Time) -> f64 {
-    time.0 as f64 / 1_000.0
-}
-
 impl Closed {
     pub(super) fn new<'h>(job: Running, host: &impl Fn(u32) -> &'h Host, now: Time) -> Self {
         let until = job.done.unwrap_or(now);
@@ -178,10 +174,10 @@ impl Closed {
             ranks: self.members,
             hosts: distinct(hosts),
             units: (!units.is_empty()).then(|| distinct(units)),
-            started_ns: ns(self.start),
-            finished_ns: self.done.map(ns),
-            span_ns: ns(span),
-            crossbar_ns: ns(alone),
+            started_ns: self.start.as_ns_f64(),
+            finished_ns: self.done.map(Time::as_ns_f64),
+            span_ns: span.as_ns_f64(),
+            crossbar_ns: alone.as_ns_f64(),
             slowdown: (self.done.is_some() && alone > Time::ZERO).then(|| share(span, alone)),
             unfinished_operations: self.execution.unfinished,
             messages,
@@ -204,7 +200,8 @@ impl Closed {
             .map(|(kind, of)| {
                 let spans = |execution: &Execution| {
                     let own = execution.calls.iter().filter(|call| usize::from(call.kind) == kind);
-                    let spans: Vec<f64> = own.filter_map(|call| Some(ns(call.end? - call.start?))).collect();
+                    let spans: Vec<f64> =
+                        own.filter_map(|call| Some((call.end? - call.start?).as_ns_f64())).collect();
                     (spans.len() as u64, mean(spans.into_iter()))
                 };
                 let (finished, mean_ns) = spans(&self.execution);

@@ -47,9 +47,23 @@ pub(crate) enum What {
     Port(ChannelId, bool),
     /// The tables of all switches.
     Tables(usize),
-    /// How the host at the end of a channel takes packets out of its input buffer: the pace, and the time until which it does
-    /// not.
-    Host(ChannelId, BytePace, Time),
+    /// How packets pass through the host at the end of a channel.
+    Host(ChannelId, HostPaces),
+}
+
+/// How packets pass through a host.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HostPaces {
+    /// The pace at which the host takes packets out of its input buffer.
+    pub drain: BytePace,
+    /// The pace at which it injects data packets.
+    pub injection: BytePace,
+    /// Whether both directions share these paces.
+    pub is_shared: bool,
+    /// The time until which it does not take packets out of its input buffer.
+    pub stalls_until: Time,
+    /// Whether the host has failed.
+    pub is_stopped: bool,
 }
 
 /// What the nodes of a partition do because of a change.
@@ -63,7 +77,7 @@ pub(crate) enum Effect {
     SwitchLinkDown(ChannelId),
     Port(ChannelId, bool),
     Tables(usize),
-    Host(ChannelId, BytePace, Time),
+    Host(ChannelId, HostPaces),
 }
 
 /// Packets that were lost on a channel, or dropped by its receiver.
@@ -95,6 +109,8 @@ pub(crate) struct Faults {
     parameters: FxHashMap<(u16, Rate), u16>,
     /// For each channel that has errors at some time, how many packets get lost per billion, and the stream that selects them.
     errors: FxHashMap<ChannelId, (u32, Stream)>,
+    /// Channels to hosts that have failed.
+    stopped: BTreeSet<ChannelId>,
     /// What was lost on channels whose receivers are in this partition.
     lost: FxHashMap<ChannelId, LossCounts>,
     /// In the binned scheduler: packets on their way to hosts that are lost.
@@ -168,6 +184,7 @@ impl Links {
             usual: FxHashMap::default(),
             parameters,
             errors,
+            stopped: BTreeSet::new(),
             lost: FxHashMap::default(),
             lost_on_way: BTreeSet::new(),
         }));
@@ -196,7 +213,12 @@ impl Links {
             What::Channel(channel, state) => (channel, state),
             What::Port(channel, is_usable) => return Some(Effect::Port(channel, is_usable)),
             What::Tables(number) => return Some(Effect::Tables(number)),
-            What::Host(channel, pace, until) => return Some(Effect::Host(channel, pace, until)),
+            What::Host(channel, paces) => {
+                if paces.is_stopped {
+                    faults.stopped.insert(channel);
+                }
+                return Some(Effect::Host(channel, paces));
+            }
         };
         let at = channel as usize;
         let usual = *faults.usual.entry(channel).or_insert(self.parameters_of[at]);
@@ -263,6 +285,11 @@ impl Links {
     /// Whether the link of a channel is down.
     pub fn is_down(&self, channel: ChannelId) -> bool {
         self.faults.as_deref().is_some_and(|faults| faults.down_until[channel as usize] == Time::NEVER)
+    }
+
+    /// Whether a channel leads to a host that has failed, whose messages have no effect.
+    pub fn is_stopped(&self, channel: ChannelId) -> bool {
+        self.faults.as_deref().is_some_and(|faults| faults.stopped.contains(&channel))
     }
 
     /// Prevents the sender of a channel from sending, or permits it from now on, but not before the packet would have left that
@@ -339,6 +366,12 @@ impl Links {
     pub fn lost(&self, channel: ChannelId) -> LossCounts {
         let lost = self.faults.as_deref().and_then(|faults| faults.lost.get(&channel));
         lost.copied().unwrap_or_default()
+    }
+
+    /// Same as [`Self::parameters_index`], without changes.
+    pub fn usual_index(&self, channel: ChannelId) -> usize {
+        let usual = self.faults.as_deref().and_then(|faults| faults.usual.get(&channel));
+        usual.map_or_else(|| self.parameters_index(channel), |&usual| usize::from(usual))
     }
 
     /// A channel's data rate without changes.

@@ -8,7 +8,7 @@ use silvan_engine::saved::Saved;
 
 use crate::meters::{ClassMeter, rate_gbit_s};
 use crate::observe::latest::tail;
-use crate::table::{Layout, counts, names, ns, numbers};
+use crate::table::{Layout, counts, names, numbers};
 
 /// The series over time, with one row per class and interval.
 #[derive(Debug, Default, Saved)]
@@ -44,7 +44,7 @@ impl ClassRows {
                 0 => f64::NAN,
                 packets => sum_ps as f64 / packets as f64 / 1_000.0,
             };
-            let longest = if tally.packets == 0 { f64::NAN } else { ns(tally.longest) };
+            let longest = if tally.packets == 0 { f64::NAN } else { tally.longest.as_ns_f64() };
             self.time_ns.push(now.0 / 1_000);
             self.class.push(index as u32);
             self.packets.push(tally.packets);

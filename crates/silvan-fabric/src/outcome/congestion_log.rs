@@ -9,7 +9,7 @@ use silvan_network::port::Port;
 use super::section::{Ending, Recording, Section, SectionResult};
 use crate::congestion_log::{SWITCH_EVENTS, TriggerEvent};
 use crate::partition::View;
-use crate::table::{Described, Layout, RowsOf, classes, hosts, names, ns, numbers, small, switches};
+use crate::table::{Described, Layout, RowsOf, classes, hosts, names, numbers, small, switches};
 
 /// Totals of the congestion logs over the whole run. The tables `congestion_log_switches` and
 /// `congestion_log_hosts` have the latest events.
@@ -67,7 +67,7 @@ const OF_SWITCHES: Layout<RowsOf<SwitchRow>> = Layout {
     rows: "The latest 15 data packets that each switch marked, with measure.congestion_log.",
     columns: &[
         names("switch", "the switch", switches, |all| all.of(|row| row.0)),
-        numbers("time_ns", "time of the mark", |all| all.of(|row| ns(row.1.0))),
+        numbers("time_ns", "time of the mark", |all| all.of(|row| row.1.0.as_ns_f64())),
         small("port", "number of the output", |all| all.of(|row| row.1.1.into())),
         names("source", "source of the packet", hosts, |all| all.of(|row| row.1.2)),
         names("destination", "destination of the packet", hosts, |all| all.of(|row| row.1.3)),
@@ -83,7 +83,7 @@ const OF_HOSTS: Layout<RowsOf<HostRow>> = Layout {
     rows: "The latest 13 notifications of each host with which an index reached trigger_threshold.",
     columns: &[
         names("host", "the host", hosts, |all| all.of(|row| row.0)),
-        numbers("time_ns", "time of the notification", |all| all.of(|row| ns(row.2.time))),
+        numbers("time_ns", "time of the notification", |all| all.of(|row| row.2.time.as_ns_f64())),
         names("class", "class of the flow", classes, |all| all.of(|row| row.1.into())),
         names("destination", "destination of the flow", hosts, |all| all.of(|row| row.2.destination)),
         small("sl", "service level", |all| all.of(|row| row.2.sl.into())),

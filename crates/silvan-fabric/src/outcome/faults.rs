@@ -14,7 +14,7 @@ use crate::faults::{HostChange, LinkChange, PlannedChanges};
 use crate::link::LossCounts;
 use crate::observe::Series;
 use crate::observe::left_waiting;
-use crate::table::{Described, Layout, ResultNames, RowsOf, counts, fixed, links, names, ns, numbers};
+use crate::table::{Described, Layout, ResultNames, RowsOf, counts, fixed, links, names, numbers};
 
 /// Packets that were lost on links over the whole run. The table `losses` has the links, and the table
 /// `events` the times at which they changed.
@@ -65,7 +65,7 @@ pub(crate) struct ChangeLog {
 }
 
 /// The states in the table of changes, by index.
-const WHAT: [&str; 4] = ["down", "up", "stalls", "drains"];
+const WHAT: [&str; 5] = ["down", "up", "stalls", "drains", "stops"];
 
 /// A row of the table of changes.
 struct Row {
@@ -91,10 +91,10 @@ const EVENTS: Layout<ChangeRows> = Layout {
             |all, _| Arc::clone(&all.places),
             |all| all.rows.of(|row| row.name as u32),
         ),
-        numbers("time_ns", "time of the change", |all| all.rows.of(|row| ns(row.time))),
+        numbers("time_ns", "time of the change", |all| all.rows.of(|row| row.time.as_ns_f64())),
         names(
             "state",
-            "up or down, stalls or drains",
+            "up or down, stalls, drains or stops",
             |_, _| fixed(&WHAT),
             |all| all.rows.of(|row| row.what),
         ),
@@ -149,8 +149,14 @@ impl ChangeLog {
         let of_host = |&HostChange { time, host, state }: &HostChange| {
             let stalls = state.stalls_until > Time::ZERO;
             let usual = self.rates[host];
-            let rate = if stalls { Rate(0) } else { state.drain.unwrap_or(usual).min(usual) };
-            Row { time, name: self.links + host, what: if stalls { 2 } else { 3 }, rate }
+            let stands = stalls || state.is_stopped;
+            let rate = if stands { Rate(0) } else { state.drain.unwrap_or(usual).min(usual) };
+            let what = match (state.is_stopped, stalls) {
+                (true, _) => 4,
+                (false, true) => 2,
+                (false, false) => 3,
+            };
+            Row { time, name: self.links + host, what, rate }
         };
         let links = self.of_links(now).iter().map(of_link);
         let mut rows: Vec<Row> = links.chain(self.of_hosts(now).iter().map(of_host)).collect();
@@ -161,10 +167,12 @@ impl ChangeLog {
     /// Describes the changes.
     fn sentences(&self, now: Time) -> Vec<String> {
         let mut found = vec![self.sentence_of_links(now)];
-        let mut hosts: Vec<usize> = self.of_hosts(now).iter().map(|change| change.host).collect();
+        let (stopped, others): (Vec<HostChange>, Vec<HostChange>) =
+            self.of_hosts(now).iter().copied().partition(|change| change.state.is_stopped);
+        let mut hosts: Vec<usize> = others.iter().map(|change| change.host).collect();
         hosts.sort_unstable();
         hosts.dedup();
-        if !self.changes.hosts.is_empty() {
+        if self.changes.hosts.iter().any(|change| !change.state.is_stopped) {
             let count = match hosts.len() {
                 0 => "No host".to_owned(),
                 1 => self.names[self.links + hosts[0]].clone(),
@@ -173,6 +181,7 @@ impl ChangeLog {
             found
                 .push(format!("{count} stalled, or took packets out of the input buffer slower than usual."));
         }
+        found.extend(self.sentence_of_stopped(&stopped));
         let tables = self.tables.iter().filter(|&&time| time <= now);
         match (tables.clone().next(), tables.count()) {
             (None, _) => {}
@@ -187,6 +196,28 @@ impl ChangeLog {
             found.remove(0);
         }
         found
+    }
+
+    /// Describes the hosts that have failed, in the order in which they did.
+    fn sentence_of_stopped(&self, stopped: &[HostChange]) -> Option<String> {
+        const NAMED: usize = 3;
+        let mut first: Vec<&HostChange> = Vec::new();
+        for change in stopped {
+            if first.iter().all(|before| before.host != change.host) {
+                first.push(change);
+            }
+        }
+        let named = first
+            .iter()
+            .take(NAMED)
+            .map(|change| format!("{} stopped at {}", self.names[self.links + change.host], change.time));
+        let list = named.collect::<Vec<_>>().join(", ");
+        match first.len().saturating_sub(NAMED) {
+            0 if first.is_empty() => None,
+            0 => Some(format!("{list}.")),
+            1 => Some(format!("{list}, and one other host.")),
+            count => Some(format!("{list}, and {count} other hosts.")),
+        }
     }
 
     fn sentence_of_links(&self, now: Time) -> String {
@@ -431,7 +462,7 @@ const RECOVERIES: Layout<RowsOf<Recovered>> = Layout {
     name: "recoveries",
     rows: "A row per instant at which links change, if what the network permits can be computed.",
     columns: &[
-        numbers("time_ns", "time of the change", |all| all.of(|one| ns(one.time))),
+        numbers("time_ns", "time of the change", |all| all.of(|one| one.time.as_ns_f64())),
         numbers(
             "permitted_gbit_s",
             "payload rate that the remaining network permits: max-min fair rates of all flows on routes around links that \
@@ -536,7 +567,7 @@ mod tests {
         let host = |time, stalls_until, drain| HostChange {
             time: Time(time),
             host: 2,
-            state: HostState { stalls_until: Time(stalls_until), drain },
+            state: HostState { stalls_until: Time(stalls_until), drain, ..HostState::USUAL },
         };
         let changes = PlannedChanges {
             links: vec![link(10, 4, false), link(40, 4, true)],
@@ -557,6 +588,31 @@ mod tests {
         ];
         assert_eq!(rows(40), all);
         assert_eq!(rows(30), all[..3], "later changes have not occurred");
+    }
+
+    #[test]
+    fn hosts_that_stop_have_rows_and_sentences() {
+        use crate::faults::HostState;
+        let stops = |time, host| HostChange {
+            time: Time(time),
+            host,
+            state: HostState { is_stopped: true, ..HostState::USUAL },
+        };
+        let of = |hosts: Vec<HostChange>| ChangeLog {
+            names: (0..10).map(|number| format!("N{number}")).collect(),
+            links: 4,
+            rates: vec![Rate::from_gbit(16); 6],
+            changes: PlannedChanges { hosts, ..PlannedChanges::default() },
+            tables: Vec::new(),
+        };
+        let log = of(vec![stops(37, 1), stops(50, 0)]);
+        let rows = log.rows(Time(40)).into_iter().map(|row| (row.time.0, row.name, row.what, row.rate));
+        assert_eq!(rows.collect::<Vec<_>>(), [(37, 5, 4, Rate(0))]);
+        assert_eq!(log.sentences(Time(40)), ["N5 stopped at 37 ps."]);
+        assert_eq!(log.sentences(Time(50)), ["N5 stopped at 37 ps, N4 stopped at 50 ps."]);
+        let many = of((0..5).map(|host| stops(10, host)).collect());
+        let expected = "N4 stopped at 10 ps, N5 stopped at 10 ps, N6 stopped at 10 ps, and 2 other hosts.";
+        assert_eq!(many.sentences(Time(10)), [expected]);
     }
 
     #[test]

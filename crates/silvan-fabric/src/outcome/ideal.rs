@@ -49,8 +49,9 @@ pub(super) struct IdealTimes {
 }
 
 impl Route {
-    /// The route that the forwarding tables give to packets between two hosts; `None` if there is none.
-    pub fn trace(view: View, from: u32, to: u32) -> Option<Self> {
+    /// The route that the forwarding tables give to packets between two hosts, at the usual rates; `None` if there is none. `paces` are
+    /// those of the hosts, for injection and drain.
+    pub fn trace(view: View, (from, to): (u32, u32), paces: (BytePace, BytePace)) -> Option<Self> {
         let host = view.host(from as usize);
         let mut channel = host.out;
         let mut links = Vec::new();
@@ -66,7 +67,7 @@ impl Route {
                 return None;
             }
         }
-        let (injection, drain) = (host.injection.pace(), view.sink(to as usize).pace());
+        let (injection, drain) = paces;
         Some(Self { injection, links, drain })
     }
 

@@ -10,7 +10,7 @@ use silvan_trace::execute::Call;
 
 use super::section::{Ending, Recording, Section, SectionResult};
 use crate::jobs::{Closed, JobSummary};
-use crate::table::{Described, Layout, RowsOf, counts, hosts, names, ns, numbers, small};
+use crate::table::{Described, Layout, RowsOf, counts, hosts, names, numbers, small};
 
 /// Rows of a table, each with the number of its job and its index in the job.
 struct OfJobs {
@@ -40,7 +40,7 @@ impl OfJobs {
 
 /// Converts to nanoseconds; NaN for an event that did not occur.
 fn maybe_ns(time: Option<Time>) -> f64 {
-    time.map_or(f64::NAN, ns)
+    time.map_or(f64::NAN, Time::as_ns_f64)
 }
 
 const RANKS: Layout<OfJobs> = Layout {
@@ -51,34 +51,34 @@ const RANKS: Layout<OfJobs> = Layout {
         small("rank", "number", |all| all.of(|_, rank| rank as u32)),
         names("host", "its host", hosts, |all| all.of(|job, rank| job.hosts[rank])),
         numbers("last_finished_ns", "end of its last operation", |all| {
-            all.of(|job, rank| ns(job.execution.finished[rank]))
+            all.of(|job, rank| job.execution.finished[rank].as_ns_f64())
         }),
         numbers("crossbar_finished_ns", "the same on an ideal crossbar", |all| {
-            all.of(|job, rank| ns(job.alone.finished[rank]))
+            all.of(|job, rank| job.alone.finished[rank].as_ns_f64())
         }),
         numbers("computing_ns", "time that its CPUs spent computing", |all| {
-            all.of(|job, rank| ns(job.execution.computing[rank]))
+            all.of(|job, rank| job.execution.computing[rank].as_ns_f64())
         }),
         numbers("busy_ns", "time in which a CPU computed or handled a message", |all| {
-            all.of(|job, rank| ns(job.execution.busy[rank]))
+            all.of(|job, rank| job.execution.busy[rank].as_ns_f64())
         }),
         // Time after the rank's own last operation is not a delay.
         numbers("waiting_ns", "other time until its last operation", |all| {
             all.of(|job, rank| {
                 let span = job.execution.finished[rank].saturating_sub(job.start);
-                ns(span.saturating_sub(job.execution.busy[rank]))
+                span.saturating_sub(job.execution.busy[rank]).as_ns_f64()
             })
         }),
         numbers("host_sending_ns", "time in which its host sent", |all| {
-            all.of(|job, rank| ns(job.spent[rank].sending))
+            all.of(|job, rank| job.spent[rank].sending.as_ns_f64())
         }),
         numbers("host_blocked_ns", "time in which its host had data to send but no credit", |all| {
-            all.of(|job, rank| ns(job.spent[rank].blocked))
+            all.of(|job, rank| job.spent[rank].blocked.as_ns_f64())
         }),
         numbers(
             "host_throttled_ns",
             "time in which congestion control held back all data of its host",
-            |all| all.of(|job, rank| ns(job.spent[rank].throttled)),
+            |all| all.of(|job, rank| job.spent[rank].throttled.as_ns_f64()),
         ),
         counts("sent_bytes", "sent", |all| all.of(|job, rank| job.sent_bytes[rank])),
         counts("received_bytes", "received", |all| all.of(|job, rank| job.received_bytes[rank])),
@@ -93,12 +93,16 @@ const MESSAGES: Layout<OfJobs> = Layout {
         small("from_rank", "source", |all| all.of(|job, at| job.log[at].from)),
         small("to_rank", "destination", |all| all.of(|job, at| job.log[at].to)),
         counts("bytes", "size", |all| all.of(|job, at| job.log[at].bytes)),
-        numbers("handed_ns", "when the rank posted it", |all| all.of(|job, at| ns(job.log[at].handed))),
+        numbers("handed_ns", "when the rank posted it", |all| {
+            all.of(|job, at| job.log[at].handed.as_ns_f64())
+        }),
         numbers("left_ns", "when its last byte left the host", |all| {
             all.of(|job, at| maybe_ns(job.log[at].left))
         }),
         numbers("delivered_ns", "when it was delivered", |all| all.of(|job, at| maybe_ns(job.log[at].there))),
-        numbers("alone_ns", "duration on an empty network", |all| all.of(|job, at| ns(job.log[at].alone))),
+        numbers("alone_ns", "duration on an empty network", |all| {
+            all.of(|job, at| job.log[at].alone.as_ns_f64())
+        }),
     ],
 };
 
@@ -162,7 +166,9 @@ impl Calls {
     fn crossbar(&self) -> Vec<f64> {
         let alone = self.rows.jobs.iter().map(|job| {
             let calls = job.alone.calls.iter();
-            calls.filter_map(|call| Some(((call.comm, call.number), ns(call.end? - call.start?)))).collect()
+            calls
+                .filter_map(|call| Some(((call.comm, call.number), (call.end? - call.start?).as_ns_f64())))
+                .collect()
         });
         let alone: Vec<FxHashMap<(u32, u32), f64>> = alone.collect();
         self.rows.rows.of(|&(job, at)| {

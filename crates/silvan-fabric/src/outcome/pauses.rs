@@ -13,7 +13,7 @@ use crate::config::FlowControl;
 use crate::link::{Overflow, Paused};
 use crate::observe::LinkName;
 use crate::partition::View;
-use crate::table::{Described, Layout, RowsOf, counts, links, names, ns, numbers, small};
+use crate::table::{Described, Layout, RowsOf, counts, links, names, numbers, small};
 
 /// Pauses of virtual lanes by pause frames over the whole run. The table `pauses` has the values of single
 /// lanes.
@@ -72,11 +72,11 @@ const PAUSES: Layout<RowsOf<(Lane, Paused)>> = Layout {
         counts("resume_frames", "frames (or messages) that took effect at the sender", |all| {
             all.of(|row| row.1.resumes)
         }),
-        numbers("paused_ns", "sum of all pauses", |all| all.of(|row| ns(row.1.total))),
+        numbers("paused_ns", "sum of all pauses", |all| all.of(|row| row.1.total.as_ns_f64())),
         numbers("longest_ns", "longest pause, including one that lasts at the end of the run", |all| {
-            all.of(|row| ns(row.1.longest))
+            all.of(|row| row.1.longest.as_ns_f64())
         }),
-        numbers("first_ns", "start of the first pause", |all| all.of(|row| ns(row.1.first))),
+        numbers("first_ns", "start of the first pause", |all| all.of(|row| row.1.first.as_ns_f64())),
     ],
 };
 
@@ -107,10 +107,10 @@ impl Section for PauseSection {
         for ((link, vl), paused) in &rows.0 {
             sum.lanes += 1;
             sum.pause_frames += paused.pauses;
-            sum.paused_ns += ns(paused.total);
+            sum.paused_ns += paused.total.as_ns_f64();
             if paused.longest > longest {
                 longest = paused.longest;
-                sum.longest_ns = ns(longest);
+                sum.longest_ns = longest.as_ns_f64();
                 sum.longest_link = Some(end.link(*link).to_owned());
                 sum.longest_vl = Some(vl.0);
             }

@@ -13,13 +13,14 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use silvan_engine::Time;
 use silvan_engine::saved::Saved;
+use silvan_engine::units::BytePace;
 
 use super::ideal::{IdealTimes, Route};
 use super::section::{Ending, Recording, Section, SectionResult};
 use crate::host::PacketSizes;
 use crate::meters::{Transfer, Transfers};
 use crate::partition::View;
-use crate::table::{Described, Layout, RowsOf, counts, hosts, names, ns, numbers};
+use crate::table::{Described, Layout, RowsOf, counts, hosts, names, numbers};
 
 /// Completion times of transfers (messages that do not belong to jobs). The table `transfers` has single
 /// transfers.
@@ -100,6 +101,9 @@ pub(crate) struct TransferPlan {
     pub from: Time,
     /// The number of classes that are flows, which have one name in the results.
     pub flows: u16,
+    /// The paces of injection and drain of all hosts.
+    #[saved(constant)]
+    pub host_paces: (BytePace, BytePace),
 }
 
 /// The transfers that have finished so far.
@@ -194,7 +198,7 @@ fn span(transfer: &Transfer, event: Time) -> Option<Time> {
 
 /// Nanoseconds; NaN for an event that has not occurred.
 fn event_ns(time: Time) -> f64 {
-    if time == Time::NEVER { f64::NAN } else { ns(time) }
+    if time == Time::NEVER { f64::NAN } else { time.as_ns_f64() }
 }
 
 impl Completions {
@@ -231,7 +235,8 @@ impl Completions {
     }
 
     fn route(&mut self, view: View, from: u32, to: u32) -> Option<&Route> {
-        self.routes.entry((from, to)).or_insert_with(|| Route::trace(view, from, to)).as_ref()
+        let paces = self.plan.host_paces;
+        self.routes.entry((from, to)).or_insert_with(|| Route::trace(view, (from, to), paces)).as_ref()
     }
 
     fn ideal(&mut self, view: View, transfer: &Transfer) -> Option<IdealTimes> {
@@ -325,7 +330,7 @@ const TRANSFERS: Layout<TransferRows> = Layout {
         names("from", "source", hosts, |all| all.rows.of(|(one, _)| one.from)),
         names("to", "destination", hosts, |all| all.rows.of(|(one, _)| one.to)),
         counts("bytes", "size", |all| all.rows.of(|(one, _)| one.bytes)),
-        numbers("start_ns", "when it was generated", |all| all.of(|one, _| ns(one.start))),
+        numbers("start_ns", "when it was generated", |all| all.of(|one, _| one.start.as_ns_f64())),
         numbers("delivered_ns", "when its last byte was delivered", |all| {
             all.of(|one, _| event_ns(one.delivered))
         }),

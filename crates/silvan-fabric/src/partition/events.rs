@@ -243,8 +243,13 @@ impl<A: Architecture> Handler<'_, A> {
                         }
                     }
                 }
-                Effect::Host(channel, pace, until) if ctx.receives_on(channel) => {
-                    ctx.sinks[ctx.links.receiving_host(channel)].change(pace, until);
+                Effect::Host(channel, paces) => {
+                    if paces.is_stopped && ctx.sends_on(channel) {
+                        ctx.ignore_receiver(channel);
+                    }
+                    if ctx.receives_on(channel) {
+                        hosts[ctx.links.receiving_host(channel)].change_paces(ctx, paces);
+                    }
                 }
                 Effect::Port(channel, is_usable) if ctx.sends_on(channel) => {
                     if let Some((switch, port)) = ctx.links.sending_switch(channel) {
@@ -256,11 +261,7 @@ impl<A: Architecture> Handler<'_, A> {
                     }
                 }
                 Effect::Tables(number) => self.use_tables(number),
-                Effect::Nothing
-                | Effect::HostLink(..)
-                | Effect::SwitchLinkDown(..)
-                | Effect::Host(..)
-                | Effect::Port(..) => {}
+                Effect::Nothing | Effect::HostLink(..) | Effect::SwitchLinkDown(..) | Effect::Port(..) => {}
             }
         }
         if let Some(next) = self.ctx.links.next_change() {

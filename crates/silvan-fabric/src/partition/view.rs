@@ -12,7 +12,6 @@ use crate::link::{
 use crate::meters::Meters;
 use crate::packet::{Packet, PacketId};
 use crate::queueing::isolation::Cams;
-use crate::sink::HostSink;
 use crate::switch::Ports;
 
 /// The partition of each node of a network, and the node's place in it.
@@ -74,12 +73,6 @@ impl<'a> View<'a> {
     pub fn host(self, host: usize) -> &'a Host {
         let (partition, place) = self.places.hosts[host];
         &self.partitions[usize::from(partition)].hosts[place as usize]
-    }
-
-    /// The input buffer of a host.
-    pub fn sink(self, host: usize) -> &'a HostSink {
-        let (partition, place) = self.places.hosts[host];
-        &self.partitions[usize::from(partition)].ctx.sinks[place as usize]
     }
 
     /// All hosts in their order.
@@ -211,10 +204,10 @@ impl<'a> View<'a> {
         self.sender(channel).ctx.links.usual_rate(channel)
     }
 
-    /// The rate and the delays of a channel.
+    /// The rate and the delays of a channel without changes during the run.
     pub fn parameters(self, channel: ChannelId) -> &'a LinkParameters {
         let links = &self.sender(channel).ctx.links;
-        &links.all_parameters()[links.parameters_index(channel)]
+        &links.all_parameters()[links.usual_index(channel)]
     }
 
     /// See [`Partition::has_some_credit`].

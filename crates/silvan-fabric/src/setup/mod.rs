@@ -33,6 +33,7 @@ use silvan_congestion::Components;
 use silvan_congestion::reaction::Reactor;
 use silvan_engine::random::Stream;
 use silvan_engine::saved::Saved;
+use silvan_engine::units::BytePace;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_network::port::{Port, Vl};
 use silvan_network::routing::Tables;
@@ -50,8 +51,8 @@ use crate::error::{Reason, SetupError};
 use crate::faults::{HostChange, LinkChange, PlannedChanges, RecoveryKind, Reroutes};
 use crate::host::{Adapter, Host, HostSpec, RecoveryRule};
 use crate::link::{
-    BufferDivision, Change, ChannelId, ChannelSpec, Class, Control, Links, MAX_NODES, MAX_PORTS, Receiver,
-    UNLIMITED, What, key,
+    BufferDivision, Change, ChannelId, ChannelSpec, Class, Control, HostPaces, Links, MAX_NODES, MAX_PORTS,
+    Receiver, UNLIMITED, What, key,
 };
 use crate::lookahead::Lookahead;
 use crate::meters::{Meters, Transfers};
@@ -268,6 +269,7 @@ impl<'a> Builder<'a> {
             is_each: notification.acknowledges_each(),
             from: self.model.config.warmup,
             flows: self.model.flows.len() as u16,
+            host_paces: (self.model.host.usual_injection(), self.model.host.drain()),
         }
     }
 
@@ -394,12 +396,16 @@ impl<'a> Builder<'a> {
         }
         let mut channels = vec![Vec::new(); self.topology.links.len()];
         let mut into = vec![ChannelId::MAX; self.topology.hosts.len()];
+        let mut rates = vec![Rate::default(); self.topology.hosts.len()];
         let ways = self.topology.links.iter().enumerate();
-        let ways = ways.flat_map(|(index, link)| link.channels().map(move |(_, to)| (index, to)));
-        for (channel, (link, to)) in (0..).zip(ways) {
+        let ways = ways.flat_map(|(index, link)| link.channels().map(move |ends| (index, link.rate, ends)));
+        for (channel, (link, rate, (from, to))) in (0..).zip(ways) {
             channels[link].push(channel);
             if let NodeRef::Host(host) = to.node {
                 into[host as usize] = channel;
+            }
+            if let NodeRef::Host(host) = from.node {
+                rates[host as usize] = rate;
             }
         }
         let mut planned = Vec::new();
@@ -423,11 +429,18 @@ impl<'a> Builder<'a> {
         let tables = self.reroutes.times.iter();
         planned.extend(tables.map(|&(time, number)| Change { time, what: What::Tables(number) }));
         for &HostChange { time, host, state } in hosts {
-            let usual = self.model.host.drain();
-            let slower = state.drain.map(Rate::pace).filter(|&pace| usual.is_as_fast_as(pace));
-            let pace = slower.unwrap_or(usual);
-            let what = What::Host(into[host], pace, state.stalls_until);
-            planned.push(Change { time, what });
+            let slower = |usual: BytePace, is_changed: bool| {
+                let pace = state.drain.filter(|_| is_changed).map(Rate::pace);
+                pace.filter(|&pace| usual.is_as_fast_as(pace)).unwrap_or(usual)
+            };
+            let paces = HostPaces {
+                drain: slower(self.model.host.drain(), true),
+                injection: slower(self.model.host.injection(rates[host]), state.is_shared),
+                is_shared: state.is_shared,
+                stalls_until: state.stalls_until,
+                is_stopped: state.is_stopped,
+            };
+            planned.push(Change { time, what: What::Host(into[host], paces) });
         }
         planned.retain(|change| change.time < self.model.config.duration);
         planned.sort_by_key(|change| change.time);

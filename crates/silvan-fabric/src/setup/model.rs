@@ -465,6 +465,11 @@ impl HostModel {
         }
     }
 
+    /// The pace at which a host puts packets on a faster link; instantaneous if only the link limits the host.
+    pub fn usual_injection(&self) -> BytePace {
+        if self.injection == UNLIMITED { BytePace::INSTANT } else { self.injection.pace() }
+    }
+
     /// The pace at which a host empties its input buffer.
     pub fn drain(&self) -> BytePace {
         if self.drain == UNLIMITED { BytePace::INSTANT } else { self.drain.pace() }

@@ -261,6 +261,8 @@ pub fn event(kind: EventKind, link: &str, start: Time, lasts: Time) -> Event {
         switches: Vec::new(),
         hosts: Vec::new(),
         rate: None,
+        width: None,
+        shared: false,
         loss_ppb: None,
         start,
         lasts: Some(lasts),

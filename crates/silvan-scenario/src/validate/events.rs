@@ -34,7 +34,8 @@ pub(super) fn check(spec: &Spec) -> Check {
             true => "changes nothing: name the hosts that it concerns".to_owned(),
             false => "changes nothing: name the links or the switches that it concerns".to_owned(),
         })?;
-        match (event.kind.has_rate(), event.rate) {
+        width(event, &at)?;
+        match (event.kind.has_rate() && event.width.is_none(), event.rate) {
             (true, None) => {
                 let what =
                     format!("is missing, and needed by kind = \"{kind}\": the rate while the change lasts");
@@ -43,12 +44,17 @@ pub(super) fn check(spec: &Spec) -> Check {
             (true, Some(rate)) => {
                 ensure(rate >= SLOWEST, &at("rate"), || format!("must be at least {SLOWEST}"))?
             }
+            (false, Some(_)) if event.width.is_some() => {
+                let what = "cannot be combined with width, which determines the rate; leave out one of them";
+                return Err(Fault::new(at("rate"), what.to_owned()));
+            }
             (false, rate) => ensure(rate.is_none(), &at("rate"), || {
                 format!(
                     "has no effect with kind = \"{kind}\"; leave it out, or use kind = \"rate\" or \"drain\""
                 )
             })?,
         }
+        shared(spec, event, &at)?;
         let has_losses = event.kind == EventKind::Errors;
         ensure(!has_losses || event.loss_ppb.is_some(), &at("kind"), || {
             "needs loss_ppb, the mean number of packets that are lost, per billion".to_owned()
@@ -57,8 +63,11 @@ pub(super) fn check(spec: &Spec) -> Check {
             format!("has no effect with kind = \"{kind}\"; leave it out, or use kind = \"errors\"")
         })?;
         ensure(event.kind != EventKind::Stall || event.lasts.is_some(), &at("kind"), || {
-            "needs event.lasts: hosts that never take packets again would fill the network".to_owned()
+            "needs event.lasts: hosts that never take packets again would fill the network; for hosts that fail for good, use \
+             kind = \"stop\""
+                .to_owned()
         })?;
+        stop(event, &at)?;
         times(event, spec.duration, &at)?;
     }
     rerouting(spec)?;
@@ -68,6 +77,52 @@ pub(super) fn check(spec: &Spec) -> Check {
         Some(index) => losses(spec, &format!("event.{index}.kind")),
         None => Ok(()),
     }
+}
+
+/// Checks that only links have a width.
+fn width(event: &Event, at: &dyn Fn(&str) -> String) -> Check {
+    ensure(event.width.is_none() || event.kind == EventKind::Rate, &at("width"), || {
+        format!("has no effect with kind = \"{}\"; leave it out, or use kind = \"rate\"", event.kind.name())
+    })
+}
+
+/// Checks that hosts that fail do so once, and for the rest of the run.
+fn stop(event: &Event, at: &dyn Fn(&str) -> String) -> Check {
+    if event.kind != EventKind::Stop {
+        return Ok(());
+    }
+    let times = [
+        ("lasts", event.lasts),
+        ("every", event.every),
+        ("jitter", event.jitter),
+        ("mean_time_between", event.mean_time_between),
+    ];
+    for (key, time) in times {
+        ensure(time.is_none(), &at(key), || {
+            "cannot be combined with kind = \"stop\", after which hosts do not come back; leave it out, or use kind = \"down\" with \
+             the names of the hosts in links"
+                .to_owned()
+        })?;
+    }
+    Ok(())
+}
+
+/// Checks a rate that both directions of a host share. It determines how fast packets pass, so no other limit may be lower.
+fn shared(spec: &Spec, event: &Event, at: &dyn Fn(&str) -> String) -> Check {
+    if !event.shared {
+        return Ok(());
+    }
+    ensure(event.kind == EventKind::Drain, &at("shared"), || {
+        format!("has no effect with kind = \"{}\"; leave it out, or use kind = \"drain\"", event.kind.name())
+    })?;
+    let limits = [("drain_rate", spec.host.drain_rate), ("injection_rate", spec.host.injection_rate)];
+    for (key, limit) in limits {
+        let Some(limit) = limit else { continue };
+        ensure(event.rate.is_none_or(|rate| rate <= limit), &at("rate"), || {
+            format!("must be at most host.{key}, {limit}, with shared = true")
+        })?;
+    }
+    Ok(())
 }
 
 fn times(event: &Event, duration: Time, at: &dyn Fn(&str) -> String) -> Check {
@@ -103,7 +158,7 @@ fn recovery(spec: &Spec) -> Check {
     let drops = matches!(&spec.flow_control, FlowControl::Pfc(pfc) if !pfc.lossy_lanes.is_empty());
     let loses = |event: &Event| event.loses_packets(spec.link.retry.is_some());
     ensure(drops || spec.event.iter().any(loses), "recovery", || {
-        "has no effect without an [[event]] of the kind \"down\" or \"errors\", or flow_control.lossy_lanes; add one, or leave it \
+        "has no effect without an [[event]] of the kind \"down\", \"errors\" or \"stop\", or flow_control.lossy_lanes; add one, or leave it \
          out"
         .to_owned()
     })?;
@@ -137,7 +192,8 @@ fn recovery(spec: &Spec) -> Check {
 
 /// Checks the settings that cannot be combined with changes of hosts.
 fn hosts(spec: &Spec) -> Check {
-    let Some(index) = spec.event.iter().position(|event| event.kind.is_of_hosts()) else { return Ok(()) };
+    let is_slower = |event: &Event| matches!(event.kind, EventKind::Stall | EventKind::Drain);
+    let Some(index) = spec.event.iter().position(is_slower) else { return Ok(()) };
     let at = format!("event.{index}.kind");
     ensure(spec.switch.trimming.is_none(), &at, || {
         "cannot be combined with switch.trimming: nothing would stop packets that a slower host cannot accept"
@@ -166,8 +222,9 @@ fn rerouting(spec: &Spec) -> Check {
     if spec.rerouting.is_off() {
         return Ok(());
     }
-    ensure(spec.event.iter().any(|event| event.kind == EventKind::Down), key, || {
-        "has no effect without an [[event]] of the kind \"down\"; add one, or leave it out".to_owned()
+    ensure(spec.event.iter().any(|event| event.kind.takes_down()), key, || {
+        "has no effect without an [[event]] of the kind \"down\" or \"stop\"; add one, or leave it out"
+            .to_owned()
     })?;
     for (key, time) in [("rerouting.delay", delay), ("rerouting.port_delay", port_delay)] {
         super::delay(key, time.unwrap_or_default(), LONGEST)?;

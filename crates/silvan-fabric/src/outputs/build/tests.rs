@@ -192,6 +192,8 @@ fn traffic_links_and_hosts_that_change() {
         switches: Vec::new(),
         hosts: Vec::new(),
         rate: None,
+        width: None,
+        shared: false,
         loss_ppb: None,
         start: Time::from_us(5),
         lasts: None,
