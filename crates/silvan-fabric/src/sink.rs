@@ -12,12 +12,16 @@ use crate::packet::{Kind, Packet};
 #[derive(Debug, Clone, Copy, Saved)]
 pub(crate) struct HostSink {
     drain: Limiter,
+    /// Whether the pace changes during the run. A packet's time in the buffer is then not known before the
+    /// packet arrives.
+    #[saved(constant)]
+    pub changes: bool,
 }
 
 impl HostSink {
     /// A buffer that drains at this pace.
     pub fn new(drain: BytePace) -> Self {
-        Self { drain: Limiter::new(drain) }
+        Self { drain: Limiter::new(drain), changes: false }
     }
 
     /// Whether packets that have arrived are being drained at a time.

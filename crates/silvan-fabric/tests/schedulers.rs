@@ -559,12 +559,31 @@ fn with_links_that_change_and_pause_frames() {
     }
 }
 
-/// The binned scheduler determines before a packet's arrival when its host will have drained it.
+/// Hosts that stall, drain packets more slowly in one or both directions, and fail.
 #[test]
 fn with_hosts_that_change() {
-    let mut config = load();
-    let stall =
-        Event { links: Vec::new(), hosts: vec!["H1".into()], ..event(EventKind::Stall, "", us(20), us(2)) };
-    config.events = vec![stall];
-    same(&tree(), &config, false);
+    for recovery in [None, Some(RecoveryKind::SelectiveRepeat)] {
+        let mut config = load();
+        config.host.injection_rate = Some(Rate::from_gbit(15));
+        changing(&mut config, "L1.3:5", "L2.1:1");
+        config.recovery = recovery.map(|kind| Recovery { kind, timeout: us(4) });
+        let of_host = |kind, host: &str, start_ns, lasts_ns| Event {
+            links: Vec::new(),
+            hosts: vec![host.into()],
+            ..event(kind, "", Time::from_ns(start_ns), Time::from_ns(lasts_ns))
+        };
+        let rate = Some(Rate::from_gbit(5));
+        config.events.extend([
+            of_host(EventKind::Stall, "H1", 20_003, 2_100),
+            Event { rate, ..of_host(EventKind::Drain, "H1", 28_000, 9_999) },
+            Event { rate, shared: true, ..of_host(EventKind::Drain, "H6", 13_000, 30_000) },
+            Event { lasts: None, ..of_host(EventKind::Stop, "H3", 33_333, 0) },
+        ]);
+        same(&tree(), &config, true);
+        // With pause frames, such a host may pause its switch.
+        config.host.drain_rate = None;
+        config.flow_control = FlowControl::Pfc(Pfc { xoff: Some(Bytes(6_000)), ..Pfc::default() });
+        config.events.retain(|event| event.kind != EventKind::Stop);
+        same(&tree(), &config, false);
+    }
 }

@@ -83,6 +83,8 @@ pub(crate) struct Context {
     pub reports: Vec<(Cause, SourceReport)>,
     /// Hosts that may have packets to send at this instant, by their position in the partition.
     pub dirty_hosts: Vec<u32>,
+    /// Credit for the outputs of the binned scheduler, from hosts whose paces change.
+    pub freed: Vec<CreditReturn>,
     /// Packets for the outputs of the binned scheduler, in the order in which hosts started to send them.
     pub entering: Vec<Entering>,
     /// The time before which all messages of other partitions have been received; `Time::NEVER` if there is one
@@ -131,6 +133,7 @@ impl Context {
             dirty_outputs: Vec::new(),
             reports: Vec::new(),
             dirty_hosts: Vec::new(),
+            freed: Vec::new(),
             entering: Vec::new(),
             exchanged: Time::NEVER,
             turns: None,
@@ -311,6 +314,10 @@ impl Context {
     #[inline(never)]
     fn release_outside(&mut self, credit: CreditReturn) -> bool {
         let (channel, vl, _) = credit.way;
+        if self.is_binned() {
+            self.freed.push(credit);
+            return true;
+        }
         if let Some(control) = self.links.by_messages_mut() {
             let data = control.will_leave(channel, vl, credit.space);
             self.queue.push(Event { time: credit.leaves_at, key: Stage::Freed.key(), data });

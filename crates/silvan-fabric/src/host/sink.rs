@@ -111,10 +111,10 @@ impl Host {
 
     /// Puts a packet into the input buffer, and returns its credit when the packet has been drained. Returns
     /// the time at which this happens. With the binned scheduler, the output that sent the packet has done
-    /// this before.
+    /// this before, unless the pace of the buffer changes during the run.
     #[inline]
     fn take_in(&mut self, ctx: &mut Context, packet: &Packet) -> Time {
-        if ctx.is_binned() {
+        if ctx.is_binned() && !ctx.sinks[self.place as usize].changes {
             return ctx.now + packet.tail_lag;
         }
         let way = (self.into, packet.vl, packet.dst);

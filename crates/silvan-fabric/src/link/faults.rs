@@ -244,17 +244,13 @@ impl Links {
         })
     }
 
-    /// Whether the binned scheduler supports the changes: outputs determine before a packet's arrival when a host will have
-    /// drained it.
-    ///
-    /// # Errors
-    /// The reason why it does not, as a clause that follows "because".
-    pub fn has_bins_for_changes(&self) -> Result<(), &'static str> {
-        let mut changes = self.faults.iter().flat_map(|faults| faults.changes.iter());
-        if changes.any(|change| matches!(change.what, What::Host(..))) {
-            return Err("its hosts change during the run");
-        }
-        Ok(())
+    /// The channels to hosts whose paces change during the run, once per change.
+    pub fn changing_hosts(&self) -> impl Iterator<Item = ChannelId> {
+        let changes = self.faults.iter().flat_map(|faults| faults.changes.iter());
+        changes.filter_map(|change| match change.what {
+            What::Host(channel, _) => Some(channel),
+            What::Channel(..) | What::Port(..) | What::Tables(_) => None,
+        })
     }
 
     /// Whether switches change their tables or avoid ports during the run.
@@ -341,6 +337,11 @@ impl Links {
             faults.lost_on_way.insert(packet);
         }
         is_lost
+    }
+
+    /// In the binned scheduler: whether a packet on its way to a host is lost.
+    pub fn is_lost_on_way(&self, packet: PacketId) -> bool {
+        self.faults.as_deref().is_some_and(|faults| faults.lost_on_way.contains(&packet))
     }
 
     /// In the binned scheduler: whether a packet that reaches a host now was lost.

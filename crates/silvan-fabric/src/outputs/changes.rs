@@ -6,6 +6,7 @@ use silvan_network::port::Port;
 
 use super::{Around, Arrival, Bank, Outputs, with_bank};
 use crate::link::{ChannelId, Class, key};
+use crate::message::CreditReturn;
 use crate::packet::Kind;
 use crate::voq::Sending;
 
@@ -75,6 +76,13 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         true
     }
 
+    fn free(&mut self, credit: CreditReturn) {
+        let (channel, vl, _) = credit.way;
+        let Some(output) = self.sender(channel) else { return };
+        let link = &self.wiring.links[usize::from(self.voq.records[output].own.link)].parameters;
+        self.credit(output, vl.index(), credit.leaves_at + link.delay, credit.space);
+    }
+
     fn use_parameters(&mut self, channel: ChannelId, index: usize) {
         if let Some(output) = self.sender(channel) {
             self.voq.records[output].own.link = index as u8;
@@ -83,6 +91,12 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
 }
 
 impl Outputs {
+    /// Receives the credit that hosts return for packets of these outputs. It leaves the hosts later than all decisions made
+    /// so far.
+    pub fn free(&mut self, credits: &mut Vec<CreditReturn>) {
+        with_bank!(self, bank => credits.drain(..).for_each(|credit| bank.free(credit)));
+    }
+
     /// Uses other parameters of the link of a channel from now on, if one of these outputs sends on it. There are at most
     /// 255 sets of parameters.
     pub fn use_parameters(&mut self, channel: ChannelId, index: usize) {

@@ -485,6 +485,12 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         if MARKS == ALL_EVENTS && self.changes.is_some() && self.loses(around, sending, host, tail_at) {
             return;
         }
+        if MARKS == ALL_EVENTS && around.sinks[host as usize].changes {
+            // The host returns the credit; see `Outputs::free`.
+            let event =
+                Event { time: tail_at, key: key(Class::HostArrival, host, Port::FIRST), data: head.packet };
+            return around.queue.push(event);
+        }
         let packet = &mut around.packets[head.packet];
         let is_data = packet.kind == Kind::Data;
         let sink = &mut around.sinks[host as usize];

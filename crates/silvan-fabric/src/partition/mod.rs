@@ -207,8 +207,11 @@ impl Partition {
     #[inline]
     fn run_outputs(&mut self, arrive_before: Time, decide_before: Time) -> u64 {
         let Self { outputs: Some(outputs), ctx, binned, .. } = self else { return self.has_no_bins() };
-        let Context { packets, queue, links, meters, sinks, notices, outbox, entering, .. } = ctx;
+        let Context { packets, queue, links, meters, sinks, notices, outbox, entering, freed, .. } = ctx;
         outputs.enter(packets, entering);
+        if !freed.is_empty() {
+            outputs.free(freed);
+        }
         let (switches, hosts_at) = (&binned[..], decide_before);
         let around =
             &mut Around { packets, queue, links, meters, sinks, notices, outbox, switches, hosts_at };

@@ -184,9 +184,10 @@ impl Partition {
             add(channel, packets[packet].vl, packets[packet].space);
         }
         if let Some(outputs) = &self.outputs {
-            return outputs.arriving(|output, input, vl, space| {
+            outputs.arriving(|output, input, vl, space| {
                 add(self.switch_of(output).ports.feeder(Port::new(input)), vl, space);
             });
+            return self.in_flight_to_changing_hosts(add);
         }
         for event in self.ctx.queue.iter() {
             let Some(channel) = self.channel_of(event) else { continue };
@@ -199,6 +200,25 @@ impl Partition {
         }
         for (channel, packet) in links.retry().into_iter().flat_map(Retry::unaccepted) {
             add(channel, packets[packet].vl, packets[packet].space);
+        }
+    }
+
+    /// Same as [`Self::in_flight`], for hosts of the binned scheduler whose paces change. The credit of a lost
+    /// packet returns as soon as the packet leaves, as with other hosts.
+    fn in_flight_to_changing_hosts(&self, add: &mut impl FnMut(ChannelId, Vl, u32)) {
+        let Context { packets, links, queue, sinks, .. } = &self.ctx;
+        if links.changing_hosts().next().is_none() {
+            return;
+        }
+        for event in queue.iter() {
+            let (class, node, _) = unkey(event.key);
+            if class == Class::HostArrival
+                && sinks[node as usize].changes
+                && !links.is_lost_on_way(event.data)
+            {
+                let packet = &packets[event.data];
+                add(self.hosts[node as usize].into, packet.vl, packet.space);
+            }
         }
     }
 

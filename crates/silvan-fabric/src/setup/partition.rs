@@ -17,7 +17,7 @@ use crate::error::{Reason, SetupError};
 use crate::host::Host;
 use crate::jobs;
 use crate::jobs::Jobs;
-use crate::link::{Frames, Links, Receiver};
+use crate::link::{ChannelId, Frames, Links, Receiver};
 use crate::lookahead::{Effects, Lookahead, Partitioning};
 use crate::meters::Meters;
 use crate::outputs::{BinnedSwitch, Outputs, Plan};
@@ -99,7 +99,7 @@ impl Builder<'_> {
         } else if links.frames().is_some_and(Frames::may_drop) {
             Err("its switches and hosts may drop packets")
         } else {
-            links.has_bins_for_changes().and_then(|()| plan.fits(switches))
+            plan.fits(switches)
         };
         let choice = match scheduler {
             Scheduler::EventOrdered => Err("the scenario selects it"),
@@ -197,6 +197,11 @@ impl Builder<'_> {
             let mut ctx = Context::new(links, meters, queue, (count, borders), is_binned);
             let sink = HostSink::new(self.model.host.drain());
             ctx.sinks = vec![sink; hosts.len()].into();
+            let changing: Vec<ChannelId> =
+                ctx.links.changing_hosts().filter(|&channel| ctx.receives_on(channel)).collect();
+            for channel in changing {
+                ctx.sinks[ctx.links.receiving_host(channel)].changes = true;
+            }
             if is_awaited && count > 1 {
                 let sinks = hosts.iter().map(|host| (sink, host.fresh_order()));
                 ctx.ahead = Some(Box::new(Ahead::new(sinks)));
