@@ -276,6 +276,12 @@ const CASES: &[Case] = &[
         overrides: &[],
         interval: "40 us",
     },
+    Case {
+        name: "web_search_320_hpcc",
+        scenario: "scenarios/web-search-320.toml",
+        overrides: &[],
+        interval: "40 us",
+    },
     // Ultra Ethernet: sprayed transfers with the control of sources.
     Case {
         name: "nscc_1024",

@@ -11,7 +11,7 @@ use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::FaultPlan;
 use silvan_fabric::config::{
     AdaptiveRouting, Arbitration, Config, Ecmp, FlowControl, LinkConfig, LinkRetry, OnOff, Pfc, RoutePer,
-    Scheduler, SharedMemory,
+    SharedMemory,
 };
 use silvan_fabric::faults::{Event, EventKind, Recovery, RecoveryKind, Rerouting};
 use silvan_fabric::outcome::{LossSummary, Outcome, Summary, Values};
@@ -871,17 +871,6 @@ fn ideal_times_do_not_depend_on_changes() {
     };
     assert_eq!(column("ideal_ns"), [1_550.0; 10]);
     assert_eq!(column("slowdown"), [1.0; 10]);
-}
-
-#[test]
-fn the_binned_scheduler_does_not_support_changes() {
-    let (topology, mut config) = ten_packets();
-    config.events = vec![down("A", us(1), us(1))];
-    config.scheduler = Scheduler::Binned;
-    let error = try_run(&topology, &config).unwrap_err().to_string();
-    let expected =
-        "scheduler = binned: does not support this network, because its links or hosts change during the run";
-    assert!(error.starts_with(expected), "{error}");
 }
 
 /// The host or the switch that changes, the start and the length in nanoseconds, and the kind.

@@ -564,6 +564,7 @@ fn with_links_that_change_and_pause_frames() {
 fn with_hosts_that_change() {
     for recovery in [None, Some(RecoveryKind::SelectiveRepeat)] {
         let mut config = load();
+        config.duration = us(90);
         config.host.injection_rate = Some(Rate::from_gbit(15));
         changing(&mut config, "L1.3:5", "L2.1:1");
         config.recovery = recovery.map(|kind| Recovery { kind, timeout: us(4) });

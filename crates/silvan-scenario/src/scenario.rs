@@ -487,7 +487,8 @@ fn resolve(table: &mut Table, source: &mut Source) -> Result<(Spec, Vec<String>)
     let mut spec: Spec = match serde_path_to_error::deserialize(value) {
         Ok(spec) => spec,
         Err(error) => {
-            let path = error.path().to_string();
+            // "event[0].width" is "event.0.width" in messages.
+            let path = error.path().to_string().replace('[', ".").replace(']', "");
             let what = error.inner().message().lines().collect::<Vec<_>>().join("; ");
             return Err(Fault::new(if path == "." { String::new() } else { path }, what));
         }

@@ -99,7 +99,8 @@ fn every_scenario_is_valid_and_reads_back_as_resolved() {
             "uec-rccc",
             "uec-trimming",
             "uniform-648",
-            "web-search-128"
+            "web-search-128",
+            "web-search-320"
         ]
     );
 }

@@ -516,7 +516,7 @@ mod tests {
                 assert_eq!(rule.lost(&mut state, &lost(now)), 0);
             }
             // Alpha is 0.75 at the decrease.
-            let rate = if after_losses { 62.5 } else { 100.0 };
+            let rate = if after_losses { 0.625 } else { 1.0 };
             assert!((at(&rule, &state, 30)[0] - rate).abs() < 1e-6, "{:?}", at(&rule, &state, 30));
             assert_eq!(rule.next_timer(&state), after_losses.then_some(Time(25 * US)));
         }
