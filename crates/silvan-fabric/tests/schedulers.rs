@@ -16,7 +16,7 @@ use silvan_fabric::config::{
 };
 use silvan_fabric::faults::{Event, EventKind, Recovery, RecoveryKind};
 use silvan_fabric::outcome::Outcome;
-use silvan_fabric::queueing::Queues;
+use silvan_fabric::queueing::{HostQueues, Queues};
 use silvan_fabric::simulation::Simulation;
 use silvan_network::topology::Topology;
 use silvan_network::traffic::{Arrivals, Flow, Job, Pattern, Sends, Traffic};
@@ -586,5 +586,22 @@ fn with_hosts_that_change() {
         config.flow_control = FlowControl::Pfc(Pfc { xoff: Some(Bytes(6_000)), ..Pfc::default() });
         config.events.retain(|event| event.kind != EventKind::Stop);
         same(&tree(), &config, false);
+    }
+}
+
+#[test]
+fn with_output_buffers_of_hosts() {
+    for queues in [HostQueues::Single, HostQueues::PerDestination] {
+        for lanes in [1, 2] {
+            for injection_rate in [None, Some(Rate::from_gbit(20))] {
+                let mut config = load();
+                config.host.queues = Some(queues);
+                config.host.injection_rate = injection_rate;
+                config.lanes.count = lanes;
+                config.traffic[0].sl = lanes - 1;
+                config.congestion = ib_cc();
+                assert!(same(&tree(), &config, true).summary.becn_received > 5);
+            }
+        }
     }
 }

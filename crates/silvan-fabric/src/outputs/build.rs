@@ -60,8 +60,6 @@ pub(crate) struct Plan<'a> {
     pub control_space: u32,
     /// How the outputs of switches queue packets; `None` if they depend on each other.
     pub queues: Option<OutputQueues>,
-    /// Whether hosts have output buffers, which act at additional times.
-    pub have_adapters: bool,
     pub credit_block: u32,
 }
 
@@ -82,8 +80,6 @@ impl Plan<'_> {
         let needs = [
             // Packets leave the buffers of hosts without events.
             (self.hosts_may_pause(), "its hosts may send pause frames"),
-            // An adapter's output buffer sends at times that do not follow from the host's link.
-            (self.have_adapters, "its hosts have output buffers"),
             (
                 self.effects.trims && self.effects.links.has_messages(),
                 "its switches trim packets and send pause frames",

@@ -259,7 +259,6 @@ impl Builder<'_> {
             full_space: self.model.full_space,
             control_space: self.model.sizes.space(self.model.sizes.control),
             queues: self.output_queues(),
-            have_adapters: hosts.iter().any(|host| host.adapter.is_some()),
             credit_block: self.model.sizes.credit_block,
         }
     }

@@ -11,8 +11,7 @@ use crate::config::{
     AdaptiveRouting, Architecture, Assignment, Config, Credits, FlowControl, LinkRetry, OnOff, Pfc, RoutePer,
     Scheduler, SharedCredits,
 };
-use crate::faults::{Event, EventKind, Recovery, RecoveryKind};
-use crate::queueing::{HostQueues, Memory, Queues};
+use crate::queueing::{Memory, Queues};
 use crate::tests::{config, flow, star, topology, try_network};
 
 fn hosts(count: usize) -> Topology {
@@ -91,11 +90,6 @@ fn hosts_that_may_send_pause_frames() {
     });
     // A slow drain alone is no reason.
     assert_eq!(choice(&hosts(4), |config| config.host.drain_rate = Some(Rate::from_gbit(1))), Ok(()));
-}
-
-#[test]
-fn hosts_with_output_buffers() {
-    excludes("its hosts have output buffers", |config| config.host.queues = Some(HostQueues::Single));
 }
 
 #[test]
@@ -178,32 +172,12 @@ fn delays_without_a_useful_lookahead() {
 }
 
 #[test]
-fn traffic_links_and_hosts_that_change() {
+fn traffic_that_waits_and_lanes_without_pause_frames() {
     excludes("its traffic waits for a number of deliveries", |config| {
         config.flows.push(Flow { start_after_packets: Some(1), ..flow("H2", "H3") });
     });
     excludes("its switches and hosts may drop packets", |config| {
         config.flow_control = FlowControl::Pfc(Pfc { lossy_lanes: vec![0], ..Pfc::default() });
-    });
-    let event = Event {
-        name: None,
-        kind: EventKind::Down,
-        links: vec!["H1".into()],
-        switches: Vec::new(),
-        hosts: Vec::new(),
-        rate: None,
-        width: None,
-        shared: false,
-        loss_ppb: None,
-        start: Time::from_us(5),
-        lasts: None,
-        every: None,
-        jitter: None,
-        mean_time_between: None,
-    };
-    excludes("its links or hosts change during the run", |config| config.events = vec![event]);
-    excludes("its hosts send lost packets again", |config| {
-        config.recovery = Some(Recovery { kind: RecoveryKind::SelectiveRepeat, timeout: Time::from_us(100) });
     });
 }
 
