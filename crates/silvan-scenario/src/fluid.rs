@@ -194,11 +194,11 @@ fn mean_flows(spec: &Spec, topology: &Topology) -> Option<(Vec<Wanted>, bool)> {
     let mut fixed = spec.clone();
     let random: Vec<Traffic> = fixed.traffic.iter().filter(|traffic| is_random(traffic)).cloned().collect();
     let varies = |traffic: &Traffic| traffic.outstanding.is_some() || traffic.bursts.is_some();
-    if random.is_empty() {
-        return flows(spec, topology).ok().map(|flows| (flows, true));
-    }
     if !spec.job.is_empty() || spec.traffic.iter().any(varies) {
         return None;
+    }
+    if random.is_empty() {
+        return flows(spec, topology).ok().map(|flows| (flows, true));
     }
     // Other patterns keep their numbers, because their permutations depend on the numbers.
     for traffic in fixed.traffic.iter_mut().filter(|traffic| is_random(traffic)) {
@@ -210,23 +210,15 @@ fn mean_flows(spec: &Spec, topology: &Topology) -> Option<(Vec<Wanted>, bool)> {
         Err(_) => return None,
     };
     let hosts = topology.end_hosts();
-    let mut of_host = vec![Rate::default(); topology.hosts.len()];
-    for link in &topology.links {
-        for end in [link.a, link.b] {
-            if let NodeRef::Host(host) = end.node {
-                of_host[host as usize] = link.rate;
-            }
-        }
-    }
+    let of_host = host_rates(spec, topology);
     for traffic in &random {
         let senders: Vec<u32> = match &traffic.hosts {
             Some(names) => names.iter().filter_map(|name| topology.host_named(name)).collect(),
             None => (0..hosts).collect(),
         };
         for from in senders {
-            let most = of_host[from as usize].min(spec.host.injection_rate.unwrap_or(Rate(u64::MAX)));
-            let load = traffic.load_percent.map(|percent| Rate(most.0 / 100 * u64::from(percent)));
-            let rate = traffic.rate.or(load).map(|rate| Rate(rate.0 / u64::from(hosts.max(2) - 1)));
+            let rate = mean_rate(traffic, of_host[from as usize]);
+            let rate = rate.map(|rate| Rate(rate.0 / u64::from(hosts.max(2) - 1)));
             found.extend((0..hosts).filter(|&to| to != from).map(|to| Wanted {
                 name: String::new(),
                 from,
@@ -240,6 +232,26 @@ fn mean_flows(spec: &Spec, topology: &Topology) -> Option<(Vec<Wanted>, bool)> {
         }
     }
     Some((found, false))
+}
+
+/// The rate at which each host can send.
+fn host_rates(spec: &Spec, topology: &Topology) -> Vec<Rate> {
+    let mut of_host = vec![Rate::default(); topology.hosts.len()];
+    for link in &topology.links {
+        for end in [link.a, link.b] {
+            if let NodeRef::Host(host) = end.node {
+                of_host[host as usize] = link.rate.min(spec.host.injection_rate.unwrap_or(Rate(u64::MAX)));
+            }
+        }
+    }
+    of_host
+}
+
+/// The mean rate of the payload that a host generates from a pattern; `None` if the host sends as much as it
+/// can. `host` is the rate at which the host can send.
+fn mean_rate(traffic: &Traffic, host: Rate) -> Option<Rate> {
+    let load = traffic.load_percent.map(|percent| Rate(host.0 / 100 * u64::from(percent)));
+    traffic.rate.or(load)
 }
 
 /// A flow before its rates are computed.
@@ -274,7 +286,12 @@ fn flows(spec: &Spec, topology: &Topology) -> Result<Vec<Wanted>, Fault> {
         let what = "has no rates to compute: its ranks wait for each other's messages";
         return Err(Fault::new("job.0", what));
     }
+    let of_host = host_rates(spec, topology);
     for (number, traffic) in spec.traffic.iter().enumerate() {
+        if traffic.outstanding.is_some() {
+            let what = "has no rates to compute: its hosts send a request when another one is answered";
+            return Err(Fault::new(format!("traffic.{number}.outstanding"), what));
+        }
         let pairs = pairs(spec, topology, (number, traffic))?;
         if wanted.len() + pairs.len() > MAX_FLOWS {
             let what = format!(
@@ -288,7 +305,7 @@ fn flows(spec: &Spec, topology: &Topology) -> Result<Vec<Wanted>, Fault> {
             name: format!("{name}: {}->{}", host(from), host(to)),
             from,
             to,
-            rate: traffic.rate,
+            rate: mean_rate(traffic, of_host[from as usize]),
             message: traffic.message.unwrap_or(spec.packet.mtu),
             total: None,
             start: traffic.start,
@@ -483,6 +500,17 @@ mod tests {
         let ends: Vec<Option<u64>> = report.flows.iter().map(|flow| flow.max_min.completed_ns).collect();
         assert_eq!(ends, [Some(2_400_000), Some(5_400_000)]);
         assert_eq!(report.weights, "total");
+    }
+
+    #[test]
+    fn patterns_send_at_their_load_and_closed_loops_are_rejected() {
+        let shift = "[[traffic]]\npattern = { kind = \"shift\", by = 1 }\nmessage = \"1 MB\"\n";
+        let open = "[packet]\nheader = \"0 B\"\n";
+        let report = fluid(&format!("{open}{shift}load_percent = 40\n")).unwrap();
+        let rates: Vec<f64> = report.flows.iter().map(|flow| flow.max_min.gbit_s).collect();
+        assert_eq!(rates, [3.2; 4], "40 % of 8 Gbit/s");
+        let message = fluid(&format!("{shift}outstanding = 2\n")).err().unwrap();
+        assert!(message.contains("traffic.0.outstanding = 2: has no rates to compute"), "{message}");
     }
 
     #[test]
