@@ -1,7 +1,7 @@
-"""Check the locked crates and Python packages for known security advisories (`make audit`).
+"""Checks the locked crates and Python packages for known security advisories (`make audit`).
 
-It calls cargo-audit for Cargo.lock and fuzz/Cargo.lock, and pip-audit for the lock files, if they are
-installed. `tools/audit.toml` lists advisories that do not concern Silvan, with reasons and dates.
+The program calls cargo-audit for Cargo.lock and fuzz/Cargo.lock, and pip-audit for the lock files of Python,
+if they are installed. `tools/audit.toml` lists advisories that do not concern Silvan, with reasons and dates.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class AuditError(Exception):
 
 
 def exceptions(table: Mapping[str, Any], today: date) -> list[str]:
-    """Return the advisories that are accepted; raises :class:`AuditError` for an invalid or outdated one."""
+    """Return the accepted advisories; raises :class:`AuditError` for an invalid or outdated exception."""
     accepted = []
     for number, one in enumerate(table.get("exception", ()), 1):
         if not isinstance(one, dict) or set(one) != {"id", "reason", "until"}:
@@ -50,7 +50,7 @@ def exceptions(table: Mapping[str, Any], today: date) -> list[str]:
 
 
 def commands(accepted: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """Return the programs that are needed, and their arguments."""
+    """Return a program and its command line for each lock file."""
     rust = [option for one in accepted if one.startswith("RUSTSEC-") for option in ("--ignore", one)]
     python = [
         option for one in accepted if not one.startswith("RUSTSEC-") for option in ("--ignore-vuln", one)
@@ -66,7 +66,7 @@ def commands(accepted: Sequence[str]) -> list[tuple[str, list[str]]]:
 
 
 def main() -> int:
-    """Run the command."""
+    """Run the checks; return the exit status."""
     try:
         table = tomllib.loads(EXCEPTIONS.read_text(encoding="utf-8"))
         accepted = exceptions(table, date.today())

@@ -2,13 +2,14 @@
 
     python tools/bench_ratio.py COMMIT [CASE...] [--rounds 5] [--json bench.json]
 
-`make bench AGAINST=COMMIT` runs this program. Both builds run the same scenario files, those of this
-checkout, in turns: here, there, there, here, and so on, so that a drift of the machine acts on
-both. What the other build cannot do is switched off here (`equal_work.py`). What counts is packet-hops
-per second of CPU time, without the time to set up, which a run of two simulated microseconds measures:
-other programs on the machine then matter less, and so does a change that makes a few packets more or
-less of the same scenario. A case on several threads counts by wall time, and the other build, which may
-know no threads, does it with one.
+`make bench AGAINST=COMMIT` runs this program. Both builds run the scenario files of this checkout in
+alternating order (here, there, there, here, and so on), so that a drift of the machine affects both. Features
+that the other build lacks are switched off in this build (`equal_work.py`).
+
+The speed is the number of packet-hops per second of CPU time, which depends less on other programs than wall
+time. The work and the time of a run of two simulated microseconds, mainly the setup, are subtracted. For a
+case with several threads, wall time is used instead, and the other build runs with one thread, because it may
+not support several.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from typing import Any
 from equal_work import CannotRunError, Case, Work, equal_work
 from other_build import ROOT, CannotCompareError, OtherBuild, build
 
-#: Long enough for a scenario to be valid, short enough for almost no events.
+#: Overrides for a run that is long enough to be valid, but has almost no events.
 SET_UP_ONLY = ("duration=2 us", "warmup=0 s", "measure.interval=2 us")
 ROW = "{:<24} {:>6} {:>15} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}"
 
@@ -40,11 +41,11 @@ class Run:
 
     hops: int
     events: int
-    #: CPU time, or wall time with several threads.
+    #: CPU time, or wall time of a case with several threads.
     seconds: float
 
     def without(self, set_up: Run) -> Run:
-        """Return the work after setup."""
+        """Return the work without that of another run, which only sets up."""
         seconds = max(self.seconds - set_up.seconds, 1e-9)
         return Run(self.hops - set_up.hops, self.events - set_up.events, seconds)
 
@@ -54,13 +55,13 @@ class Run:
         return self.hops / self.seconds
 
 
-#: Runs a case with further overrides, and measures CPU time or wall time.
+#: Runs a case with further overrides, and measures wall time if the last argument is true, or else CPU time.
 Runner = Callable[[Case, Sequence[str], bool], Run]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Pairs of runs: of this build, and of the other."""
+    """Pairs of a run of this build and a run of the other build."""
 
     pairs: Sequence[tuple[Run, Run]]
     #: Work of both builds.
@@ -68,22 +69,22 @@ class Comparison:
 
     @property
     def ratios(self) -> list[float]:
-        """Speed here over speed there, by pair."""
+        """The speed of this build relative to the other build, for each pair."""
         return [here.hops_per_s / there.hops_per_s for here, there in self.pairs]
 
     @property
     def ratio(self) -> float:
-        """Their median."""
+        """The median of the ratios."""
         return statistics.median(self.ratios)
 
     @property
     def same_traffic(self) -> bool:
-        """Whether both builds moved as many packets."""
+        """Whether the runs of each pair have equal numbers of packet-hops."""
         return all(here.hops == there.hops for here, there in self.pairs)
 
 
 def compare(work: Work, here: Runner, there: Runner, rounds: int) -> Comparison:
-    """Run a case on both builds, in turns."""
+    """Run a case in both builds, in alternating order."""
     by_wall = work.here.has_threads
     base_here, base_there = here(work.here, SET_UP_ONLY, by_wall), there(work.there, SET_UP_ONLY, by_wall)
     pairs = []
@@ -97,18 +98,18 @@ def compare(work: Work, here: Runner, there: Runner, rounds: int) -> Comparison:
 
 
 def turns(rounds: int) -> Iterator[bool]:
-    """Whether the other build runs first: A B, B A, A B, ..."""
+    """Yield, for each round, whether the other build runs first: A B, B A, A B, ..."""
     return (number % 2 == 1 for number in range(rounds))
 
 
 def runner(who: str, program: Path, knows_files: bool, scratch: Path) -> Runner:
-    """Return a command that runs cases with the example `bench` of a commit; messages call it `who`."""
+    """Return a function that runs cases with the example `bench` of a build, named `who` in messages."""
 
     def run(case: Case, more: Sequence[str], by_wall: bool) -> Run:
         words = (*case.overrides, *more)
         if knows_files:
             return measured(who, [str(program), "--file", str(case.scenario), *words], ROOT, by_wall)
-        # Its case `trees_1024` takes the scenario as it is; an override keeps its reference loop out.
+        # Replace the scenario of the case `trees_1024`. With an override, `bench` omits the reference loop.
         shutil.copy(case.scenario, scratch / "scenarios" / "trees-1024.toml")
         command = [str(program), "--one", "trees_1024", *words, f"name={case.name}"]
         return measured(who, command, scratch, by_wall)
@@ -117,7 +118,10 @@ def runner(who: str, program: Path, knows_files: bool, scratch: Path) -> Runner:
 
 
 def measured(who: str, command: Sequence[str], folder: Path, by_wall: bool) -> Run:
-    """Run a process of `bench` and read its work, and its CPU time or the wall time of the run."""
+    """Run a process of `bench`; return its work, with its CPU time or the wall time of the run.
+
+    Raises :class:`CannotRunError` if the process fails.
+    """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -130,7 +134,10 @@ def measured(who: str, command: Sequence[str], folder: Path, by_wall: bool) -> R
 
 
 def runner_of(other: OtherBuild, scratch: Path) -> Runner:
-    """Return a command that runs this checkout's scenarios with another commit's build."""
+    """Return a function that runs this checkout's scenarios with another commit's build.
+
+    Raises :class:`CannotCompareError` if the benchmark of the commit cannot run them.
+    """
     source = other.tree / "benches" / "bench.rs"
     text = source.read_text() if source.exists() else ""
     knows_files = '"--file"' in text
@@ -141,7 +148,7 @@ def runner_of(other: OtherBuild, scratch: Path) -> Runner:
 
 
 def cases(program: Path, wanted: Sequence[str]) -> list[Case]:
-    """Return this build's cases, or some of them by name."""
+    """Return this build's cases, or those with the given names; raises :class:`CannotCompareError`."""
     listed = json.loads(
         subprocess.run([program, "--cases"], capture_output=True, text=True, check=True).stdout
     )
@@ -174,7 +181,7 @@ def line(name: str, found: Comparison, mark: str = "") -> str:
 
 
 def note(file: Path, found: dict[str, Comparison], commit: str) -> None:
-    """Add the ratios to the output of `bench`."""
+    """Add the ratios to the file with the output of `bench`."""
     results: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
     for name, comparison in found.items():
         spread = [min(comparison.ratios), max(comparison.ratios)]
@@ -202,7 +209,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> int:
-    """Build the other commit, compare, print a line per case."""
+    """Build the other commit, compare, and print a line per case; return the exit status."""
     options = arguments()
     try:
         chosen = cases(options.bench, options.case)
@@ -223,7 +230,7 @@ def main() -> int:
 def compare_all(
     chosen: Sequence[Case], here: Runner, there: Runner, rounds: int, other: OtherBuild, folder: Path
 ) -> dict[str, Comparison]:
-    """Compare case by case, printing a line for each; `folder` takes scenarios without some keys."""
+    """Compare the cases, and print a line for each. Scenarios without some keys are written to `folder`."""
     print(f"Here: this checkout. There: {other.title}.")
     print(f"{rounds} pairs of runs, in turns; speeds per second of CPU time (of wall time for cases on")
     print("several threads, which the other build does with one), without setting up.")

@@ -1,11 +1,11 @@
-"""Runs the stages of `make check`, two at a time, and sums up.
+"""Runs the stages of `make check`, two at a time, and prints a summary.
 
     python3 tools/check.py [STAGE...]
 
 Each stage is a target of the Makefile, so a failed stage can be repeated by its name. Its output goes to
 `target/check/STAGE.log`; if it failed, the end of the log is shown. Stages named on the command line are run
-with those that they need. The summary lists the time of each stage, the closing lines of the test runners,
-and all tests that were skipped, with the reason.
+with the stages that they need. The summary lists the time of each stage, the closing lines of the test
+runners, and all skipped tests of pytest, with the reason.
 
 Exit status: 0 if all stages passed, else 1.
 """
@@ -24,7 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / "target" / "check"
-#: Number of stages that run at a time. Most use one core for most of their time.
+#: Number of stages that run at the same time. Most use one core for most of their time.
 AT_ONCE = 2
 #: Number of lines shown of the log of a failed stage.
 LINES_SHOWN = 60
@@ -52,7 +52,7 @@ class Stage:
         return LOGS / f"{self.name}.log"
 
     def run(self) -> str:
-        """Run the target, note its times, and return its result."""
+        """Run the target, record its times, and return its result."""
         began = time.monotonic()
         with self.log.open("wb") as log:
             process = subprocess.Popen(
@@ -97,7 +97,7 @@ def stages() -> list[Stage]:
 
 
 def selected(every: list[Stage], names: list[str]) -> list[Stage]:
-    """Return the stages of these names and all that they need, or all stages."""
+    """Return the stages of these names and all stages that they need, or all stages without names."""
     by_name = {stage.name: stage for stage in every}
     if unknown := [name for name in names if name not in by_name]:
         sys.exit(f"no stage {', '.join(unknown)}; there are {', '.join(by_name)}")
@@ -112,7 +112,7 @@ def selected(every: list[Stage], names: list[str]) -> list[Stage]:
 
 
 def run_all(todo: list[Stage]) -> None:
-    """Run stages, at most `AT_ONCE` at a time, each after those that it needs have passed."""
+    """Run stages, at most `AT_ONCE` at a time, each after the stages that it needs have passed."""
     by_name = {stage.name: stage for stage in todo}
     changed = threading.Condition()
     began = time.monotonic()
@@ -159,7 +159,7 @@ def show_end(stage: Stage) -> None:
 
 
 def closing_lines(todo: list[Stage]) -> list[str]:
-    """Return the last lines of the test runners, and the tests that were skipped."""
+    """Return the results of the test runners, and the skipped tests of pytest."""
     text = "\n".join(stage.log.read_text(errors="replace") for stage in todo if stage.log.is_file())
     found = []
     if counts := CARGO_TEST.findall(text):

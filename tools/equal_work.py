@@ -1,9 +1,8 @@
 """Makes two builds do equal work, so that their speeds can be compared.
 
-A newer build records more by default, and its scenario files have keys that an older build does not know.
-Without changes, the two builds would do different work, or the older one none. So this module determines
-which of these keys the other build knows; the others are switched off in this build, and omitted from the
-file that the other build reads.
+A newer build may record more by default, and its scenario files may contain keys that an older build does not
+support. This module determines which of these keys the other build supports. The other keys are switched off
+in this build, and omitted from the file that the other build reads.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ else:
 
 
 class CannotRunError(Exception):
-    """A build cannot run a case, with its message."""
+    """A build cannot run a case. The text contains its message."""
 
 
 class Switch(NamedTuple):
-    """Settings with which a build that supports a key does the work of a build without the key, in TOML."""
+    """Values of a key, in TOML, that make a build do the work of a build that does not support the key."""
 
     #: The value with which a build without the key does the same work.
     off: str
-    #: Its default, if that differs.
+    #: The default value of the key, if it differs from `off`.
     default: str | None = None
 
 
@@ -40,7 +39,7 @@ SWITCHES: Mapping[str, Switch] = {
     "congestion.reaction.timer": Switch('"cyclic"'),
 }
 
-#: The message of a build about an unknown key.
+#: Part of the message of a build about an unknown key.
 UNKNOWN = "unknown key"
 
 
@@ -54,7 +53,7 @@ class Case:
 
     @property
     def has_threads(self) -> bool:
-        """Whether several threads execute the case."""
+        """Whether an override sets the number of threads."""
         return any(_key(word) == "threads" for word in self.overrides)
 
     def on_one_thread(self) -> Case:
@@ -66,7 +65,10 @@ class Case:
         return replace(self, overrides=(*self._others(key), f"{key}={value}"))
 
     def without(self, key: str, folder: Path) -> Case:
-        """Return the same case without a key; a changed file of the case is written to `folder`."""
+        """Return the same case without a key. If its file has the key, write a new file to `folder`.
+
+        Raises :class:`CannotRunError` if the key cannot be removed.
+        """
         table = tomllib.loads(self.scenario.read_text())
         if not _has(table, key):
             return replace(self, overrides=self._others(key))
@@ -100,7 +102,7 @@ class Work:
 
 
 def equal_work(case: Case, ask: Callable[[Case], object], folder: Path) -> Work:
-    """Return the equal work of both builds for a case of this one.
+    """Return the equal work of both builds for a case of this build.
 
     `ask` runs a case in the other build, and raises :class:`CannotRunError` if that fails. Files without some
     keys are written to `folder`. Raises :class:`CannotRunError` if the build lacks anything other than a key
@@ -108,7 +110,7 @@ def equal_work(case: Case, ask: Callable[[Case], object], folder: Path) -> Work:
     """
     for key, switch in SWITCHES.items():
         if switch.default is not None and not case.sets(key):
-            # Stated explicitly, because the other build may have another default.
+            # Set the default explicitly, because the other build may have another default.
             case = case.with_(key, switch.default)
     work = Work(case, case.on_one_thread(), {})
     while True:
@@ -150,7 +152,7 @@ def _has(table: Mapping[str, Any], key: str) -> bool:
 def _cut(text: str, key: str) -> str:
     """Remove a key's line from a scenario.
 
-    Raises :class:`CannotRunError` unless only the key is removed: its value may have more than one line.
+    Raises :class:`CannotRunError` if no line contains only the key and its value.
     """
     way, _, last = key.rpartition(".")
     wanted = tomllib.loads(text)

@@ -102,7 +102,7 @@ def permutation(seed: int) -> list[tuple[int, int]]:
 
 
 def read_matrix(text: str) -> list[tuple[int, int]]:
-    """Read a file of connections. Raises :class:`RaceError` if it is no permutation of 2 MB."""
+    """Read a file of connections. Raises :class:`RaceError` unless it is a permutation with 2 MB per host."""
     found = [tuple(map(int, words)) for words in CONNECTION.findall(text)]
     pairs = sorted((source, to) for source, to, start, size in found if (start, size) == (0, BYTES))
     ends = [sorted(side) for side in zip(*pairs, strict=True)]
@@ -123,7 +123,7 @@ def listing(pairs: Sequence[tuple[int, int]]) -> str:
 
 
 def of_silvan(folder: Path) -> dict[tuple[int, int], float]:
-    """Read the times of transfers in microseconds, by hosts."""
+    """Read the times of transfers in microseconds, by the numbers of both hosts, from 0."""
     import silvan
 
     table = silvan.load(folder).numpy("transfers")
@@ -133,7 +133,7 @@ def of_silvan(folder: Path) -> dict[tuple[int, int], float]:
 
 
 def of_htsim(log: str) -> dict[tuple[int, int], float]:
-    """Read the times of transfers in microseconds, by hosts."""
+    """Read the times of transfers in microseconds, by the numbers of both hosts, from 0."""
     return {(int(source), int(to)): float(time) for source, to, time in FINISHED.findall(log)}
 
 
@@ -152,7 +152,7 @@ def table(results: Mapping[str, Mapping[tuple[int, int], float]]) -> str:
 
 
 def race(options: argparse.Namespace) -> None:
-    """Run both simulators, and print the comparison."""
+    """Run both simulators, and print the comparison; raises :class:`RaceError`."""
     folder = options.out.resolve()
     pairs = read_matrix(options.matrix.read_text()) if options.matrix else permutation(options.seed)
     (folder / "flows.cm").write_text(matrix(pairs))
@@ -203,7 +203,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> int:
-    """Write the files, and compare."""
+    """Write the files, and compare; return the exit status."""
     options = arguments()
     options.out.mkdir(parents=True, exist_ok=True)
     try:

@@ -8,18 +8,18 @@
 of two equal intervals of a case (`--counted` in `benches/bench.rs`), so neither the setup nor the start of
 the traffic counts. The counts are the same in each run, so they show changes that are much smaller than the
 noise of times. They depend on the compiler and on the instruction sets of the processor, because the C
-library chooses its functions by them. Counts are therefore compared only if both are equal.
+library chooses its functions by them. Counts are therefore compared only if the environments are equal.
 
 The record also states mispredicted branches (of Callgrind's simulated predictor) and hot code: the size of
-the 64-byte lines of code that hold 99 % of the executed instructions. Only instructions have a limit. The
-cases do not sample congestion trees, because the sampler would hide changes of the model; the sampler is a
-case of its own (`forest_648_cc_sampled`).
+the 64-byte lines of code with 99 % of the executed instructions. Only instructions have a limit. The cases
+do not sample congestion trees, because the sampler would hide changes of the model; only
+`forest_648_cc_sampled` does, to measure the sampler.
 
 With `--caches`, Callgrind also simulates caches. The results are only printed and added to the file
 `--json`; they are not on record.
 
-Exit status: 0 if no case needs 3 % more instructions than on record (or if nothing can be compared), 1 if
-one does, 2 if the program cannot run.
+Exit status: 0 if no case needs over 3 % more instructions than on record (or if nothing can be compared), 1
+if a case does, 2 if instructions cannot be counted.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 BENCH = ROOT / "target/release/examples/bench"
 RECORD = ROOT / "benches/instructions.json"
-#: Cases on record: short, and one for each part of the model that has code of its own.
+#: Short cases that are on record: one for each part of the model with separate code.
 RECORDED = (
     "uniform_648",
     "hotspot_648_cc",
@@ -63,7 +63,7 @@ RECORDED = (
 LIMIT = 0.03
 #: Functions with fewer instructions per hop are recorded together.
 LEAST = 1.0
-#: The rest of the functions.
+#: Name of the other functions together.
 OTHERS = "all others"
 #: Size of a line of code in bytes.
 CODE_LINE = 64
@@ -92,7 +92,7 @@ class Count:
     """Events of a case."""
 
     hops: int
-    #: Events by function; each a counter of Callgrind's events.
+    #: For each function, counters of Callgrind's events.
     functions: Mapping[str, Counter[str]]
     #: Instructions executed in each line of code, by object file and number of the line in it.
     code: Mapping[tuple[str, int], int]
@@ -113,7 +113,7 @@ class Count:
         return lines * CODE_LINE / 1024
 
     def instructions(self) -> dict[str, float]:
-        """Return the instructions per hop, of all functions with at least `LEAST`, and of the rest."""
+        """Return the instructions per hop of each function with at least `LEAST`, and of the others."""
         all_of_them = {name: found["Ir"] / self.hops for name, found in self.functions.items()}
         large = {name: count for name, count in all_of_them.items() if count >= LEAST}
         rest = sum(all_of_them.values()) - sum(large.values())
@@ -123,9 +123,9 @@ class Count:
 
 @dataclass
 class Profile:
-    """Events of a profile in Callgrind's format, without those of callees."""
+    """Events of a profile in Callgrind's format."""
 
-    #: Events by function.
+    #: For each function, counters of its events, without those of functions that it calls.
     functions: dict[str, Counter[str]]
     #: Instructions by line of code; empty if the profile has no addresses.
     code: Counter[tuple[str, int]]
@@ -178,7 +178,7 @@ def read_profile(text: str) -> Profile:
 
 
 def plain(name: str) -> str:
-    """Return the name of a function without what differs between builds and machines."""
+    """Return the name of a function without the parts that differ between builds and machines."""
     # The number of a recursive call, the hash of a symbol, and the processor in names of the C library.
     name = re.sub(r"'\d+$", "", name)
     name = re.sub(r"::h[0-9a-f]{16}$", "", name)
@@ -186,7 +186,7 @@ def plain(name: str) -> str:
 
 
 def count(case: str, bench: Path = BENCH, *, caches: bool = False) -> Count:
-    """Count the events of a case."""
+    """Count the events of a case; raises :class:`CannotCountError`."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "profile"
         more = ("--cache-sim=yes",) if caches else ()
@@ -211,14 +211,14 @@ def count(case: str, bench: Path = BENCH, *, caches: bool = False) -> Count:
 
 
 def count_all(cases: Sequence[str], bench: Path, *, caches: bool, jobs: int) -> dict[str, Count]:
-    """Count several cases, some of them at the same time."""
+    """Count several cases, `jobs` of them at the same time."""
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         found = pool.map(lambda case: count(case, bench, caches=caches), cases)
         return dict(zip(cases, found, strict=True))
 
 
 def environment() -> dict[str, str]:
-    """Return what instruction counts depend on in addition to the sources."""
+    """Return the facts, in addition to the sources, on which instruction counts depend."""
     rustc = subprocess.run(
         [ROOT / "tools/with-rust", "rustc", "--version"], capture_output=True, text=True, check=False
     ).stdout.strip()
@@ -237,9 +237,9 @@ def changes(before: Mapping[str, float], after: Mapping[str, float]) -> list[tup
 
 
 def compare(record: Mapping[str, Any], found: Mapping[str, Count]) -> bool:
-    """Print a line for each case, and the functions responsible for a large increase.
+    """Print a line for each case, and the functions responsible for large increases.
 
-    Return whether there is one.
+    Return whether there is a large increase.
     """
     is_worse = False
     head = ("case", "on record", "now", "change", "mispredicted", "hot KiB")
@@ -304,7 +304,10 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def known_cases(bench: Path, wanted: Sequence[str]) -> list[str]:
-    """Return the wanted cases that can be counted, or all that can and run on one thread."""
+    """Return the wanted cases that can be counted, or all such cases with one thread.
+
+    Raises :class:`CannotCountError` for an unknown case.
+    """
     listed = subprocess.run([bench, "--cases"], capture_output=True, text=True, check=True).stdout
     is_counted = {one["name"]: one["is_counted"] for one in json.loads(listed)}
     if strange := [name for name in wanted if name not in is_counted]:
@@ -314,7 +317,7 @@ def known_cases(bench: Path, wanted: Sequence[str]) -> list[str]:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Count, and print, compare or record the counts."""
+    """Count, and print, compare or record the counts; return the exit status."""
     options = arguments(words)
     if not shutil.which("valgrind"):
         print("no instructions are counted: valgrind is not installed (Debian, Ubuntu: apt install valgrind)")

@@ -1,7 +1,7 @@
-"""Write the hashes of all files of the pinned versions into lock files (`make lock`).
+"""Writes the hashes of all files of the pinned versions into lock files (`make lock`).
 
-Versions are chosen by hand: change them, then run this. It asks the package index for the hashes through uv,
-for the oldest supported Python where a line says so and for a recent one otherwise.
+Change the versions in the lock files, and then run this program. It requests the hashes from the package
+index through uv, with an old version of Python for lines that only apply to old versions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LOCKS = (
 )
 #: A pinned version with its marker, without hashes.
 PIN = re.compile(r"([\w.-]+)(\[[^\]]*\])?==([^\s;\\]+)\s*(;[^\\]*)?")
-#: Versions for which hashes are requested: lines for old Pythons, and all others.
+#: Versions of Python with which hashes are requested: for lines that apply to old versions, and for others.
 OLD, RECENT = "3.10", "3.12"
 
 
@@ -33,7 +33,7 @@ def normal(name: str) -> str:
 
 
 def requested(pins: Sequence[str], python: str) -> dict[tuple[str, str], list[str]]:
-    """Return the hashes of pinned versions, by name and version."""
+    """Return the hashes of pinned versions, by name and version; exits if uv fails."""
     with tempfile.TemporaryDirectory() as folder:
         listed = Path(folder) / "pins.txt"
         listed.write_text("".join(f"{pin}\n" for pin in pins), encoding="utf-8")
@@ -75,7 +75,7 @@ def with_hashes(lines: Iterable[str]) -> list[str]:
 
 
 def main() -> int:
-    """Run the command."""
+    """Update all lock files; return the exit status."""
     if shutil.which("uv") is None:
         print("uv is needed: pip install uv", file=sys.stderr)
         return 1

@@ -1,4 +1,6 @@
-"""Inserts mutants into Rust sources, each behind a switch that is read at run time: one build contains all.
+"""Inserts mutants into Rust sources, each behind a switch that is read at run time.
+
+One build therefore contains all mutants.
 
 A function with mutants begins with a branch per mutant, which returns the value of the changed body:
 
@@ -18,7 +20,7 @@ from typing import Any
 
 #: The environment variable that selects a mutant.
 VARIABLE = "SILVAN_MUTANT"
-#: The environment variable with the name of a file for the numbers of the mutants whose branches are reached.
+#: The environment variable with the name of a file to which the numbers of reached branches are written.
 REACHED = "SILVAN_MUTANTS_REACHED"
 SWITCH = """
 /// Whether the mutant with this number runs.
@@ -47,7 +49,10 @@ pub fn mutant(number: u32) -> bool {
 
 
 def switch(most: int) -> str:
-    """Return the function that `switched` calls, for numbers up to `most`. It belongs at the crate's root."""
+    """Return the function that sources from `switched` call, for numbers up to `most`.
+
+    It belongs at the crate's root.
+    """
     names = {"COUNT": str(most + 1), "VARIABLE": VARIABLE, "REACHED": REACHED}
     return re.sub("COUNT|VARIABLE|REACHED", lambda found: names[found[0]], SWITCH)
 
@@ -76,7 +81,7 @@ def code(text: str, start: int, end: int) -> Iterator[tuple[int, str]]:
 
 
 def after_comment(text: str, at: int) -> int:
-    """Return the offset after a block comment, which may contain others."""
+    """Return the offset after a block comment, which may contain other block comments."""
     depth = 0
     for mark in re.compile(r"/\*|\*/").finditer(text, at):
         depth += 1 if mark[0] == "/*" else -1

@@ -4,17 +4,17 @@
 
 A mutant is a copy of the sources with one changed expression or function. Modules are folders or files of
 the crates of the model (`CRATES`), such as `host` or `partition/events.rs`. The default is all modules that
-compute results. The same seed selects the same mutants as long as their functions keep their names, and a
-larger count adds mutants to those of a smaller one. cargo-mutants (`cargo install --locked cargo-mutants`)
-lists the mutants; `.cargo/mutants.toml` excludes some. The tests are those of `cargo test` of these crates,
-without documentation tests.
+compute results. The same seed selects the same mutants while their functions keep their names, and a larger
+count adds mutants to the sample. cargo-mutants (`cargo install --locked cargo-mutants`) lists the mutants;
+`.cargo/mutants.toml` excludes some. The tests are those of `cargo test` of these crates, without
+documentation tests.
 
 One build contains all mutants of all samples, each behind a switch (see `mutant_switches.py`). Mutants that
-do not compile are removed from it ("unviable"), as are those that can have no switch ("skipped"). A mutant
-runs in the tests that reach its function, the shortest first, until one fails. J tests (default: one per
-processor) run at once. The output is in `target/mutants/log`.
+do not compile are removed from the build ("unviable"), as are those that can have no switch ("skipped"). A
+mutant runs in the tests that reach its function, the shortest first, until one fails. J tests (default: one
+per processor) run at the same time. The output is in `target/mutants/log`.
 
-Exit status: 0 if all mutants were run, 2 if there are none.
+Exit status: 0 if the mutants were run or listed, 1 if the sources do not build, 2 if there are no mutants.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ ROOT = Path(__file__).resolve().parents[1]
 CRATES = ("silvan-network", "silvan-congestion", "silvan-fabric")
 #: Their sources.
 MODEL = tuple(PurePosixPath("crates", name, "src") for name in CRATES)
-#: Modules that only describe a run, whose values other programs check one by one, or that only tests use.
+#: Modules that only describe a run, that other programs check value by value, or that only tests use.
 LEFT_OUT = {"fluid", "lib", "outcome", "tests", "topology"}
 #: Possible results of a mutant, in the order of the table.
 OUTCOMES = ("caught", "timeout", "missed", "unviable", "skipped")
 #: A test that takes longer than this many times its time without a mutant is stopped.
 PATIENCE = 5
 LEAST_PATIENCE_S = 10.0
-#: Address space of a test in KiB: a mutant can allocate unlimited memory.
+#: Limit of the address space of a test in KiB, because a mutant can allocate unlimited memory.
 MEMORY_KIB = 4 << 20
 OUT = ROOT / "target" / "mutants"
 #: The copy of the sources that is changed.
@@ -59,12 +59,12 @@ CARGO = [str(ROOT / "tools" / "with-rust"), "cargo"]
 PACKAGES = [word for name in CRATES for word in ("-p", name)]
 CHECK = [*CARGO, "check", *PACKAGES, "--lib", "--message-format", "json"]
 BUILD = [*CARGO, "test", *PACKAGES, "--lib", "--tests", "--no-run", "--message-format", "json"]
-#: So that a test does the same each time.
+#: Environment variables that make tests repeatable.
 FIXED = {"RUST_BACKTRACE": "0", "PROPTEST_DISABLE_FAILURE_PERSISTENCE": "1", "PROPTEST_RNG_SEED": "1"}
 
 
 def copy_sources() -> None:
-    """Update the copy. Unchanged files keep their modification times, others get a new one for cargo."""
+    """Update the copy. Unchanged files keep their modification times, so that cargo does not rebuild them."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
     wanted = {name for name in names.split("\0") if name and (ROOT / name).is_file()}
@@ -79,7 +79,7 @@ def copy_sources() -> None:
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file if its content changes."""
+    """Write a file unless it already has this content."""
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
         path.write_text(text, encoding="utf-8")
 
@@ -97,7 +97,7 @@ def listed() -> list[dict[str, Any]]:
 
 
 def module_of(mutant: dict[str, Any], modules: tuple[str, ...]) -> str | None:
-    """Return the module that contains a mutant."""
+    """Return the module that contains a mutant; None if it is in none of the modules."""
     path = PurePosixPath(mutant["file"])
     source = next((folder for folder in MODEL if folder in path.parents), None)
     if source is None:
@@ -128,7 +128,8 @@ def sample(mutants: list[dict[str, Any]], seed: int, count: int) -> list[dict[st
 def build(command: list[str], log: TextIO) -> tuple[dict[str, Path], list[tuple[str, int, str]]]:
     """Build or check the copy.
 
-    Return the programs with the folders of their crates, or else the errors: file, line and message of each.
+    Return the programs with the folders of their crates, or the file, line and message of each error. Exits
+    if the build fails without such an error.
     """
     env = {**os.environ, "CARGO_TARGET_DIR": str(OUT / "build")}
     done = subprocess.run(command, cwd=TREE, env=env, stdout=subprocess.PIPE, stderr=log, check=False)
@@ -161,12 +162,15 @@ def places(message: dict[str, Any]) -> set[tuple[str, int]]:
 
 
 def build_with(mutants: dict[int, dict[str, Any]], log: TextIO) -> tuple[dict[str, Path], set[int]]:
-    """Build the copy with all mutants that compile. Return the test programs and these mutants."""
+    """Build the copy with all mutants that compile. Return the test programs and these mutants.
+
+    Exits if no mutant explains an error.
+    """
     roots = {str(folder / "lib.rs") for folder in MODEL}
     names = {*roots, *(mutant["file"] for mutant in mutants.values())}
     sources = {name: (TREE / name).read_text(encoding="utf-8") for name in names}
     kept = set(mutants)
-    # Errors of types, of borrowing and of constants appear one kind after the other.
+    # Repeat this, because the compiler reports errors of types, of borrowing and of constants separately.
     while True:
         lines: dict[tuple[str, int], int] = {}
         for name, text in sources.items():
@@ -254,7 +258,7 @@ def tests_of(programs: dict[str, Path], pool: ThreadPoolExecutor) -> list[Test]:
 
 
 def outcome(number: int, tests: list[Test]) -> tuple[str, str]:
-    """Run a mutant; return its result and the output of the test that decided."""
+    """Run a mutant; return its result, and the output of the test that failed or a note."""
     for test in tests:
         passed, output = passes(
             test.program, test.folder, test.name, {VARIABLE: str(number)}, test.patience_s

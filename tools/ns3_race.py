@@ -13,11 +13,11 @@ acknowledgement, relative to the time that HPCC's simulator states for an empty 
 links in both directions, the transmission of a packet on each link, and the transmission of the flow at the
 rate of its host.
 
-Acknowledgements share the queues of data in the switches of both.
+In the switches of both simulators, acknowledgements share the queues of data.
 
 The simulators hash flows onto routes with different functions. With `--draws N`, Silvan simulates the same
-flows N times with other salts of its hash. The program then prints the least and the most difference from
-ns-3 for each size: differences between these two can be explained by the routes alone.
+flows N more times with other salts of its hash. The program then prints the smallest and the largest
+difference from ns-3 for each size. The routes alone can explain differences between these two.
 
 The fork is built from its own sources, unchanged; its program `powertcp-evaluation-burst` reads parameters,
 topology and flows from files:
@@ -46,7 +46,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PODS = 5
-#: Leaves of a pod, spines of a pod, and cores that each spine of a pod reaches.
+#: Number of leaves of a pod, of spines of a pod, and of cores that each spine reaches.
 WIDTH = 4
 HOSTS_PER_LEAF = 16
 LEAVES = PODS * WIDTH
@@ -78,7 +78,8 @@ class Mechanism:
     #: Bytes of headers, and of a control packet.
     header: int
     control: int
-    #: The fork's number of the mechanism, whether flows have a window, and what its parameters depend on.
+    #: Parameters in the fork's configuration: the number of the mechanism, whether flows have a window, and
+    #: the values of `RATE_AI`, `RATE_HAI` and `INT_MULTI`.
     number: int
     has_window: bool
     rate_ai: str
@@ -169,7 +170,7 @@ name = "flows"
 pattern = {{ kind = "listed", file = "flows-{load}.txt" }}
 """
 
-#: The configuration of the fork's program; sizes in the names of its keys.
+#: The configuration file of the fork's program.
 CONFIGURATION = """\
 ENABLE_QCN 1
 USE_DYNAMIC_PFC_THRESHOLD 1
@@ -223,7 +224,7 @@ QLEN_MON_END 0
 
 @dataclass(frozen=True)
 class Flow:
-    """A flow: start in nanoseconds, hosts, bytes."""
+    """A flow: start in nanoseconds, numbers of the hosts, size in bytes."""
 
     start: int
     source: int
@@ -255,7 +256,7 @@ def links() -> Iterator[tuple[int, int, int]]:
 
 
 def topology(*, is_for_fork: bool) -> str:
-    """Return the topology in the format of HPCC's simulator; that of the fork has one more number."""
+    """Return the topology in the format of HPCC's simulator; the fork's format has one more number."""
     every = list(links())
     switches = range(HOSTS, HOSTS + 2 * LEAVES + CORES)
     counts = [HOSTS + len(switches), len(switches), *([LEAVES] if is_for_fork else []), len(every)]
@@ -270,7 +271,7 @@ def mean_size() -> float:
 
 
 def size(rng: random.Random) -> int:
-    """Draw the size of a flow."""
+    """Draw the size of a flow in bytes."""
     percent = rng.random() * 100
     above = bisect.bisect_right([percent for _, percent in SIZES], percent)
     (least, p), (most, q) = SIZES[above - 1], SIZES[above]
@@ -298,7 +299,7 @@ def listing(drawn: Sequence[Flow]) -> str:
 
 
 def alone_ns(flow: Flow, header: int) -> float:
-    """Return the completion time on an empty network, as HPCC's simulator defines it."""
+    """Return the completion time on an empty network in ns, as HPCC's simulator defines it."""
     leaves = flow.source // HOSTS_PER_LEAF, flow.destination // HOSTS_PER_LEAF
     between = 0 if leaves[0] == leaves[1] else 2 if leaves[0] // WIDTH == leaves[1] // WIDTH else 4
     stored = MTU * 8 * (2 / HOST_GBIT_S + between / SWITCH_GBIT_S)
@@ -341,7 +342,7 @@ def times(runs: Mapping[str, Sequence[Run]]) -> str:
 
 
 def of_silvan(folder: Path) -> dict[tuple[int, int, int, int], list[int]]:
-    """Read the times of flows in nanoseconds, by hosts, bytes and start."""
+    """Read the times of flows in nanoseconds, by hosts, bytes and start (ns)."""
     import silvan
 
     table = silvan.load(folder).numpy("transfers")
@@ -355,7 +356,10 @@ def of_silvan(folder: Path) -> dict[tuple[int, int, int, int], list[int]]:
 
 
 def of_ns3(file: Path) -> dict[tuple[int, int, int, int], list[int]]:
-    """Read the file of completion times of the fork; the third byte of an address is the number of a host."""
+    """Read the times of flows from a file of the fork, as `of_silvan`.
+
+    The middle two bytes of an address are the number of a host.
+    """
     found: dict[tuple[int, int, int, int], list[int]] = {}
     for line in file.read_text().splitlines():
         source, to, _, _, size_, start, took, _ = line.split()
@@ -396,7 +400,7 @@ def groups(rows: Sequence[tuple[int, list[float]]]) -> Iterator[tuple[int | None
 
 
 def spread(rows: Sequence[tuple[int, list[float]]], draws: int) -> str:
-    """Return the least and the most difference from the first program, over all runs of the second one."""
+    """Return the smallest and the largest difference of all runs of Silvan from ns-3, in percent."""
     heads = [f"p{percent} least, most" for percent in PERCENTILES]
     lines = [f"Silvan with {draws + 1} draws of routes, relative to ns-3:"]
     lines.append(f"{'bytes up to':>11} " + " ".join(f"{head:>17}" for head in heads))
@@ -427,7 +431,7 @@ def table(rows: Sequence[tuple[int, list[float]]], names: Sequence[str]) -> str:
 
 
 def race(name: str, load: int, options: argparse.Namespace) -> None:
-    """Run a mechanism at a load in both simulators, and print the comparison."""
+    """Run a mechanism at a load in both simulators, and print the comparison; raises :class:`RaceError`."""
     folder, mechanism = options.out.resolve(), MECHANISMS[name]
     drawn = flows(load, options.arrivals, options.seed)
     (folder / f"flows-{load}.txt").write_text(listing(drawn))
@@ -505,7 +509,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> int:
-    """Write the files, and compare case by case."""
+    """Write the files, and compare case by case; return the exit status."""
     options = arguments()
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "topology.txt").write_text(topology(is_for_fork=False))

@@ -1,7 +1,7 @@
-"""Examples of another commit, built in a work tree of its own and kept for the next time.
+"""Builds examples of another commit in a separate work tree of Git, and keeps the build.
 
-Everything lies in `target/against/<commit>`: the user's checkout is never touched. `make clean`
-removes it with the rest; git then forgets the work tree by itself.
+The files are in `target/against/<commit>`, so the files of the user's checkout do not change. `make clean`
+removes this folder.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LINES_SHOWN = 12
 
 
 class CannotCompareError(Exception):
-    """There is no build to compare with; the message states why."""
+    """There is no build with which to compare. The message states the reason."""
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,14 @@ class OtherBuild:
 
     @property
     def title(self) -> str:
-        """The commit with its description."""
+        """The abbreviated commit with its subject."""
         return f"{self.commit} ({self.subject})"
 
 
 def build(commit: str, example: str) -> OtherBuild:
     """Build `example` as it was at `commit`, in the release profile.
 
-    Raises :class:`CannotCompareError` where there is no such commit or example, or it does not build.
+    Raises :class:`CannotCompareError` if there is no such commit, or if the example does not build.
     """
     name = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}")
     if name is None:
@@ -71,7 +71,7 @@ def build(commit: str, example: str) -> OtherBuild:
 
 
 def last_lines(text: str) -> str:
-    """Return the last lines of what a command printed, indented."""
+    """Return the last lines of a text, indented."""
     return "\n".join(f"  {line}" for line in text.strip().splitlines()[-LINES_SHOWN:])
 
 
@@ -79,7 +79,7 @@ def _check_out(name: str, tree: Path) -> None:
     if (tree / ".git").exists():
         return
     tree.parent.mkdir(parents=True, exist_ok=True)
-    # `--force`: git still lists the work tree if `make clean` removed it.
+    # Git still lists a work tree that `make clean` has removed, so `--force` is necessary.
     done = subprocess.run(
         ["git", "worktree", "add", "--force", "--detach", "--quiet", tree, name],
         cwd=ROOT,

@@ -2,13 +2,13 @@
 
     python tools/pgo.py target/pgo/silvan.profdata
 
-`make setup PGO=1` and `make wheel-manylinux` run this program, and build the extension module with the
-profile afterwards. The program builds the benchmark with counters, runs a short interval of each training
-case, and merges the counts. The profile depends on the sources and on the version of the compiler, so it is
-not kept between builds.
+`make setup PGO=1` and `make wheel-manylinux` run this program, and then build the extension module with the
+profile. The program builds the benchmark with counters, runs a short interval of each training case, and
+merges the counts. The profile depends on the sources and on the version of the compiler, so it is not kept
+between builds.
 
-The merge needs `llvm-profdata` of the compiler's own LLVM: rustup's component `llvm-tools`, which the program
-adds if it is missing.
+The merge needs `llvm-profdata` of the compiler's LLVM version. The program adds rustup's component
+`llvm-tools` if it is missing.
 
 Exit status: 0 if the profile has been written, 2 if it cannot be made.
 """
@@ -46,7 +46,7 @@ TRAINING = (
 
 
 class CannotProfileError(Exception):
-    """Why there is no profile."""
+    """There is no profile. The message states the reason."""
 
 
 def run(command: Sequence[str | Path], env: Mapping[str, str] | None = None) -> str:
@@ -67,7 +67,10 @@ def host_target() -> str:
 
 
 def merge_tool(host: str) -> Path:
-    """Return the program that merges profiles; add rustup's component with it if it is missing."""
+    """Return the program that merges profiles; add rustup's component with the program if it is missing.
+
+    Raises :class:`CannotProfileError`.
+    """
     sysroot = Path(run([*RUST, "rustc", "--print", "sysroot"]).strip())
     tool = sysroot / "lib/rustlib" / host / "bin/llvm-profdata"
     if not tool.exists():
@@ -81,7 +84,7 @@ def merge_tool(host: str) -> Path:
 
 
 def make_profile(target: Path) -> None:
-    """Write the profile to the file `target`."""
+    """Write the profile to the file `target`; raises :class:`CannotProfileError`."""
     host = host_target()
     tool = merge_tool(host)
     build = target.parent / "training"
@@ -104,7 +107,7 @@ def make_profile(target: Path) -> None:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Make the profile."""
+    """Make the profile; return the exit status."""
     parser = argparse.ArgumentParser(prog="pgo.py", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("target", type=Path, help="the profile to write")
     target = parser.parse_args(words).target.resolve()

@@ -4,9 +4,9 @@
 
 `make threads-model` runs this program. For each number of threads, the benchmark runs a case with as many
 partitions, one after the other on one core. It records the events of each partition between two exchanges of
-messages, and how often all partitions meet (`--steps` in `benches/bench.rs`). An event takes as long as in a
-run with one partition, on average. Two real threads measure the cost of an exchange (`--exchange`). The
-program computes:
+messages, and how often all partitions meet, that is, wait for each other (`--steps` in `benches/bench.rs`).
+The prediction assumes that an event takes as long as on average in a run with one partition. The cost of an
+exchange is measured with two real threads (`--exchange`). The program computes:
 
 - ideal: each step takes as long as its slowest partition;
 - barrier: all partitions meet after each step. Each thread reads the counters of all others, so the cost of a
@@ -14,9 +14,8 @@ program computes:
 - steps: as implemented. A partition starts a step when its neighbors have finished the previous one, and all
   partitions meet after a number of steps, which the run adapts. It reads only the mailboxes of its neighbors.
 
-The speed-up compares with a run of one partition. The times of
-partitions are recorded as well, but not used: partitions that run in turn share the caches of one core. The
-prediction ignores that threads share memory bandwidth.
+The speed-up is relative to a run with one partition. The recorded times of partitions are not used, because
+these partitions share the caches of one core. The prediction ignores that threads share memory bandwidth.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from typing import Any, TypedDict
 ROOT = Path(__file__).resolve().parents[1]
 BENCH = ROOT / "target/release/examples/bench"
 CASES = ("uniform_4096", "trees_1024_ecocc", "forest_11664_cc")
-#: Simulated time of each case: long enough for all hosts to be busy, short enough for two minutes per case.
+#: Overrides of each case for a short run in which all hosts are busy.
 SHORT = {
     "uniform_4096": ("duration=60 us", "warmup=0 s", "measure.interval=60 us"),
     "trees_1024_ecocc": ("duration=60 us", "warmup=0 s", "measure.interval=60 us"),
@@ -47,15 +46,15 @@ class Exchange:
 
     wait_ns: float
     mailbox_ns: float
-    #: A step counter of another thread, including the time in which that thread writes it.
+    #: Cost of reading the step counter of another thread, which that thread writes at the same time.
     counter_ns: float
 
     def wait_for_ns(self, threads: int) -> float:
-        """Return the cost of waiting for other threads; two threads have measured that of waiting for one."""
+        """Return the cost of waiting for `threads` other threads; `wait_ns` is the cost for one thread."""
         return self.wait_ns + self.counter_ns * max(threads - 1, 0)
 
     def mail_ns(self, mailboxes: float) -> float:
-        """Return the cost of receiving messages from other threads."""
+        """Return the cost of receiving messages from a number of mailboxes."""
         return self.mailbox_ns * mailboxes
 
 
@@ -66,7 +65,7 @@ class Log(TypedDict):
     events: list[list[int]]
     #: Numbers of steps between two meetings of all partitions.
     rounds: list[int]
-    #: For each partition, those with which it exchanges messages.
+    #: For each partition, the partitions with which it exchanges messages.
     neighbors: list[list[int]]
 
 
@@ -125,7 +124,7 @@ def predict(one_ns: float, log: Log, cost: Exchange) -> Prediction:
 
 
 def measured(*words: str, bench: Path) -> Any:
-    """Return the output of the benchmark."""
+    """Return the parsed output of the benchmark; exits if it fails."""
     done = subprocess.run([bench, *words], cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"predict_threads: {done.stderr.strip()}")
@@ -133,7 +132,7 @@ def measured(*words: str, bench: Path) -> Any:
 
 
 def fastest(words: Sequence[str], key: str, bench: Path, runs: int) -> Any:
-    """Return the fastest of several runs; other programs make runs slower, never faster."""
+    """Return the fastest of several runs, because other programs slow runs down."""
     return min((measured(*words, bench=bench) for _ in range(runs)), key=lambda result: result[key])
 
 

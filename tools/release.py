@@ -2,9 +2,11 @@
 
     python tools/release.py [--final] [--out target/release-files]
 
-`make release-check` builds the wheel and the site first. Without `--final` it is a dry run: the changelog may
-call the version unreleased, and the wheel may be one for this machine only. Everything else is checked in the
-same way. The exit status is 0 if everything is fine; otherwise, it is 1, and a message states what is wrong.
+`make release-check` builds the wheel and the site first. Without `--final`, this is a dry run: the changelog
+may call the version unreleased, and the wheel may be for this machine only. Everything else is checked in the
+same way.
+
+Exit status: 0 if the files are complete and correct; otherwise 1, with a message.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ CRATES = (
     "silvan-fabric",
     "silvan-scenario",
 )
-#: Libraries that every Linux system of the policy has (PEP 600).
+#: Starts of the names of libraries that a manylinux wheel may need (PEP 600).
 ALLOWED = (
     "libc.so.6",
     "libm.so.6",
@@ -49,17 +51,17 @@ ALLOWED = (
     "librt.so.1",
     "ld-linux",
 )
-#: The time of all files in archives, which is constant so that the same files give the same bytes.
+#: The time stamp of compressed archives, which is constant so that equal files give equal bytes.
 EPOCH = 315_532_800
 NOTES, SBOM, SUMS = "NOTES.md", "sbom.cdx.json", "SHA256SUMS"
 
 
 class ReleaseError(Exception):
-    """Something that must not be released."""
+    """The files must not be released. The message states the reason."""
 
 
 def version() -> str:
-    """Return the version of the workspace, which all other places must have too."""
+    """Return the version of the workspace; raises :class:`ReleaseError` if a crate needs another version."""
     manifest = (ROOT / "Cargo.toml").read_text(encoding="utf-8")
     found = re.search(r'^version = "([^"]+)"', manifest, re.MULTILINE)
     if found is None:
@@ -89,7 +91,7 @@ def notes(text: str, wanted: str, *, final: bool) -> str:
 
 
 def needed_libraries(binary: bytes) -> list[str]:
-    """Return the shared libraries that an ELF file of 64 bits needs."""
+    """Return the shared libraries that a 64-bit ELF file needs; raises :class:`ReleaseError` for others."""
     if binary[:5] != b"\x7fELF\x02":
         raise ReleaseError("the extension module is not an ELF file of 64 bits")
     offset, size, count = (*struct.unpack_from("<Q", binary, 32), *struct.unpack_from("<HH", binary, 54))
@@ -104,7 +106,10 @@ def needed_libraries(binary: bytes) -> list[str]:
 
 
 def check_wheel(path: Path, wanted: str, *, final: bool) -> str:
-    """Check name, version, stable interface of Python, and the oldest system; return what it is for."""
+    """Check the name, version, license and shared libraries of a wheel; return its platforms as text.
+
+    Raises :class:`ReleaseError` if something is wrong.
+    """
     name = re.fullmatch(r"silvan-([^-]+)-(cp3\d+)-abi3-(.+)\.whl", path.name)
     if name is None:
         raise ReleaseError(f"{path.name}: not a wheel for the stable interface of Python (abi3)")
@@ -133,7 +138,7 @@ def check_wheel(path: Path, wanted: str, *, final: bool) -> str:
 
 
 def package_crates(out: Path) -> list[Path]:
-    """Package the crates as `cargo publish` would, and return the files."""
+    """Package the crates as `cargo publish` would, and return the files; raises :class:`ReleaseError`."""
     names = [word for crate in CRATES for word in ("-p", crate)]
     command = [
         "tools/with-rust",
@@ -158,7 +163,7 @@ def package_crates(out: Path) -> list[Path]:
 
 
 def pack_site(out: Path) -> Path:
-    """Pack the site; the same pages give the same bytes."""
+    """Pack the site; equal pages give equal bytes. Raises :class:`ReleaseError` if there is no site."""
     pages = ROOT / "target" / "site" / "html"
     if not (pages / "index.html").is_file():
         raise ReleaseError(f"{pages}: no site; run `make site`")
@@ -177,7 +182,10 @@ def pack_site(out: Path) -> Path:
 
 
 def sbom() -> dict[str, Any]:
-    """Return the components of the wheel, and those that it installs, as CycloneDX 1.5."""
+    """Return the components of the wheel and the packages that it installs, as CycloneDX 1.5.
+
+    Raises :class:`ReleaseError` if cargo fails.
+    """
     command = ["tools/with-rust", "cargo", "metadata", "--format-version", "1", "--locked"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -256,7 +264,7 @@ class _Package:
 
     name: str
     version: str
-    #: The packages that it needs, by normalized name.
+    #: Normalized names of the packages that this package needs.
     needs: frozenset[str]
     license: str
     hashes: tuple[str, ...]
@@ -273,7 +281,7 @@ class _Package:
         return sorted(one.purl for one in others if one.key in self.needs)
 
     def component(self) -> dict[str, Any]:
-        """Return the component. A package has many files, so their hashes are properties."""
+        """Return the component, with the hashes of all files of the package as properties."""
         return {
             "type": "library", "name": self.name, "version": self.version, "scope": "required",
             "purl": self.purl, "bom-ref": self.purl, "licenses": [{"license": {"name": self.license}}],
@@ -282,7 +290,7 @@ class _Package:
 
 
 def _direct() -> set[str]:
-    """Return the normalized names of the packages that the project names itself."""
+    """Return the normalized names of the direct dependencies in pyproject.toml."""
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     listed = project.partition("\ndependencies = [")[2].partition("\n]")[0]
     return {_normal(name) for name in re.findall(r'^\s*"([\w.-]+)', listed, re.MULTILINE)}
@@ -303,7 +311,7 @@ def _facts(name: str) -> tuple[frozenset[str], str]:
 
 
 def _python_packages() -> list[_Package]:
-    """Return all packages that the wheel installs, also indirectly, in the tested versions."""
+    """Return all packages that the wheel installs, directly or indirectly, in the locked versions."""
     pinned: dict[str, list[_Package]] = {}
     latest: list[str] = []
     rows: list[tuple[str, str, list[str]]] = []
@@ -331,7 +339,10 @@ def sums(out: Path) -> str:
 
 
 def gather(out: Path, *, final: bool) -> list[str]:
-    """Gather and check everything; return what was found."""
+    """Replace the folder `out` by the checked files of a release; return lines about them.
+
+    Raises :class:`ReleaseError` if something is wrong.
+    """
     wanted = version()
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
@@ -354,7 +365,7 @@ def gather(out: Path, *, final: bool) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command."""
+    """Gather the files; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--final", action="store_true", help="a release, not a dry run")
     parser.add_argument("--out", type=Path, default=ROOT / "target" / "release-files", metavar="DIR")

@@ -1,4 +1,4 @@
-"""Print the types of a run's summary as Python code, from the JSON Schema of the simulator.
+"""Prints the types of a run's summary as Python code, from the JSON Schema of the simulator.
 
     python tools/result_types.py > python/silvan/types/_summary.py
 
@@ -46,7 +46,7 @@ def _of_kind(kind: str, schema: Mapping[str, Any]) -> str:
 
 
 def order(root: Mapping[str, Any]) -> Iterator[str]:
-    """Return the names of all definitions, each after those that it uses."""
+    """Yield the names of all definitions, each after the definitions that it uses."""
     definitions = root.get("$defs", {})
     seen: set[str] = set()
 
@@ -69,14 +69,14 @@ def order(root: Mapping[str, Any]) -> Iterator[str]:
 
 
 def comment(text: str, indent: str) -> list[str]:
-    """Return a comment that documents the next line."""
+    """Return the lines of a comment that documents the next line."""
     return textwrap.wrap(
         " ".join(text.split()), WIDTH, initial_indent=f"{indent}#: ", subsequent_indent=f"{indent}#: "
     )
 
 
 def docstring(text: str) -> list[str]:
-    """Return a docstring, whose first sentence is a line of its own."""
+    """Return the lines of a docstring, with the first sentence on a separate line."""
     first, _, rest = " ".join(text.split()).partition(". ")
     if not rest:
         return [f'    """{first}"""']
@@ -85,7 +85,7 @@ def docstring(text: str) -> list[str]:
 
 
 def definition(name: str, schema: Mapping[str, Any]) -> list[str]:
-    """Return the class of an object."""
+    """Return the lines of the class for an object, and of its base classes."""
     required = set(schema.get("required", ()))
     lines: list[str] = []
     bases: list[str] = []
@@ -111,7 +111,7 @@ def definition(name: str, schema: Mapping[str, Any]) -> list[str]:
 
 
 def _keys(keys: Mapping[str, Mapping[str, Any]], *, may_lack: bool = False) -> Iterator[str]:
-    """Return the lines of keys. Keys that a dictionary may lack are never None."""
+    """Yield the lines of keys. With `may_lack`, a key may be missing, and its type then excludes None."""
     for key, one in keys.items():
         kind = type_of(one)
         yield from comment(one["description"], "    ")

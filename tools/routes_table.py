@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Compare Silvan's default routes of the fabrics of the test data with the tables of OpenSM.
+"""Compares Silvan's default routes for the fabrics of the test data with the tables of OpenSM.
 
     .venv/bin/python tools/routes_table.py
 
-For each fabric, OpenSM's tables were computed by one or several routing engines. The wiring alone is routed
-again with the default routing of `silvan fabric route`.
+One or several routing engines of OpenSM have computed tables for each fabric. Silvan routes the wiring again
+with the default routing of `silvan fabric route`.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ HEAD = "| fabric | routes | all-to-all flows per link between switches | mean | 
 
 
 def folders() -> list[Path]:
-    """Return the folders with the tables of an engine, in the order of the table."""
+    """Return the folders with the tables of one engine each, in the order of the rows."""
     dumps = sorted((ROOT / "tests" / "data").glob("*/*/*/opensm-lfts.dump*"))
     return [dump.parent for dump in dumps]
 
 
 def wiring(folder: Path) -> Path:
-    """Return the wiring of a fabric."""
+    """Return the file with the wiring of a fabric."""
     return next(folder.glob("ibnetdiscover.topo*"))
 
 
 def routed(folder: Path) -> FabricCheck:
-    """Return the check of Silvan's own routes for a fabric."""
+    """Return the check of a fabric with Silvan's routes."""
     with tempfile.TemporaryDirectory(prefix="silvan-") as own:
         tables = Path(own) / "opensm-lfts.dump"
         tables.write_text(fabric.route(wiring(folder)).tables, encoding="utf-8")

@@ -2,10 +2,12 @@
 
     python tools/same.py COMMIT [--first 1] [--count 2000] [--out out/same]
 
-`make same AGAINST=COMMIT N=2000` runs this program. Both builds run the scenarios that the swarm draws
-from seeds, and print a fingerprint of each. Where the two differ, the scenario that this build
-draws is written to a file and run by both: so a change of the drawing alone is no difference, and
-a scenario that only this build reads is none either. The exit status is 1 if results differ.
+`make same AGAINST=COMMIT N=2000` runs this program. Both builds run the scenarios that the example `swarm`
+draws from seeds, and print a fingerprint of each result. If two fingerprints differ, both builds run the
+scenario that this build draws, from a file. Neither a scenario that the other build draws differently nor one
+that it refuses therefore counts as a difference.
+
+Exit status: 0 if no results differ, 1 if results differ, 2 if the builds cannot be compared.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from pathlib import Path
 
 from other_build import ROOT, CannotCompareError, build, last_lines
 
-#: Seeds of a pair of processes: few enough for both cores to be busy until the end.
+#: Number of seeds of a pair of processes. It is small, so that all cores are busy until the end.
 CHUNK = 25
 #: Number of differences that are listed with the lines of both builds.
 LISTED = 10
@@ -43,12 +45,15 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Swarm:
-    """The example `swarm` of some commit."""
+    """The example `swarm` of a build."""
 
     program: Path
 
     def fingerprints(self, first: int, count: int) -> dict[int, str]:
-        """Return a line per seed; if a seed ends the process, its line says so."""
+        """Return a line per seed. If a seed ends the process, its line states the exit status.
+
+        Raises :class:`CannotCompareError` if the program has no fingerprints.
+        """
         lines: dict[int, str] = {}
         seed = first
         while seed < first + count:
@@ -68,7 +73,7 @@ class Swarm:
         return self._ask("--show", str(seed), str(attempt)).stdout
 
     def fingerprint_of(self, file: Path) -> str | None:
-        """Return the line of a scenario file, or none if it is refused."""
+        """Return the line of a scenario file; None if the scenario is refused."""
         done = self._ask("--fingerprint-of", str(file))
         if done.returncode == 2:
             return None
@@ -80,7 +85,7 @@ class Swarm:
 
 
 def compare(first: int, count: int, here: Swarm, there: Swarm, out: Path) -> Iterator[Verdict]:
-    """Compare some seeds."""
+    """Yield the verdicts about `count` seeds from `first`."""
     own, other = here.fingerprints(first, count), there.fingerprints(first, count)
     for seed, line in own.items():
         if are_same(line, other[seed]):
@@ -90,7 +95,7 @@ def compare(first: int, count: int, here: Swarm, there: Swarm, out: Path) -> Ite
 
 
 def are_same(one: str, two: str) -> bool:
-    """Return whether two lines agree, in the data about congestion trees that both builds have."""
+    """Return whether two lines are equal, except data about congestion trees that only one line contains."""
     if TREES in one and TREES in two:
         return one == two
     return one.partition(TREES)[0] == two.partition(TREES)[0]
@@ -149,7 +154,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> int:
-    """Build the other commit, compare, print what differs."""
+    """Build the other commit, compare, and print the differences; return the exit status."""
     options = arguments()
     try:
         other = build(options.commit, "swarm")

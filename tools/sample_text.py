@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draw a random sample of comments and sentences for a review of the writing.
+"""Draws a random sample of comments and sentences for a review of the writing.
 
     tools/sample_text.py --seed 1 --comments 40 --sentences 40
 
@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CODE = ("crates/*.rs", "python/*.py", "tools/*.py", "verify/*.py", "papers/*.py")
 PROSE = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md", "papers/*/published.toml")
 
-#: The end of a sentence: a mark, perhaps a closing bracket, white space, and the start of another sentence.
+#: The end of a sentence: punctuation, perhaps a closing bracket, white space, and the start of a sentence.
 END = re.compile(r"(?:(?<=[.!?:])|(?<=[.!?]\)))(?<!e\.g\.)(?<!i\.e\.)(?<!Eq\.)(?<!vs\.)\s+(?=[A-Z`\"(\[*])")
 RUST_COMMENT = re.compile(r"^\s*//[/!]?")
 TRAILING = re.compile(r"[;{},)]\s+//\s")
@@ -45,13 +45,16 @@ class Text(NamedTuple):
 
 
 def tracked(patterns: tuple[str, ...]) -> list[str]:
-    """List the tracked files that match."""
+    """Return the tracked files that match a pattern."""
     command = ["git", "ls-files", "--", *patterns]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
 
 
 def blocks(name: str, lines: list[str], marker: re.Pattern[str]) -> Iterator[Text]:
-    """Yield blocks of adjacent lines that the marker starts, each with the five lines after it."""
+    """Yield blocks of adjacent lines that start with the marker, each with the five lines after the block.
+
+    Blocks of at most two words are omitted.
+    """
     start = 0
     while start < len(lines):
         if not marker.match(lines[start]):

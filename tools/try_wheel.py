@@ -1,11 +1,12 @@
-"""Tests a wheel without other files of Silvan: in an empty environment of the oldest and the newest Python.
+"""Tests a wheel without other files of Silvan, in new environments of the oldest and the newest Python.
 
     python tools/try_wheel.py target/wheels/silvan-0.2.0-....whl [--oldest] [PYTHON...]
 
-`make wheel-check` does it. Pythons are those named, else the oldest and the newest found on PATH and in
-pyenv's folder, of those that the wheel is for. What the wheel needs is installed in the versions of
-`requirements.lock`; then the command and all that it ships are tried, in a folder outside of the clone.
-Exit status: 0 fine, 1 with what failed.
+`make wheel-check` runs this program. By default, it uses the oldest and the newest supported version of
+Python on PATH and in pyenv's folder. It installs the wheel, with dependencies in the versions of
+`requirements.lock`, and tries the command and the shipped files in a folder outside of the clone.
+
+Exit status: 0 if all trials succeed; otherwise 1, with a message.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 OLDEST = (3, 10)
-#: Characters of a value in an error message.
+#: Maximum number of characters of a value in an error message.
 MOST_SHOWN = 500
-#: Experiments that take seconds; the last one uses code from files next to it.
+#: Experiments that take only seconds.
 EXPERIMENTS = ("A6", "A8")
-#: Program for the installed Python: copies each scenario and study to a folder of its own, and loads it.
+#: Program for the installed Python: copies each scenario and study to a separate folder, and loads it.
 COPIES = """
 import pathlib, silvan
 from silvan import scenarios
@@ -46,7 +47,7 @@ class TrialError(Exception):
 
 
 def pythons() -> list[Path]:
-    """Return the oldest and the newest Python here, or the only one."""
+    """Return the oldest and the newest usable Python, or the only one; raises `TrialError` without any."""
     folders = [*map(Path, os.environ.get("PATH", "").split(os.pathsep))]
     folders += (Path.home() / ".pyenv" / "versions").glob("*/bin")
     found: dict[tuple[int, int], Path] = {}
@@ -69,7 +70,10 @@ def _makes_environments(python: Path) -> bool:
 
 
 def call(command: Sequence[str | Path], folder: Path) -> str:
-    """Run a command without access to the clone; return its output. Raises `TrialError`."""
+    """Run a command without environment variables of Silvan and Python; return its output.
+
+    Raises `TrialError` if it fails.
+    """
     own = ("SILVAN", "PYTHON", "VIRTUAL_ENV")
     env = {name: value for name, value in os.environ.items() if not name.startswith(own)}
     done = subprocess.run(
@@ -89,7 +93,7 @@ def expect(what: str, found: Any, wanted: Any) -> None:
 
 
 def try_source_archive(wheel: Path) -> None:
-    """Compare the source archive with the wheel: it must contain all files and sources of the wheel."""
+    """Check that the source archive contains all files and sources of the wheel; raises `TrialError`."""
     version = wheel.name.split("-")[1]
     archive = wheel.with_name(f"silvan-{version}.tar.gz")
     if not wheel.is_file() or not archive.is_file():
@@ -116,7 +120,7 @@ def try_source_archive(wheel: Path) -> None:
 
 
 def try_wheel(python: Path, wheel: Path, home: Path) -> None:
-    """Install a wheel alone with a Python, in a new environment in `home`, and use it there."""
+    """Install a wheel in a new environment in `home`, and use it there; raises `TrialError`."""
     call([python, "-m", "venv", home / "env"], home)
     scripts = home / "env" / "bin"
     # With constraints that have hashes, pip accepts no file without a hash, such as the wheel.

@@ -1,4 +1,4 @@
-"""All oracles: ``python -m verify [--quick] [--drawn N] [--first SEED]``; status 1 if one disagrees."""
+"""Run all oracles: ``python -m verify [--quick] [--drawn N] [--first SEED]``; status 1 if one disagrees."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from verify import (
 )
 
 Scenarios = Callable[[int, int], Iterator[tuple[str, compare.Scenario]]]
-#: Random scenarios: their additional feature, the function that generates them, and the distance of their
-#: seeds.
+#: Random scenarios: their additional feature, the function that generates them, and the number by which the
+#: requested count is divided.
 DRAWN: tuple[tuple[str, Scenarios, int], ...] = (
     ("", drawing.many, 1),
     ("with mechanisms of RDMA over Ethernet", rdma_drawing.many, 1),
@@ -39,7 +39,7 @@ DRAWN: tuple[tuple[str, Scenarios, int], ...] = (
 
 
 def report(scenarios: Scenarios, first: int, count: int) -> list[str]:
-    """Compare random scenarios, print what differs, and return it."""
+    """Compare `count` random scenarios, print those that differ, and return a sentence for each of these."""
     found = compare.compare(scenarios(first, count), show=False)
     print("".join(f"  {line}\n" for line in found.wrong), end="")
     compared = count - len(found.refused)
@@ -49,7 +49,7 @@ def report(scenarios: Scenarios, first: int, count: int) -> list[str]:
 
 
 def main() -> int:
-    """Run the oracles; return the exit status."""
+    """Run the oracles, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m verify", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a subset that takes seconds")
     parser.add_argument("--drawn", type=int, metavar="N", help="scenarios drawn at random (500; quick: 40)")

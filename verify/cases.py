@@ -1,4 +1,4 @@
-"""Scenarios on which the two models are compared: a table of those that are always run."""
+"""A list of scenarios on which the simulator and the second model are always compared."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TESTBED = [
     flow("H7", "H5", start="40 us"),
 ]
 TO_ONE = [flow(f"H{i}", "H1") for i in (2, 3, 4, 5)]
-#: A tree of two levels, hosts on ports out of order, links of four rates.
+#: A tree of two levels with hosts on ports out of order and links of four rates.
 TREE = {
     "kind": "custom",
     "hosts": [f"H{i}" for i in range(1, 9)],
@@ -38,7 +38,7 @@ TREE = {
     ],
     "link_rate": "16 Gbit/s",
 }
-#: A chain of three switches, each with a slow and a fast neighbor.
+#: A chain of three switches with links of different rates.
 CHAIN = {
     "kind": "custom",
     "hosts": ["A", "B", "C", "D"],
@@ -52,7 +52,7 @@ CHAIN = {
         {"from": "D", "to": "S3:1", "rate": "40 Gbit/s"},
     ],
 }
-#: One switch with a slow and a fast way out, and a fast way in.
+#: One switch with a fast input, and with a slow and a fast output.
 FORK = {
     "kind": "custom",
     "hosts": ["A", "Slow", "Fast"],
@@ -91,7 +91,7 @@ STOPPED = [
 
 
 def scenario(topology: Mapping[str, Any], flows: list[dict[str, Any]], **more: Any) -> Scenario:
-    """Put a scenario together; unnamed flows are numbered."""
+    """Compose a scenario. Flows without a name are numbered, from F1 on."""
     named = [{"name": f"F{number + 1}", **one} for number, one in enumerate(flows)]
     base = {"duration": "120 us", "measure": {"interval": "4 us"}}
     return {**base, "topology": dict(topology), **more, "flow": named}
@@ -102,7 +102,7 @@ def _switch(buffer: str, latency: str = "100 ns") -> dict[str, str]:
 
 
 def _logs() -> list[tuple[str, Scenario]]:
-    """Networks with congestion logs that lose events: indices reach their thresholds many times."""
+    """Return scenarios in which congestion logs lose events and indices often reach their thresholds."""
     kept = {"measure": {"interval": "4 us", "congestion_log": True}, "duration": "400 us"}
 
     def quick(increase: int, trigger: int, **more: Any) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def _logs() -> list[tuple[str, Scenario]]:
 
 
 def _levels(flows: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
-    """Give flows the service levels 0, 1, ... in turn."""
+    """Give flows the service levels 0 to `count` - 1 cyclically."""
     return [{**one, "sl": number % count} for number, one in enumerate(flows)]
 
 
@@ -137,12 +137,12 @@ def _lanes_of_a_star() -> list[tuple[str, Scenario]]:
     two, four = {"count": 2}, {"count": 4}
     tiny = {"switch": _switch("4099 B"), "host": {"buffer": "4100 B", "drain_rate": "13 Gbit/s"}}
     odd = {"packet": {"credit_block": "100 B", "header": "30 B"}, "switch": _switch("9 KB"), "host": LIMITS}
-    # H2 has to notify on a lane that its own packets to H3 have filled, and also sends to H1.
+    # H2 must notify on a lane that its own packets to H3 have filled. It also sends to H1.
     crossed = [
         flow("H2", "H1", sl=0),
         *(flow(source, to, sl=1) for source, to in (("H2", "H3"), ("H4", "H3"), ("H5", "H2"), ("H4", "H2"))),
     ]
-    # H2 fills lane 1 to H3, and notifies on all lanes; several notifications wait while it sends data.
+    # H2 fills lane 1 to H3, and notifies on all lanes. Several notifications wait while it sends data.
     answered = [
         *(flow(source, "H3", sl=1) for source in ("H2", "H4", "H5")),
         flow("H2", "H1", sl=0),
@@ -246,13 +246,13 @@ def _once_wrong() -> list[tuple[str, Scenario]]:
     ]
     lipd = {"marking": {"kind": "ipm"}, "notification": "ack-each", "reaction": {"kind": "lipd"}}
     return [
-        # A fault of an earlier model: when a packet left an output buffer, the queue of the first port was
-        # evaluated, which contained packets for other outputs, so the lone flow H4 to H3 was marked.
+        # When a packet leaves an output buffer, only the queues for that output count. The flow from H4 to H3
+        # is alone at its output, so it must not be marked.
         (
             "cioq, each: another output's queue",
             scenario(STAR, behind, switch=cioq, congestion=_fecn(fill="each", upper="4 KiB", lower="2 KiB")),
         ),
-        # Bytes that waited in an output buffer counted on every lane: the lone flow of lane 1 was marked.
+        # Bytes in an output buffer count only on their lane, so the only flow of lane 1 must not be marked.
         (
             "cioq, sum: another lane's bytes",
             scenario(
@@ -263,8 +263,8 @@ def _once_wrong() -> list[tuple[str, Scenario]]:
                 congestion=_fecn(upper="4 KiB", lower="2 KiB"),
             ),
         ),
-        # A port was treated as a root until it had first requested credit, although no queue of the next
-        # switch has room for two packets.
+        # No queue of the next switch has room for two packets, so a port is not a root even before it first
+        # requests credit.
         (
             "per-destination, one packet: a root without credit",
             scenario(
@@ -274,7 +274,7 @@ def _once_wrong() -> list[tuple[str, Scenario]]:
                 congestion=_fecn(victim_mask="none", upper="3 KiB", lower="1 KiB"),
             ),
         ),
-        # A flow whose pause was extended by an answer was resumed in the order of the shorter pause.
+        # If an answer extends the pause of a flow, the longer pause determines when the flow is resumed.
         (
             "lipd: the order of release after a longer pause",
             scenario(
@@ -370,7 +370,7 @@ def _single_lane() -> list[tuple[str, Scenario]]:
         ("chain: slow and fast links", scenario(CHAIN, CHAIN_FLOWS)),
         ("chain: slow and fast links, CC", scenario(CHAIN, CHAIN_FLOWS, switch=small, congestion=cc())),
         ("drawn: a credit and a packet at one instant", drawn(200739)),
-        # Orders within a host that occur in few scenarios.
+        # Orders of events within a host that few scenarios have.
         ("drawn: a notification that lacks credit", drawn(480)),
         ("drawn: a notification while data lacks credit", drawn(942)),
         ("drawn: two flows released at one instant", drawn(11362)),

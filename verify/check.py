@@ -35,16 +35,26 @@ def run(scenario: dict[str, Any]) -> silvan.Result:
 
 
 def half_width(samples: list[float]) -> float:
-    """Return half the width of the 99.9 % confidence interval of a mean over seeds."""
+    """Return half the width of the 99.9 % confidence interval of a mean over seeds.
+
+    `KeyError` is raised for numbers of samples that `STUDENT` does not cover.
+    """
     return STUDENT[len(samples) - 1] * stdev(samples) / math.sqrt(len(samples))
 
 
 def sampled(name: str, law: float, samples: list[float], least: float) -> Check:
-    """Compare a mean over seeds: it must lie within the 99.9 % confidence interval, or `least`."""
+    """Compare the mean over seeds with a law.
+
+    The tolerance is half of the 99.9 % confidence interval, but at least `least`.
+    """
     return Check(name, law, mean(samples), max(half_width(samples), least))
 
 
 def alike(name: str, laws: list[float], samples: list[float], least: float) -> Check:
-    """Compare the means over seeds of two models, up to a share of the law or their 99.9 % intervals."""
+    """Compare the means over seeds of two models.
+
+    The tolerance is the share `least` of the mean of `laws`, or half of the 99.9 % confidence interval of the
+    difference if this is larger.
+    """
     noise = math.hypot(half_width(laws), half_width(samples))
     return Check(name, mean(laws), mean(samples), max(least * mean(laws), noise))

@@ -1,4 +1,4 @@
-"""The simulator against the second model: equal scenarios must give exactly equal numbers."""
+"""Comparison of the simulator with the second model: equal scenarios must give exactly equal numbers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ WARNING = re.compile(
 
 
 def toml(value: Any, *, top: bool = False) -> str:
-    """Write a scenario as TOML: the tables of the top level as inline tables, a line each."""
+    """Write a value as TOML. At the top level, each key has a line, and tables are inline."""
     if isinstance(value, Mapping):
         entries = [f"{key} = {toml(inner)}" for key, inner in value.items()]
         return "\n".join(entries) + "\n" if top else "{ " + ", ".join(entries) + " }"
@@ -50,7 +50,7 @@ def toml(value: Any, *, top: bool = False) -> str:
 
 @dataclass(frozen=True)
 class Difference:
-    """The first number that differs in a scenario."""
+    """A number that differs between the two models."""
 
     time_ns: int | None
     what: str
@@ -63,7 +63,10 @@ class Difference:
 
 
 def differences(scenario: Scenario) -> list[Difference]:
-    """Run a scenario in both models and list the differences, the earliest first."""
+    """Run a scenario in both models and list the differences: those of intervals in order, then others.
+
+    `NotCovered` is raised if the second model does not cover the scenario.
+    """
     net = Network(plan(scenario))
     wiring = net.plan.wiring
     if isinstance(wiring, Searched):
@@ -109,7 +112,7 @@ def differences(scenario: Scenario) -> list[Difference]:
 
 
 def _options(result: silvan.Result, net: Network) -> list[Difference]:
-    """Compare what only some scenarios have."""
+    """Compare the results that only some scenarios have."""
     plan_ = net.plan
     parts = [
         _retries(result, net) if plan_.retry else [],
@@ -168,7 +171,11 @@ def _retries(result: silvan.Result, net: Network) -> list[Difference]:
 
 
 def _run(scenario: silvan.Scenario, net: Network) -> silvan.Result:
-    """Run a scenario. The second model does not search for cycles of old and new routes."""
+    """Run a scenario in the simulator.
+
+    `NotCovered` is raised if the simulator refuses it because of a cycle of old and new routes, for which the
+    second model does not search.
+    """
     try:
         return silvan.run(scenario)
     except silvan.ScenarioError as error:
@@ -268,8 +275,9 @@ def _links(
 ) -> list[Difference]:
     """Compare the bytes of all packets and frames that each link sent in an interval.
 
-    Because times are rounded up, a frame that starts at the end of an interval can seem to have more bytes
-    left than it has. A count never decreases; `earlier` has those of the last sample, and is updated.
+    Because times are rounded up, the remaining bytes of a frame that starts at the end of an interval can
+    exceed its size. The count of a link therefore never decreases. `earlier` has the counts of the last
+    sample by link, and is updated.
     """
     rows, found, count = result.numpy("links"), [], len(sample.links)
     part = slice(number * count, (number + 1) * count)
@@ -306,7 +314,7 @@ def _classes(result: silvan.Result, number: int, sample: Sample, now: int) -> li
 
 
 def _isolation(result: silvan.Result, row: int, now: int, expected: Mapping[str, int]) -> list[Difference]:
-    """Compare the special queues in an interval, where there are any."""
+    """Compare the counts of special queues in an interval, if there are special queues."""
     found = []
     for what, count in expected.items():
         if (got := int(result.numpy("isolation")[what][row])) != count:
@@ -317,7 +325,7 @@ def _isolation(result: silvan.Result, row: int, now: int, expected: Mapping[str,
 def _logs(result: silvan.Result, net: Network) -> list[Difference]:
     """Compare the congestion logs: totals, then the latest 15 marks of switches and 13 answers of hosts."""
     hosts, totals = net.plan.wiring.hosts, result.summary["congestion_log"]
-    # Where routes determine the levels, the reference has none.
+    # If routes determine the service levels, the second model has no levels.
     levels = not net.plan.lanes.by_way
     marked = {name: sorted(switch.marked) for name, switch in net.switches.items() if switch.marked}
     raised = {name: sorted(host.raised) for name, host in net.hosts.items() if host.raised}
@@ -409,13 +417,16 @@ def _losses(result: silvan.Result, net: Network) -> list[Difference]:
 
 
 def _rows(columns: list[list[Any]], *, levels: bool) -> list[tuple[Any, ...]]:
-    """Return the rows of a log with times in picoseconds; without levels, these are 0."""
+    """Return the rows of a log with times in picoseconds. Without `levels`, all levels are 0."""
     rows = zip(*columns, strict=True)
     return [(name, round(time * 1000), *rest, level if levels else 0) for name, time, *rest, level in rows]
 
 
 def _unlike(what: str, expected: list[tuple[Any, ...]], simulated: list[tuple[Any, ...]]) -> list[Difference]:
-    """Compare two lists of rows; a difference gives the numbers of rows, then the first row that differs."""
+    """Compare two lists of rows.
+
+    The difference states the numbers of rows, and in its name the first rows that differ.
+    """
     if expected == simulated:
         return []
     pairs = zip(expected, simulated, strict=False)
@@ -453,7 +464,7 @@ class Compared:
 
 
 def compare(cases: Iterable[tuple[str, Scenario]], *, show: bool = True) -> Compared:
-    """Compare scenarios."""
+    """Compare scenarios, and print a line for each if `show`."""
     compared = Compared()
     for name, scenario in cases:
         began = time.perf_counter()

@@ -1,7 +1,7 @@
 """Input-queued crossbars: small separate models, compared with the simulator.
 
-A crossbar moves one packet at a time out of each input and into each output, and packets start when they can:
-there are no slots. The unit of time is the time in which a link transmits one byte.
+A crossbar moves one packet at a time from each input and to each output. Packets can start at any time: there
+are no slots. The unit of time is the time in which a link transmits one byte.
 """
 
 from __future__ import annotations
@@ -17,38 +17,39 @@ from typing import Any
 from verify.check import Check, alike, run
 from verify.maxmin import max_min
 
-#: Sizes of packets, uniform between the two.
+#: Smallest and largest size of a packet, in bytes. Sizes are uniformly distributed.
 SMALLEST, LARGEST = 64, 4096
 MEAN = (SMALLEST + LARGEST) / 2
 #: The rate of a link, in bytes per nanosecond.
 RATE = 2
-#: An output waits for a busy input after it gave others this multiple of that time (`switch/rounds.rs`).
+#: While an input is busy, an output first serves others out of turn for this multiple of the time for which
+#: the input is busy. It then waits for the input (`switch/rounds.rs`).
 PATIENCE = 16
 
 
 def many_ports() -> float:
     """Return the saturation of FIFO input queues with very many ports.
 
-    Each output is then an M/G/1 queue with one packet in it on average, since each input has one packet
-    at its head: load + load^2 (1 + c^2) / (2 (1 - load)) = 1, with c^2 the squared coefficient of
-    variation of the sizes. For one size this is 2 - sqrt 2, for sizes from 0 up 3 - sqrt 6.
+    Each output is then an M/G/1 queue with one packet in it on average, since each input has one packet at
+    its head: load + load^2 (1 + c^2) / (2 (1 - load)) = 1, with c^2 the squared coefficient of variation of
+    the sizes. The result is 2 - sqrt 2 for equal sizes, and 3 - sqrt 6 for sizes that are uniform from 0 on.
     """
     variance = ((LARGEST - SMALLEST + 1) ** 2 - 1) / 12
     return 1 / (1 + math.sqrt((1 + variance / MEAN**2) / 2))
 
 
 def next_in_turn(asking: int, last: int) -> int:
-    """Return the number of the first set bit in cyclic order, starting after the last one."""
+    """Return the number of the first set bit in cyclic order, starting after bit `last`."""
     later = asking >> (last + 1) << (last + 1)
     chosen = later or asking
     return (chosen & -chosen).bit_length() - 1
 
 
 def fifo_saturation(ports: int, duration: int, seed: int) -> float:
-    """Return the throughput of a crossbar whose inputs have one queue each, always full, first in first out.
+    """Return the throughput per port of a crossbar with one FIFO queue per input.
 
-    An input whose first packet requests an output waits until its turn there. An output is idle only if no
-    input waits.
+    It is a share of the link rate. The queues always have packets. An input whose first packet requests an
+    output waits until its turn there. An output is idle only if no input waits for it.
     """
     rng = random.Random(f"fifo {ports} {seed}")
     waiting, last, is_busy = [0] * ports, [0] * ports, [False] * ports
@@ -92,7 +93,8 @@ class Voqs:
         self.pending = [deque[tuple[float, int, int]]() for _ in every]
         self.room = [buffer] * ports
         self.link_is_free = [True] * ports
-        #: queues[output][input]; which inputs have packets for an output, which are free, one bit each.
+        #: Queues by output and input. For each output, `wanting` has a bit for each input with packets for
+        #: it. `free_inputs` has a bit for each free input.
         self.queues = [[deque[tuple[float, int]]() for _ in every] for _ in every]
         self.wanting, self.last, self.free_inputs = [0] * ports, [0] * ports, (1 << ports) - 1
         self.free_outputs = [True] * ports
@@ -103,7 +105,10 @@ class Voqs:
             self.draw(source) if load is None else self.draw_later(source)
 
     def run(self, warmup: float, duration: float) -> tuple[float, float]:
-        """Return throughput per port and mean time in the system, counted after a warm-up."""
+        """Return throughput per port as a share of the link rate, and mean time in the system.
+
+        Both are counted after a warm-up.
+        """
         is_warm = False
         while self.now < duration:
             for source in range(self.ports):
@@ -211,16 +216,16 @@ def fifo_inputs(*, quick: bool) -> Iterator[Check]:
         model = [fifo_saturation(ports, 1000 * RATE * duration_us, seed) for seed in seeds]
         yield alike(f"FIFO inputs, {SMALLEST} to {LARGEST} B, {ports} ports", model, samples, 0.01)
     if not quick:
-        # 64 ports are not many enough for the limit.
+        # With 64 ports, saturation is close to the limit of many ports.
         yield Check("FIFO inputs, the limit of many ports, at 64", many_ports(), mean(samples), 0.01)
 
 
 def virtual_output_queues(*, quick: bool) -> Iterator[Check]:
     """Compare a queue per output and iSLIP with a work-conserving crossbar.
 
-    An output of the simulator waits for a busy input at times, so that each input gets its turn: for a share
-    of the time it gave to others, and of the time it was idle. At a load below 1, this has the same effect as
-    losing 1 or 2 % of its time; 2 % are allowed. Latency grows by that share of the remaining capacity.
+    An output of the simulator sometimes waits for a busy input, so that each input gets its turn. At a load
+    below 1, this has the same effect as losing 1 or 2 % of the output's time. The tolerance is 2 %, divided
+    by the remaining capacity for latency.
     """
     lost, duration_us = 0.02, 2_500 if quick else 12_000
     scenario = _scenario(8, duration_us, queues="per-output", buffer="1 MiB")
@@ -239,9 +244,9 @@ def virtual_output_queues(*, quick: bool) -> Iterator[Check]:
 
 
 def _beside(sizes: tuple[int, int, int], others: int, rate: str | None) -> dict[str, Any]:
-    """Describe a host that fills its link towards P and also sends to O, which others fill.
+    """Describe a host that fills its link toward P and also sends to O, which others fill.
 
-    `sizes` are those of the packets towards P, of its own towards O, and of the others' towards O.
+    `sizes` are those of the packets toward P, of the host's packets toward O, and of the others' packets.
     """
     second: dict[str, Any] = {"name": "second", "from": "H1", "to": "H2", "message": f"{sizes[1]} B"}
     if rate is not None:
@@ -262,10 +267,10 @@ def _beside(sizes: tuple[int, int, int], others: int, rate: str | None) -> dict[
 def busy_inputs(*, quick: bool) -> Iterator[Check]:
     """Check that an input that is busy with another output still gets its turn.
 
-    With packets of one size, the shares are max-min fair. With several sizes, it sends as many packets as the
-    other input, or as its own host allows. And no packet waits longer than `switch/rounds.rs` states: the
+    With packets of one size, the shares are max-min fair. With several sizes, the input sends as many packets
+    as the other input, or as its own host allows. No packet waits longer than `switch/rounds.rs` states. The
     others have their turns in two rounds, are served out of turn for sixteen times the duration for which the
-    input is busy (each of them), and finish a packet; then the output waits for the input.
+    input is busy (each of them), and finish a packet. Then the output waits for the input.
     """
     for others in (1, 2):
         names = ["second", *(f"other{i}" for i in range(others))]
@@ -274,7 +279,7 @@ def busy_inputs(*, quick: bool) -> Iterator[Check]:
         fair = max_min(paths, {"from X": 1.0, "to O": 1.0, "to P": 1.0})
         got = run(_beside((2048, 2048, 2048), others, None)).summary["flows"]
         for flow in got:
-            # The second packet fills the buffer where it gets less than its host sends, and the first waits.
+            # If `second` gets less than its host sends, its packets fill the buffer, and `first` waits.
             if flow["flow"] == "first" and others > 1:
                 continue
             name = f"busy input, {others} on the other side, share of the {flow['flow']}"
@@ -297,5 +302,4 @@ def busy_inputs(*, quick: bool) -> Iterator[Check]:
             yield Check(f"{name}, wait (ns)", 0.0, waited, bound / RATE)
 
 
-#: All checks.
 LAWS = (fifo_inputs, virtual_output_queues, busy_inputs)

@@ -1,7 +1,7 @@
 """Tori, meshes, HyperX, dragonflies and dragonfly+, and the route of each pair of hosts with its lanes.
 
-Routes are computed link by link from their definitions, and lanes are derived from the whole route; no
-forwarding tables are used.
+Routes are computed link by link from their definitions, without forwarding tables. Lanes are derived from the
+whole route.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class Way:
 
 @dataclass
 class Direct(Wiring):
-    """A network in which each pair of hosts has a route of its own."""
+    """A network in which each pair of hosts has its own route."""
 
     #: The port of each switch that leads to each neighbor.
     port_to: dict[str, dict[str, list[int]]] = field(default_factory=dict)
     home: dict[str, str] = field(default_factory=dict)
     routing: str = ""
     draw: int = 0
-    #: Advantage of minimal routes where packets choose between two, in bytes times links.
+    #: Advantage of minimal routes over detours if packets choose between them, in bytes times links.
     bias: int = 0
     _ways: dict[tuple[str, str, int | None], Way] = field(default_factory=dict)
 
@@ -59,7 +59,7 @@ class Direct(Wiring):
             self.port_to.setdefault(name, {}).setdefault(other, []).append(port)
 
     def way(self, source: str, destination: str, over: int | None = None) -> Way:
-        """Return the route of a pair of hosts, or of its packets that take a detour over a group."""
+        """Return the route of a pair of hosts, or the detour of its packets over the group `over`."""
         which = source, destination, over
         if which not in self._ways:
             self._ways[which] = self.walk(source, destination, over)
@@ -68,7 +68,7 @@ class Direct(Wiring):
     def hop(self, switch: str, source: str, destination: str, over: int | None = None) -> tuple[int, int]:
         """Return the port by which a switch sends from one host to another, and the lane.
 
-        If packets of a pair take different routes, the group states which.
+        `over` is the group of the detour, or `None` if the packet takes none.
         """
         following, lane = self.way(source, destination, over).steps[switch]
         return self.port(switch, following, destination), lane
@@ -79,7 +79,7 @@ class Direct(Wiring):
         return self.port_to[switch][following][0]
 
     def ways(self) -> dict[str, dict[str, int]]:
-        """Return the output of each switch towards each host, on the routes that depend on the host only."""
+        """Return the output of each switch toward each host, on routes that do not depend on the sender."""
         tables: dict[str, dict[str, int]] = {switch: {} for switch in self.switches}
         for switch, host in product(self.switches, self.hosts):
             following = host if self.home[host] == switch else self.following(switch, host)
@@ -87,7 +87,7 @@ class Direct(Wiring):
         return tables
 
     def output(self, tables: dict[str, dict[str, int]], switch: str, near: str, far: str) -> int:
-        """Return the output of a switch for a pair of hosts, which has a route of its own."""
+        """Return the output of a switch on the route of a pair of hosts."""
         assert switch in tables
         return self.hop(switch, near, far)[0]
 
@@ -97,27 +97,30 @@ class Direct(Wiring):
 
     @abstractmethod
     def walk(self, source: str, destination: str, over: int | None) -> Way:
-        """Find the route of a pair, over the group that its packets selected, if any."""
+        """Return the route of a pair of hosts, over the group `over` if it is not `None`."""
 
 
 @dataclass
 class Grid(Direct):
-    """Rows of switches: rings, lines or full meshes."""
+    """Switches in rows in one or more dimensions: rings, lines or full meshes."""
 
     sizes: tuple[int, ...] = ()
     kind: str = "torus"
     place: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def walk(self, source: str, destination: str, over: int | None) -> Way:
-        """Go from the source's switch, regardless of the source; there are no groups."""
+        """Return the route from the source's switch. There are no groups, so `over` is ignored."""
         return self.walk_from(self.home[source], destination)
 
     def following(self, switch: str, destination: str) -> str:
-        """Return the next switch towards a host at another."""
+        """Return the next switch toward a host at another switch."""
         return self.walk_from(switch, destination).steps[switch][0]
 
     def walk_from(self, start: str, destination: str) -> Way:
-        """Go from a switch to the right coordinate, dimension by dimension."""
+        """Return the route from a switch to a host, dimension by dimension.
+
+        `NotCovered` is raised for other kinds of routing.
+        """
         if self.routing != "dimension-order":
             raise NotCovered(f"routing.kind = {self.routing} on a {self.kind}")
         at, end = list(self.place[start]), self.place[self.home[destination]]
@@ -137,7 +140,7 @@ class Grid(Direct):
         return Way(level, steps)
 
     def stations(self, near: int, far: int, size: int) -> list[int]:
-        """Return the coordinates that are passed in a row, the last included."""
+        """Return the coordinates from the one after `near` to `far`, in the order of the route in a row."""
         if near == far:
             return []
         if self.kind == "hyperx":
@@ -155,7 +158,7 @@ class Grid(Direct):
 
 
 def line(near: int, far: int) -> list[int]:
-    """Return the coordinates from one to another, the last included."""
+    """Return the coordinates from the one after `near` to `far` in a straight line."""
     return list(range(near + 1, far + 1)) if far > near else list(range(near - 1, far - 1, -1))
 
 
@@ -192,7 +195,7 @@ def grid(given: dict[str, Any], like: Link) -> Grid:
 
 @dataclass
 class Groups(Direct):
-    """Groups of switches: each connected to each, or leaves and spines."""
+    """Groups of switches: each switch connected to all others of its group, or leaves and spines."""
 
     leaves: int | None = None
     groups: list[list[str]] = field(default_factory=list)
@@ -222,7 +225,10 @@ class Groups(Direct):
         return [] if ends[0] == ends[1] else [n for n in range(len(self.groups)) if n not in ends]
 
     def walk(self, source: str, destination: str, over: int | None) -> Way:
-        """Go to the group of the destination, over a given group or one derived from the pair if needed."""
+        """Return the route over a given group, or with Valiant routing over one that follows from the pair.
+
+        Other routes are minimal.
+        """
         start, target = self.home[source], self.home[destination]
         ends, between = self.ends(source, destination), self.between(source, destination)
         if self.routing == "valiant" and between:
@@ -231,7 +237,8 @@ class Groups(Direct):
         legs = [ends[1]] if over is None else [over, ends[1]]
         links = self.links_over(start, legs, destination)
         lanes = self.lanes_of(links, ends)
-        # The link to the host has the lane of the links before it; in minimal routes lane 0.
+        # If detours have lanes and the hosts are in different groups, the link to the host has the last lane.
+        # Otherwise, it has lane 0.
         last = 0
         if ends[0] != ends[1] and self.has_lanes_of_detours():
             last = 2 if self.leaves is None else 1
@@ -239,7 +246,7 @@ class Groups(Direct):
         return Way(0, {**steps, target: (destination, last)})
 
     def following(self, switch: str, destination: str) -> str:
-        """Return the next switch towards a host at another, on a minimal route."""
+        """Return the next switch toward a host at another switch, on a minimal route."""
         legs = [self.group(self.home[destination])]
         return self.links_over(switch, legs, destination)[0][1]
 
@@ -281,7 +288,7 @@ class Groups(Direct):
         for near, far in links:
             is_last = self.group(near) == ends[1]
             if self.leaves is not None:
-                # Two lanes for two passes up and down, one for one.
+                # Routes that go up and down twice use two lanes, and others use one.
                 is_again = crossed and (is_last or not self.is_leaf(far))
                 lane = max(lane, int(is_over_others and is_again))
             elif is_over_others and is_last:
@@ -333,9 +340,11 @@ def groups(given: dict[str, Any], like: Link) -> Groups:
 
 
 def join_groups(net: Groups, others: Mapping[int, list[int]], numbers: tuple[int, int], like: Link) -> None:
-    """Join each pair of groups by a link of every round of ports, which lead to `others` in their order.
+    """Join each pair of groups by links between their global ports.
 
-    The numbers are those of a group's switches that have such ports, the last ones, and of each one's ports.
+    The global ports of a group lead to `others` in that order, repeatedly. Ports after the last complete
+    round are not used. `numbers` are how many of a group's last switches have global ports, and how many such
+    ports each of them has.
     """
     switches, each = numbers
     used = {switch: net.ports.get(switch, 0) for switch in net.switches}

@@ -1,4 +1,4 @@
-"""Random scenarios from seeds, on which the two models are compared: any number of them."""
+"""Random scenarios from seeds, on which the simulator and the second model are compared."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def cc(table: Mapping[str, Any] | None = None, increase: int = 1, **marking: Any
 
 
 def drawn(seed: int) -> Scenario:
-    """Generate a small scenario: any tree of switches, any rates, limits, flows and parameters."""
+    """Generate a small scenario with a random tree of switches, and random rates, flows and parameters."""
     rng = random.Random(seed)
     hosts = [f"H{i}" for i in range(rng.randint(2, 8))]
     topology = tree(rng, hosts)
@@ -72,7 +72,7 @@ def drawn(seed: int) -> Scenario:
 
 
 def with_lanes(found: Scenario) -> Scenario:
-    """Add virtual lanes and later options to a random scenario, also derived from its seed."""
+    """Add virtual lanes and further options to a random scenario, derived from its seed."""
     rng = random.Random(f"lanes {found['seed']}")
     count = rng.choice([1, 2, 2, 3, 4, 4, 15])
     lanes: dict[str, Any] = {"count": count}
@@ -101,7 +101,7 @@ def with_lanes(found: Scenario) -> Scenario:
 
 
 def with_coalescing(found: Scenario) -> Scenario:
-    """Make receivers of a random scenario coalesce notification packets, if it has any."""
+    """Let receivers of a random scenario with congestion management coalesce notification packets."""
     if "congestion" not in found:
         return found
     rng = random.Random(f"coalescing {found['seed']}")
@@ -118,7 +118,7 @@ def with_own_timers(found: Scenario, timer: int) -> Scenario:
 
 
 def tree(rng: random.Random, hosts: list[str]) -> dict[str, Any]:
-    """Generate a tree of switches with hosts anywhere, with links of one or several rates."""
+    """Generate a tree of switches with hosts at any of them, and links of one or several rates."""
     switches = [f"S{i}" for i in range(rng.randint(1, 4))]
     joints = [(s, rng.choice(switches[:i])) for i, s in enumerate(switches) if i]
     joints += [(host, rng.choice(switches)) for host in hosts]
@@ -168,7 +168,7 @@ def _cc(rng: random.Random, space: int, buffer: int) -> dict[str, Any]:
 
 def _flow(rng: random.Random, hosts: list[str], name: str, mtu: int) -> dict[str, Any]:
     found = flow(*rng.sample(hosts, 2), name=name)
-    # Half of the flows go to few destinations, so that there is congestion.
+    # To cause congestion, half of the flows go to the first host, unless they start there.
     if rng.random() < 0.5 and found["from"] != hosts[0]:
         found["to"] = hosts[0]
     size = rng.choice([mtu, mtu, rng.randint(1, mtu), rng.randint(1, 6 * mtu)])
@@ -242,7 +242,7 @@ def with_special_queues(found: Scenario) -> Scenario:
     lanes = found.get("lanes", {}).get("count", 1)
     packets = rng.choice([3, 5, 8, 12])
     found["switch"] = {**found["switch"], "buffer": f"{lanes * (space * packets + rng.randint(0, 99))} B"}
-    # Thresholds that are exceeded at times: less than a lane has.
+    # Thresholds are less than the memory of a lane, so that they are sometimes exceeded.
     least = [rng.randint(0, (packets - 1) * full - 1) for _ in range(2)]
     isolation: dict[str, Any] = {
         "queues": rng.choice([0, 1, 1, 2, 3]),
@@ -371,7 +371,8 @@ def with_patterns(found: Scenario) -> Scenario:
     for one in flows:
         if "rate" in one and rng.random() < 0.5:
             one["arrivals"] = "poisson"
-    # A permutation's number counts the classes before it; a forest has one per role.
+    # The number of a permutation counts the classes before it, and a forest has one class per role. Forests
+    # are therefore last.
     traffic.sort(key=lambda pattern: pattern["pattern"]["kind"] == "forest")
     return {**found, "flow": flows, "traffic": traffic}
 
@@ -422,7 +423,7 @@ def _choice_of_destinations(rng: random.Random, kind: str, hosts: list[str], mtu
 
 
 def with_announcements(found: Scenario) -> Scenario:
-    """Make flows of a random scenario announced ones, derived from its seed."""
+    """Let the flows of a random scenario be announced, with choices derived from its seed."""
     rng = random.Random(f"announcements {found['seed']}")
     mtu = int(found["packet"]["mtu"].split()[0])
     flows = [{**one, "message": f"{rng.randint(1, 12 * mtu)} B"} for one in found["flow"]]
@@ -436,7 +437,7 @@ def with_announcements(found: Scenario) -> Scenario:
 def on_trees(found: Scenario) -> Scenario:
     """Put a random scenario on a k-ary n-tree, mostly with adaptive routing per flow.
 
-    Only the flows between hosts of the tree are kept.
+    The ends of flows are drawn again, from the hosts of the tree.
     """
     rng = random.Random(f"trees {found['seed']}")
     k, n = rng.choice([(2, 2), (2, 2), (2, 3), (3, 2)])
@@ -457,9 +458,9 @@ def on_trees(found: Scenario) -> Scenario:
 
 
 def with_feedback(found: Scenario) -> Scenario:
-    """Make marks of a random scenario go straight back, carry a severity, or reduce rates.
+    """Let switches notify sources directly, marks have a severity, or marks reduce rates.
 
-    The choices follow from its seed. Flows with explicit rates stay as they are.
+    The choices follow from the seed. A scenario with explicit rates is returned unchanged.
     """
     rng = random.Random(f"feedback {found['seed']}")
     given = found.get("congestion", {})
@@ -509,8 +510,8 @@ def with_feedback(found: Scenario) -> Scenario:
 def on_direct_networks(found: Scenario) -> Scenario:
     """Put a random scenario on a torus, mesh, HyperX, dragonfly or dragonfly+.
 
-    The choices follow from its seed. Its flows are between existing hosts; lanes are those of the routing, or
-    more.
+    The choices follow from its seed. The ends of flows are drawn again from the existing hosts. If there are
+    several lanes, their number is that of the routing, or one more.
     """
     rng = random.Random(f"direct networks {found['seed']}")
     topology, needed, hosts = _direct_network(rng)
@@ -544,7 +545,7 @@ def on_direct_networks(found: Scenario) -> Scenario:
 
 
 def _direct_network(rng: random.Random) -> tuple[dict[str, Any], int, int]:
-    """Generate a network; return it, the number of lanes that it needs, and the number of its hosts."""
+    """Return a random network, the number of lanes that it needs, and the number of its hosts."""
     kind = rng.choice(["torus", "torus", "mesh", "hyperx", "dragonfly", "dragonfly", "dragonfly-plus"])
     topology: dict[str, Any] = {"kind": kind}
     if kind.startswith("dragonfly"):
@@ -582,7 +583,7 @@ def with_ways_of_packets(found: Scenario) -> Scenario:
     return {**found, "flow": flows}
 
 
-#: The additional variations, by the remainder of the seed.
+#: The additional variations, by the remainder of the seed when divided by their number.
 VARIANTS = (
     (),
     (with_lanes,),
@@ -603,7 +604,8 @@ VARIANTS = (
     (with_lanes, with_announcements, on_trees),
     (with_lanes, with_special_queues, on_trees),
 )
-#: Among this many rounds, one is on direct networks, and in two each packet chooses its route.
+#: A round has one seed for each variation. Of this many rounds, the last is on direct networks, and in those
+#: of `CHOOSING`, each packet chooses its route.
 ROUNDS = 9
 CHOOSING = (5, 6)
 #: Options that exclude adaptive routing per packet: announced flows and flows that choose routes.
@@ -676,7 +678,7 @@ REACTIONS = {
 
 
 def with_host_settings(found: Scenario) -> Scenario:
-    """Give hosts of a random scenario with marks or rates their own reactions."""
+    """Give some hosts of a random scenario with congestion control their own reactions."""
     rng = random.Random(f"hosts {found['seed']}")
     congestion = found.get("congestion")
     if congestion is None or rng.random() < 0.6:
@@ -696,7 +698,7 @@ def with_host_settings(found: Scenario) -> Scenario:
 
 
 def _own_reaction(rng: random.Random, kind: str, *, buffered: bool) -> dict[str, Any]:
-    """Select a reaction for hosts, where all others have one of this kind."""
+    """Select a reaction for some hosts; `kind` is the reaction of all others."""
     if kind == "explicit-rate":
         injection = rng.choice(["periodic-selection", "shaped-virtual-clock"])
         found = {"injection": injection, "probe": rng.choice(["300 ns", "5 us"])}
@@ -724,7 +726,7 @@ def _weights(rng: random.Random, *, buffered: bool) -> dict[str, Any]:
 
 
 def with_logs(found: Scenario) -> Scenario:
-    """Let the nodes of some random scenarios with marks keep congestion logs, with trigger thresholds."""
+    """Enable congestion logs in some random scenarios with marks, mostly with trigger thresholds."""
     rng = random.Random(f"logs {found['seed']}")
     congestion = found.get("congestion", {})
     silent = ("none", "fbicm", "hfdi", "saa")
@@ -738,7 +740,7 @@ def with_logs(found: Scenario) -> Scenario:
     reactions = [congestion.get("reaction", {}), *(one["reaction"] for one in settings)]
     if reactions[0].get("kind") != "cct":
         return found
-    # Hosts without a reaction of their own have the threshold of all hosts.
+    # Hosts without their own reaction have the threshold of all hosts.
     lowest = max(one.get("ccti_min", 0) for one in reactions)
     limit = min(one.get("ccti_limit", 127) for one in reactions)
     if limit <= lowest:
@@ -761,7 +763,7 @@ def with_weights(found: Scenario) -> Scenario:
 
 
 def variant(seed: int) -> Scenario:
-    """Generate a scenario with the variations of the seed's remainder, or on a direct network."""
+    """Generate the scenario of a seed, with variations or on a direct network."""
     found, turn = drawn(seed), seed // len(VARIANTS)
     parts = VARIANTS[seed % len(VARIANTS)]
     chooses = turn % ROUNDS in CHOOSING

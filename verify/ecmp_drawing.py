@@ -13,7 +13,7 @@ Scenario = dict[str, Any]
 
 
 def base(seed: int) -> Scenario:
-    """Generate a scenario on a network with several routes, in a third of the cases without RDMA."""
+    """Generate a scenario on a network with several routes; two of three seeds have RDMA."""
     many = len(drawing.VARIANTS)
     turn = drawing.ROUNDS * (seed // many) + drawing.CHOOSING[seed % len(drawing.CHOOSING)]
     on_several_routes = turn * many + seed % many

@@ -15,10 +15,10 @@ Scenario = dict[str, Any]
 
 
 def base(seed: int) -> Scenario:
-    """Generate a scenario of any kind, some of them on a fabric with a second file of tables."""
+    """Generate a scenario of any kind. Some are on a fabric with a second file of tables."""
     kinds = (drawing, drawing, rdma_drawing, ecmp_drawing, pause_drawing, trimming_drawing)
     found: Scenario = kinds[seed % len(kinds)].variant(seed)
-    # Buffers of pause frames depend on the network.
+    # The buffers that pause frames require depend on the network.
     has_pauses = found.get("flow_control", {}).get("kind") == "pfc"
     if seed % 2 == 0 and not has_pauses and not found.get("ecmp") and lid_drawing.fits(found):
         return lid_drawing.placed(found)
@@ -34,7 +34,8 @@ def variant(seed: int) -> Scenario:
     duration = time_ps(found["duration"])
     wiring = network(found["topology"], found.get("routing"))
     links = list(wiring.links)
-    # The state of pause frames on the link of a host depends on when the host may send them.
+    # Links of hosts are excluded, because the state of pause frames on them depends on when the hosts may
+    # send these.
     if found.get("flow_control", {}).get("kind") == "pfc":
         links = [link for link in links if all(port for _, port in link.ends)]
     ends = [f"{node}:{port}" if port else node for link in links for node, port in link.ends]
@@ -47,7 +48,7 @@ def variant(seed: int) -> Scenario:
         kinds.remove("stop")
     if "trimming" in found["switch"]:
         kinds = [kind for kind in kinds if kind not in ("stall", "drain")]
-    # Packets that announce flows must not get lost, and rates are calculated from usual ones.
+    # Announcements must not be lost, and explicit rates are calculated from the configured rates of links.
     congestion = found.get("congestion", {})
     if congestion.get("mechanism") == "saa" or congestion.get("reaction", {}).get("kind") == "explicit-rate":
         kinds = ["stall", "drain"]
@@ -75,7 +76,7 @@ def variant(seed: int) -> Scenario:
 
 
 def is_on_fabric(found: Scenario) -> bool:
-    """Tell whether there is a second file of tables for the network."""
+    """Return whether there is a second file of tables for the network."""
     return bool(found["topology"]["kind"] == "file")
 
 
@@ -94,7 +95,7 @@ def enlarge_buffers(found: Scenario) -> None:
 
 
 def has_lossy_lanes(found: Scenario, rng: random.Random) -> bool:
-    """Make some lanes of a scenario with pause frames lossy; tell whether there are any."""
+    """Make some lanes of some scenarios with pause frames lossy, and return whether any lanes are lossy."""
     if found.get("flow_control", {}).get("kind") != "pfc" or rng.random() < 0.5:
         return False
     count = found.get("lanes", {}).get("count", 1)
@@ -104,7 +105,7 @@ def has_lossy_lanes(found: Scenario, rng: random.Random) -> bool:
 
 
 def rerouting(found: Scenario, rng: random.Random, duration: int) -> Scenario:
-    """Select the times of new tables, and of ports that packets avoid where they can choose."""
+    """Select the delay of new tables, or that after which packets avoid ports if they can choose, or both."""
     can_choose = "adaptive_routing" in found or found.get("ecmp", {}).get("enabled", "ecmp" in found)
     keys = rng.choice([("delay",), ("port_delay",), ("delay", "port_delay")]) if can_choose else ("delay",)
     times = {key: f"{rng.choice([0, 1, duration // 100, duration // 10])} ps" for key in keys}

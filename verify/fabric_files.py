@@ -1,4 +1,4 @@
-"""A fabric in files: output of `ibnetdiscover`, and a dump of tables with any number of LIDs per port."""
+"""A fabric in files: output of `ibnetdiscover`, and a dump of tables with one or several LIDs per port."""
 
 from __future__ import annotations
 
@@ -22,24 +22,27 @@ PACES = {"4xQDR": Fraction(250)}
 
 @dataclass
 class FileFabric(Wiring):
-    """The wiring, and for each switch and host the ports towards the LIDs of the host."""
+    """The wiring, and for each switch and host the ports toward the LIDs of the host."""
 
     routes: dict[str, dict[str, tuple[int, ...]]] = field(default_factory=dict)
     #: The LIDs of each host, the base LID first.
     lids_of: dict[str, range] = field(default_factory=dict)
 
     def ways(self) -> dict[str, dict[str, int]]:
-        """Return the output port of each switch towards the base LID of each host."""
+        """Return the output port of each switch toward the base LID of each host."""
         return {at: {host: ports[0] for host, ports in to.items()} for at, to in self.routes.items()}
 
     @property
     def lids(self) -> int:
-        """The most LIDs of a host."""
+        """Return the largest number of LIDs of a host."""
         return max(len(ports) for to in self.routes.values() for ports in to.values())
 
 
 def fabric(topology: Mapping[str, Any], routing: Mapping[str, Any] | None) -> FileFabric:
-    """Read `[topology]` and `[routing]` of the kinds file and table."""
+    """Read `[topology]` and `[routing]` of the kinds file and table.
+
+    `NotCovered` is raised if one is of another kind.
+    """
     given, way = dict(topology), dict(routing or {})
     delay = time_ps(given.pop("link_delay", "20 ns"))
     if (given.pop("kind"), way.pop("kind", "")) != ("file", "table"):
@@ -57,7 +60,7 @@ def fabric(topology: Mapping[str, Any], routing: Mapping[str, Any] | None) -> Fi
 
 
 def ports_of(file: Path, net: FileFabric) -> dict[str, dict[str, int]]:
-    """Return the ports towards the base LIDs of hosts in another dump, which may lack some."""
+    """Return the ports of switches toward the base LIDs of hosts in another dump, which may lack hosts."""
     tables = _tables(file.read_text(encoding="utf-8"))
     lids = {host: lids[0] for host, lids in net.lids_of.items()}
     return {

@@ -14,7 +14,10 @@ Way = tuple[str, int]
 
 
 def groups(net: Wiring, tables: Mapping[str, Mapping[str, int]]) -> Groups:
-    """Return the groups of all switches; where the table leaves the shortest routes, only its port."""
+    """Return the groups of all switches.
+
+    If the port in the table is not on a shortest route, the group has only this port.
+    """
     around = {switch: net.neighbours(switch) for switch in net.switches}
     found: dict[str, dict[str, tuple[int, ...]]] = {switch: {} for switch in net.switches}
     for host in net.hosts:
@@ -30,7 +33,7 @@ def groups(net: Wiring, tables: Mapping[str, Mapping[str, int]]) -> Groups:
 
 
 def hops(around: Mapping[str, list[tuple[int, str]]], start: str) -> dict[str, int]:
-    """Return the hops of each switch to one."""
+    """Return the number of hops from each switch to one of them."""
     found, front = {start: 0}, deque([start])
     while front:
         near = front.popleft()
@@ -43,8 +46,6 @@ def hops(around: Mapping[str, list[tuple[int, str]]], start: str) -> dict[str, i
 
 def circle(net: Wiring, ports: Groups) -> list[Way]:
     """Return a cycle of outputs, each of which can wait for the next, and the last for the first.
-
-    The list is empty if there is no such cycle. Packets start at switches with hosts.
 
     The list is empty if there is no such cycle. Packets start at switches with hosts.
     """
@@ -68,7 +69,7 @@ def circle(net: Wiring, ports: Groups) -> list[Way]:
 
 
 def waits(net: Wiring, ports: Groups) -> dict[Way, set[Way]]:
-    """Return for each output that packets may take the possible next ones."""
+    """Return the possible next outputs of each output that packets may take."""
     behind = {switch: dict(net.neighbours(switch)) for switch in net.switches}
     after: dict[Way, set[Way]] = {}
     for host in net.hosts:

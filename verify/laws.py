@@ -31,7 +31,7 @@ def karol(*, quick: bool) -> Iterator[Check]:
                         "link_rate": "16 Gbit/s",
                         "link_delay": "1 ns",
                     },
-                    # Only the switch limits: there is room at both ends, and no latency.
+                    # Only the switch limits throughput: the hosts have room, and there is no latency.
                     "switch": {
                         "architecture": "iq",
                         "queues": "single",
@@ -71,7 +71,7 @@ def m_d_1(*, quick: bool) -> Iterator[Check]:
 
 
 def chain(switches: int, rate: str) -> dict[str, Any]:
-    """Describe a chain of switches with a host at either end."""
+    """Describe a chain of switches with a host at each end."""
     names = [f"S{i}" for i in range(switches)]
     links = [{"from": "A", "to": "S0:1"}, {"from": "B", "to": f"{names[-1]}:2"}]
     links += [{"from": f"{near}:2", "to": f"{far}:1"} for near, far in itertools.pairwise(names)]
@@ -100,7 +100,7 @@ def zero_load(*, quick: bool) -> Iterator[Check]:
         )
         law = 30 * (switches + 1) + 110 * switches + (size + 30) * 8 / rate
         simulated = next(row["mean_ns"] for row in result.summary["latency"] if row["since"] == "generation")
-        # Rounding to whole picoseconds and, in the meter, to whole nanoseconds.
+        # Times are rounded to whole picoseconds and, in the statistics of latency, to whole nanoseconds.
         yield Check(
             f"no load, {size} B, {switches} switches, {rate} Gbit/s, latency (ns)", law, simulated, 1.0
         )
@@ -132,7 +132,7 @@ def fairness(*, quick: bool) -> Iterator[Check]:
     for name, rate in got.items():
         yield Check(f"star, share of {name}", 1 / 6, rate / 16, 0.005 / 6)
 
-    # Flows over a port that they do not share: round robin gives the shares of water-filling.
+    # F2, F3 and F4 share one output, and X shares none: round robin gives max-min shares.
     paths = {"F2": ("H2", "to H1"), "F3": ("H3", "to H1"), "F4": ("H4", "to H1"), "X": ("H5", "to H6")}
     ends = {"F2": ("H2", "H1"), "F3": ("H3", "H1"), "F4": ("H4", "H1"), "X": ("H5", "H6")}
     fair = max_min(paths, dict.fromkeys({link for path in paths.values() for link in path}, 16.0))
@@ -168,13 +168,13 @@ LAWS = (zero_load, fairness, m_d_1, karol, *queueing.LAWS, *crossbar.LAWS)
 
 
 def checks(*, quick: bool = False) -> Iterator[Check]:
-    """Make all checks, or those that take only seconds."""
+    """Make all checks, or with `quick` those that take only seconds."""
     for law in LAWS:
         yield from law(quick=quick)
 
 
 def report(*, quick: bool = False) -> list[str]:
-    """Print all checks as a table; return a sentence for each that fails."""
+    """Print all checks as a table, and return a sentence for each that fails."""
     wrong = []
     for check in checks(quick=quick):
         verdict = "ok" if check.passed else "WRONG"

@@ -1,4 +1,4 @@
-"""Random scenarios on a fabric whose hosts have several LIDs: other drawings with up to seven hosts."""
+"""Other random scenarios with at most seven hosts, moved to a fabric whose hosts have several LIDs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from verify.reading import network
 
 Scenario = dict[str, Any]
 FOLDER = Path(__file__).parents[1] / "tests/data/lmc"
-#: Other tables, which send packets over the other link between the switches, and lack those of one host.
+#: Tables that send packets over the other link between the switches, and lack entries for one host.
 AFTER = FOLDER.with_name("lmc-after")
 HOSTS = {f"H{number}" for number in range(1, 8)}
 NAME = re.compile(r"H([1-7])")
@@ -23,7 +23,7 @@ PLACE = re.compile(r"[SL]\d")
 
 
 def on_fabric(value: Any) -> Any:
-    """Replace the names of hosts."""
+    """Replace the names of hosts in a value, including nested ones, by those of the fabric."""
     if isinstance(value, dict):
         return {key: on_fabric(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -33,7 +33,7 @@ def on_fabric(value: Any) -> Any:
 
 
 def words(value: Any) -> Iterator[str]:
-    """List all texts in a value."""
+    """Yield all strings in a value, including nested ones."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -43,7 +43,7 @@ def words(value: Any) -> Iterator[str]:
 
 
 def fits(found: Scenario) -> bool:
-    """Tell whether the fabric has the hosts of a scenario, and the scenario names no switch."""
+    """Return whether the fabric has all hosts of a scenario, and the scenario names no switch."""
     try:
         hosts = set(network(found["topology"], found.get("routing")).hosts)
     except NotCovered:
@@ -53,7 +53,7 @@ def fits(found: Scenario) -> bool:
 
 
 def variant(seed: int) -> Scenario | None:
-    """Generate a scenario of the seed, if the drawing of that seed fits."""
+    """Generate a scenario from a seed; `None` if the scenario of that seed does not fit."""
     rng = random.Random(f"lids {seed}")
     found = (rdma_drawing if seed % 3 else drawing).variant(seed)
     if not fits(found):
@@ -79,7 +79,7 @@ def placed(found: Scenario) -> Scenario:
 
 
 def with_rates_of_fabric(found: Scenario) -> Scenario:
-    """Let drawn thresholds by rate be those of the rates of the fabric's links."""
+    """Change the rates of drawn thresholds to those of the fabric's links."""
     congestion = found.get("congestion", {})
     of_rates = congestion.get("marking", {}).get("thresholds")
     if not of_rates:
@@ -92,7 +92,7 @@ def with_rates_of_fabric(found: Scenario) -> Scenario:
 
 
 def many(first: int, count: int) -> Iterator[tuple[str, Scenario]]:
-    """Generate a number of scenarios, from the first seed that fits."""
+    """Generate `count` scenarios from consecutive seeds that fit, from `first` on."""
     drawn = ((seed, variant(seed)) for seed in itertools.count(first))
     fitting = ((f"drawn for LIDs from seed {seed}", found) for seed, found in drawn if found is not None)
     return itertools.islice(fitting, count)

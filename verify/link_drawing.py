@@ -1,4 +1,4 @@
-"""Random scenarios whose credits return at times, are shared by lanes, or whose links have errors."""
+"""Random scenarios with spaced returns of credits, with credits that lanes share, or with link errors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def variant(seed: int) -> Scenario:
 
 
 def with_shared_credits(found: Scenario, rng: random.Random) -> tuple[Scenario, dict[str, Any]]:
-    """Select shared credits, if the scenario has several lanes whose memory is not divided."""
+    """Select shared credits, if the scenario has several lanes and undivided memory."""
     lanes = found.get("lanes", {})
     switch = found["switch"]
     usual = "shared" if switch.get("queues", "single") in ("single", "per-output") else "divided"
@@ -59,11 +59,11 @@ def with_shared_credits(found: Scenario, rng: random.Random) -> tuple[Scenario, 
 
 
 def link(found: Scenario, rng: random.Random) -> dict[str, Any]:
-    """Select errors, and a retry whose timer is longer than every round trip."""
+    """Select an error rate, and link-level retry with a timer that is longer than every round trip."""
     mtu, header, control = (int(found["packet"][key].split()[0]) for key in ("mtu", "header", "control"))
     largest = max(mtu + header, control)
     spacing = rng.choice([0, 1, largest, 3 * largest])
-    # The slowest links have 2 Gbit/s, where a byte takes 4 ns, and no delay exceeds 1 us.
+    # The slowest links have 2 Gbit/s, at which a byte takes 4 ns, and no delay exceeds 1 us.
     least = 2_000 + 4 * (2 * largest + spacing) + 2
     retry: dict[str, Any] = {
         "timer": f"{least + rng.choice([0, rng.randint(0, 2 * least), 20 * largest])} ns",

@@ -1,6 +1,7 @@
 """Max-min fair shares by water-filling: the reference for the throughput of round robin.
 
-The rates of all flows increase together; a flow stops where a link on its route is full.
+The rates of all flows increase together. The rate of a flow stops increasing when a link on its route is
+full.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ def max_min(
     capacity: Mapping[Hashable, float],
 ) -> dict[str, float]:
     """Return the max-min fair rate of each flow.
+
+    `ValueError` is raised if a flow crosses no link.
 
     Args:
         paths: For each flow the links it crosses; each must have a capacity.
@@ -30,7 +33,7 @@ def max_min(
     rate: dict[str, float] = {}
     while len(rate) < len(ways):
         rising = [flow for flow in ways if flow not in rate]
-        # The rest of each link, shared by the flows that still rise through it.
+        # The remaining capacity of each link, divided by the number of its flows whose rates still increase.
         share = {
             link: left[link] / count
             for link in {link for flow in rising for link in ways[flow]}

@@ -1,4 +1,4 @@
-"""The components of a scenario's congestion management, read a second time."""
+"""The components of congestion management, read from a scenario independently of the simulator."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from verify.quantities import NotCovered, nothing_left, rate_ps_per_byte, size_b
 from verify.rdma import RdmaReaction, RedMarking, TelemetryMarking
 from verify.wiring import Wiring
 
-#: Presets: the components of each mechanism; thresholds in full packets.
+#: The components that each mechanism presets. Numbers of thresholds are full packets.
 FBICM = {"kind": "special-queues", "detection": 4, "stop": 10, "go": 4, "at_root": True}
 HFDI = {"kind": "special-queues", "detection": 6, "stop": 6, "go": 4, "at_root": True}
 CNP, ACK_EACH = {"notification": "cnp"}, {"notification": "ack-each"}
@@ -59,7 +59,11 @@ TIMER_UNIT_PS = 1_024_000
 
 @dataclass(frozen=True)
 class RoundTrip:
-    """Switches on the longest route, stages, most hosts at a switch; the trip and a packet, in ps."""
+    """The longest route between hosts that communicate.
+
+    `radix` is the largest number of hosts at a switch, `trip_ps` the round trip without load, and `data_ps`
+    the transmission time of a full packet.
+    """
 
     hops: int
     stages: int
@@ -70,9 +74,9 @@ class RoundTrip:
 
 @dataclass(frozen=True)
 class Marking:
-    """A switch's congestion manager: thresholds in bytes, see the scenario's keys.
+    """The congestion manager of a switch, with thresholds in bytes.
 
-    Of eligible packets, a given number per number is marked (`share`), at random or evenly.
+    `share` is how many packets are marked of how many eligible ones, at random or at regular distances.
     """
 
     upper: int
@@ -85,7 +89,7 @@ class Marking:
     is_off: bool
     #: The settings of single ports or switches, by name.
     ports: Mapping[str, Marking] = field(default_factory=dict)
-    #: Those of outputs by rate (picoseconds per byte), with their settings of ports; empty if all are alike.
+    #: The settings of outputs by rate (picoseconds per byte). Empty if all outputs have the same.
     by_rate: Mapping[Fraction, Marking] = field(default_factory=dict)
 
     def of(self, switch: str, port: int, ps_per_byte: Fraction) -> Marking:
@@ -97,7 +101,10 @@ class Marking:
 
 @dataclass(frozen=True)
 class SampledMarking:
-    """Packets are sampled on arrival: the bytes between samples, with a random deviation in percent."""
+    """Marking that samples packets on arrival.
+
+    `sample` is the number of bytes between samples, with a random deviation of up to `jitter_percent`.
+    """
 
     set_point: int
     weight: int
@@ -107,7 +114,7 @@ class SampledMarking:
 
 @dataclass(frozen=True)
 class BufferMarking:
-    """Marking by buffers at inputs and outputs: `ipm`, `opm` or `mvpm`, with the fills to exceed."""
+    """Marking by the fill of buffers: `ipm`, `opm` or `mvpm`. `input` and `output` are in bytes."""
 
     kind: str
     input: int
@@ -116,7 +123,10 @@ class BufferMarking:
 
 @dataclass(frozen=True)
 class Isolation:
-    """Special queues: how many, how many destinations in a line, thresholds in bytes, waits in ps."""
+    """Special queues.
+
+    `destinations` is the largest number of a CAM line. Thresholds are in bytes, and `longest_wait` is in ps.
+    """
 
     queues: int
     destinations: int
@@ -131,10 +141,10 @@ class Isolation:
 
 @dataclass(frozen=True)
 class Reaction:
-    """The congestion control table: picoseconds between two full packets per index, and its bounds.
+    """The congestion control table: the delay between full packets by index, in ps, and limits of the index.
 
     Each flow has an index, or all flows of a service level share one. The delays are given for each rate of
-    hosts; indices decrement once per period.
+    hosts' links. An index decreases by one per period.
     """
 
     increase: int
@@ -144,9 +154,9 @@ class Reaction:
     period_ps: int
     delays_ps: Mapping[Fraction, tuple[int, ...]]
     is_per_level: bool
-    #: The index from which the log of a host contains an increase, or 0.
+    #: The index from which on the log of a host contains an increase, or 0 if it contains none.
     trigger: int
-    #: Whether a BECN restarts the timer of its index; otherwise the timer runs from a random phase.
+    #: Whether a BECN restarts the timer of its index. Otherwise, the timer is cyclic with a random phase.
     is_restarted: bool
 
 
@@ -154,8 +164,8 @@ class Reaction:
 class WindowReaction:
     """Reactions that count acknowledgements: `static-window`, `aimd`, `fimd`, `lipd` or `mvcm`.
 
-    `step_ps` is the unit of LIPD's delay or MVCM's slot, `limit` bounds the number of slots or delays;
-    `factor` is the m of AIMD and FIMD or the factor of MVCM's slots, `slowest` the divisor of the lowest
+    `step_ps` is the unit of LIPD's delay or MVCM's slot, and `limit` the largest number of such units.
+    `factor` is the m of AIMD and FIMD, or the factor of MVCM's slots. `slowest` is the divisor of the lowest
     rate.
     """
 
@@ -171,7 +181,10 @@ class WindowReaction:
 
 @dataclass(frozen=True)
 class QcnReaction:
-    """A rate that marks reduce: rates in bit/s, recovery cycles and their number, the value of a bit."""
+    """The reaction of QCN. Rates are in bit/s.
+
+    `cycles` is the number of recovery cycles, and `binary_severity` the severity of a mark without one.
+    """
 
     min_rate: int
     active: int
@@ -184,10 +197,10 @@ class QcnReaction:
 
 @dataclass(frozen=True)
 class ExplicitRates:
-    """Rates that links assign: by a shaped virtual clock or periodic selection, and how they are probed."""
+    """Rates that links assign, with a shaped virtual clock (`is_clocked`) or periodic selection."""
 
     is_clocked: bool
-    #: Time to the first probe packet; none if data packets carry the weights.
+    #: Time to the first probe packet; `None` if data packets carry the weights.
     probe_ps: int | None
     #: Whether links keep the weights of flows that have ended.
     is_retained: bool
@@ -195,7 +208,7 @@ class ExplicitRates:
 
 @dataclass(frozen=True)
 class Sizes:
-    """The quantities to which thresholds and delays refer: packets, credit blocks, buffers, latency."""
+    """The quantities to which thresholds and delays refer, in bytes unless the name states ps."""
 
     full: int
     payload: int
@@ -204,7 +217,7 @@ class Sizes:
     input_lane: int
     output_lane: int
     latency_ps: int
-    #: Whether switches trim packets; then the lane of an input is the limit of a queue.
+    #: Whether switches trim packets. The lane of an input is then the limit of a queue.
     trims: bool = False
 
 
@@ -214,18 +227,18 @@ Own = tuple["Reaction | WindowReaction | QcnReaction | RdmaReaction | None", "Ex
 
 @dataclass(frozen=True)
 class Congestion:
-    """All components."""
+    """All components of congestion management."""
 
     mechanism: str
     marking: Marking | SampledMarking | BufferMarking | RedMarking | TelemetryMarking | None
     notification: str
     #: Whether marks have a severity.
     is_quantized: bool
-    #: Minimum time between notification packets of a receiver, in picoseconds, and whether it is per flow.
+    #: Minimum time between notification packets of a receiver in ps, and whether it applies per flow.
     coalescing: tuple[int, bool] | None
     #: Time from a mark to its notification packet, in picoseconds.
     notification_delay: int
-    #: With acknowledgements of several packets: their bytes, and the longest wait in picoseconds.
+    #: For acknowledgements of several packets: the bytes that they cover, and the longest wait in ps.
     acknowledge: tuple[int, int] | None
     isolation: Isolation | None
     reaction: Reaction | WindowReaction | QcnReaction | RdmaReaction | None
@@ -247,7 +260,7 @@ class Congestion:
 
     @property
     def has_control_per_flow(self) -> bool:
-        """Whether each flow has a control of its own."""
+        """Whether control is per flow."""
         return self.reaction is not None and not self.has_control_per_level
 
     @property
@@ -258,25 +271,28 @@ class Congestion:
 
     @property
     def is_ethernet(self) -> bool:
-        """Whether a component is one of Ethernet, whose outputs are queues in the order of arrival."""
+        """Whether a component is one of Ethernet, whose switches serve outputs in the order of arrival."""
         marks = isinstance(self.marking, RedMarking | TelemetryMarking | SampledMarking)
         reactions = (self.reaction, *(own for own, _ in self.hosts.values()))
         return marks or any(isinstance(one, RdmaReaction | QcnReaction) for one in reactions)
 
     @property
     def validates(self) -> bool:
-        """Whether switches validate marks."""
+        """Whether switches validate marks at outputs."""
         return isinstance(self.marking, BufferMarking) and self.marking.kind == "mvpm"
 
 
 def part(given: dict[str, Any], key: str, preset: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys of a component: with `kind` only the given ones, else merged with the preset's."""
+    """Remove and return the keys of a component.
+
+    If they contain a `kind`, they replace the preset's keys. Otherwise, they are merged with these.
+    """
     own = dict(given.pop(key, {}))
     return own if "kind" in own else {**preset.get(key, {"kind": "none"}), **own}
 
 
 def congestion(table: Mapping[str, Any], sizes: Sizes, net: Wiring) -> Congestion:
-    """Read `[congestion]`."""
+    """Read `[congestion]`. `NotCovered` is raised for unknown mechanisms and keys."""
     given = dict(table)
     mechanism = given.pop("mechanism", "none")
     if mechanism not in PRESETS:
@@ -341,7 +357,7 @@ def _acknowledge(table: Mapping[str, Any] | None) -> tuple[int, int] | None:
 
 
 def _bytes(value: str | int, full: int) -> int:
-    """Return a threshold in bytes; presets have them in full packets."""
+    """Return a threshold in bytes. Integers, which presets have, are full packets."""
     return value * full if isinstance(value, int) else size_bytes(value)
 
 
@@ -404,7 +420,7 @@ def _marking(
 
 
 def _of_rate(given: Mapping[str, Any], one: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys of outputs of a rate."""
+    """Return the keys of the outputs of a rate, completed with those that all outputs share."""
     common = {key: value for key, value in given.items() if key not in ("threshold", "upper", "lower")}
     return {"kind": "fecn", **common, **{key: value for key, value in one.items() if key != "rate"}}
 
@@ -499,7 +515,7 @@ def _rates(given: dict[str, Any]) -> ExplicitRates:
 
 
 def _delays(table: Mapping[str, Any], span: int) -> tuple[int, ...]:
-    """Return the delay of a full packet per index, where that takes `span` on the host's link."""
+    """Return the delay after a full packet by index, in ps. `span` is its transmission time in ps."""
     given = dict(table)
     kind = given.pop("kind")
     if kind == "list":
@@ -547,8 +563,8 @@ def _window_reaction(kind: str, given: dict[str, Any], sizes: Sizes, net: Wiring
 def _round_trip(sizes: Sizes, net: Wiring) -> RoundTrip:
     """Return the round trip on the longest route of any pair of hosts that communicate.
 
-    It counts as if all links of such routes were as long as the longest, at the rate of the slowest of these
-    hosts (MVCM, 4.3).
+    All links of the route count as long as the longest link of such routes, and as fast as the slowest link
+    of such hosts (MVCM, 4.3).
     """
     routes = list(net.used_routes())
     hops, delay = (
@@ -562,7 +578,7 @@ def _round_trip(sizes: Sizes, net: Wiring) -> RoundTrip:
     homes = [nodes for nodes in neighbours if any(node in talkers for node in nodes)]
     return RoundTrip(
         hops=hops,
-        # Routes go up and down.
+        # Half of a route goes up, so there are half as many stages as switches on it.
         stages=-(-hops // 2),
         radix=max(sum(node in net.hosts for node in nodes) for nodes in homes),
         trip_ps=2 * ((hops + 1) * delay + hops * sizes.latency_ps) + data + ack,

@@ -1,4 +1,4 @@
-"""Random scenarios with pause frames: any other scenario, with smaller or shared buffers and an incast."""
+"""Other random scenarios, changed to pause frames, smaller or shared buffers, and an incast."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Scenario = dict[str, Any]
 
 
 def base(seed: int) -> Scenario:
-    """Generate a scenario of any kind, in which no message can delay a pause frame.
+    """Generate a scenario of any kind, but without control packets that could delay a pause frame.
 
-    Lanes that depend on routes need credits.
+    It has no lanes that depend on routes, because these require credits.
     """
     found: Scenario = (drawing, drawing, rdma_drawing, ecmp_drawing)[seed % 4].variant(seed)
     if found.get("lanes", {}).get("assignment") == "routing":
@@ -39,7 +39,7 @@ def base(seed: int) -> Scenario:
 
 
 def with_incast(found: Scenario, rng: random.Random) -> Scenario:
-    """Add flows of several hosts to one, mostly on any service level."""
+    """Add flows from several hosts to one, with one or several service levels."""
     hosts = network(found["topology"], found.get("routing")).hosts
     to, *others = rng.sample(hosts, min(len(hosts), rng.randint(2, 6)))
     mtu = int(found["packet"]["mtu"].split()[0])
@@ -58,7 +58,7 @@ def with_incast(found: Scenario, rng: random.Random) -> Scenario:
 
 
 def frames(rng: random.Random) -> dict[str, Any]:
-    """Select the frames and their effect."""
+    """Select the size of pause frames, the time until they take effect, and the watchdog."""
     found: dict[str, Any] = {"kind": "pfc"}
     if rng.random() < 0.5:
         found["frame"] = f"{rng.choice([64, 72, 84, 1_024])} B"
@@ -82,7 +82,7 @@ def largest_headroom(given: Plan) -> int:
 
 
 def own_memory(rng: random.Random, packets: int, space: int) -> dict[str, Any]:
-    """Select thresholds up to the room of some packets, or the usual ones."""
+    """Select thresholds of up to some packets, or the default ones."""
     found: dict[str, Any] = {}
     if rng.random() < 0.6:
         xoff = rng.choice([0, rng.randint(0, space), rng.randint(0, packets * space), packets * space])
@@ -93,7 +93,7 @@ def own_memory(rng: random.Random, packets: int, space: int) -> dict[str, Any]:
 
 
 def shared_memory(rng: random.Random, given: Plan, headroom: int, packets: int) -> dict[str, Any]:
-    """Select memory for all inputs of a switch, sufficient for the switch with most ports."""
+    """Select memory that all inputs of a switch share, sufficient for the switch with most ports."""
     full = given.full
     space = -(-full // given.block) * given.block
     found: dict[str, Any] = {}
@@ -120,7 +120,7 @@ def shared_memory(rng: random.Random, given: Plan, headroom: int, packets: int) 
 
 
 def on_off(found: Scenario, rng: random.Random) -> Scenario:
-    """Replace pause frames by on/off messages, with thresholds and much space above them."""
+    """Replace pause frames by on/off messages, with thresholds and ample space above them."""
     full = int(found["packet"]["mtu"].split()[0]) + 128
     space = full + 4_096
     xoff = rng.choice([0, rng.randint(0, space), rng.randint(0, 10 * space)])
@@ -161,7 +161,7 @@ def variant(seed: int) -> Scenario:
     marking = found.get("congestion", {}).get("marking", {})
     settings = (marking, *marking.get("ports", ()), *marking.get("thresholds", ()))
     for place in ("host", "switch"):
-        # Shares of lanes are whole blocks.
+        # The share of each lane is rounded down to whole blocks.
         size = lanes * (headroom + packets * space + reserve + given.block)
         if place == "switch" and any("upper" in one for one in settings):
             # Thresholds of marks must not exceed the buffer.

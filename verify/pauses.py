@@ -1,6 +1,6 @@
-"""Flow control by pause frames, read a second time: settings, thresholds, headroom, shared memory.
+"""Flow control by pause frames, read independently of the simulator.
 
-On/off flow control is pause frames without bytes, which do not wait for the link.
+On/off messages are modeled as pause frames of zero bytes, which do not wait for the link.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ End = tuple[str, int]
 
 @dataclass(frozen=True)
 class Packets:
-    """Bytes of packets: a full one, a control packet, and all that the traffic can generate; blocks."""
+    """Sizes in bytes of a full packet, a control packet, all packets that occur, and a credit block."""
 
     full: int
     control: int
@@ -39,7 +39,7 @@ class Packets:
 
 @dataclass(frozen=True)
 class Buffers:
-    """`switch.buffer`, the shares of lanes at switches and hosts, `switch.latency`, the number of lanes."""
+    """`switch.buffer`, the share of a lane at switches and hosts, `switch.latency`, and number of lanes."""
 
     whole: int
     of_switch: int
@@ -50,7 +50,10 @@ class Buffers:
 
 @dataclass(frozen=True)
 class SharedMemory:
-    """Memory that all inputs of a switch share; by default, it has `switch.buffer` for each of them."""
+    """Memory that all inputs of a switch share.
+
+    If `memory` is `None`, it is `switch.buffer` for each input.
+    """
 
     memory: int | None
     alpha_shift: int
@@ -62,7 +65,7 @@ class SharedMemory:
 
 @dataclass(frozen=True)
 class Fixed:
-    """Memory of its own of a lane: thresholds, and the space above the upper one."""
+    """Separate memory of a lane: its thresholds, and the space above the upper one, in bytes."""
 
     xoff: int
     xon: int
@@ -71,7 +74,7 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Pfc:
-    """The settings. Those of buffers are `None` where they follow from the link."""
+    """The settings of pause frames. Those of buffers are `None` if they follow from the link."""
 
     xoff: int | None
     xon: int | None
@@ -82,11 +85,11 @@ class Pfc:
     #: Whether the watchdog stops the run.
     stops: bool
     shared: SharedMemory | None
-    #: The lanes that are never paused.
+    #: Lanes that are never paused.
     lossy: frozenset[int]
     packets: Packets
     buffers: Buffers
-    #: The most picoseconds per byte that links with these ends have during the run, if their rate changes.
+    #: The most picoseconds per byte during the run, by the ends of links whose rate changes.
     slowest: Mapping[End, Fraction]
 
     @property
@@ -95,18 +98,18 @@ class Pfc:
         return self.buffers.lanes - len(self.lossy)
 
     def capacity_of(self, *, to_host: bool) -> int:
-        """Return the bytes of a lane with memory of its own."""
+        """Return the bytes of a lane with separate memory."""
         return self.buffers.of_host if to_host else self.buffers.of_switch
 
     def headroom_of(self, link: Link, *, to_host: bool) -> int:
-        """Return the space that a lane needs above its threshold.
+        """Return the space that a lane needs above its threshold, in bytes.
 
-        The packet that exceeds the threshold was sent some time before it was stored. Then the frame waits
-        for a packet or another frame that has just started, and travels. Until it takes effect, one more
-        packet starts. All packets together start within this time, which is two picoseconds less than the
-        sum: the other packet started a picosecond before, and the last one starts a picosecond before the
-        effect. What the receiver sends may still have the lowest rate of the link when the sender has the
-        usual one again.
+        The packet that exceeds the threshold was sent some time before it was stored. The pause frame then
+        waits for a packet or another frame that has just started, and crosses the link. One more packet can
+        start before it takes effect. The packets start within the sum of these times less two picoseconds:
+        the other packet started a picosecond before, and the last one starts a picosecond before the effect.
+        The rate at which the receiver sends may still be the lowest one of the link while the sender already
+        has the usual one.
         """
         if self.headroom is not None:
             return self.headroom
@@ -120,7 +123,10 @@ class Pfc:
         return self.packets.space(self.packets.full) + ceil(passed * self.packets.densest)
 
     def fixed(self, link: Link, *, to_host: bool) -> Fixed:
-        """Return the thresholds of a lane with memory of its own."""
+        """Return the thresholds of a lane with separate memory.
+
+        `ValueError` is raised if there is no space below the headroom, or a threshold is too large.
+        """
         if self.frame == 0 and self.xoff is not None and self.xon is not None:
             return Fixed(self.xoff, self.xon, self.capacity_of(to_host=to_host) - self.xoff)
         headroom = self.headroom_of(link, to_host=to_host) if self.paused_lanes else 0
@@ -135,7 +141,10 @@ class Pfc:
         return Fixed(xoff, xon, headroom)
 
     def sizes_of(self, net: Wiring, switch: str) -> tuple[int, int]:
-        """Return the shared part of a switch's memory, and the headroom of all of its inputs and lanes."""
+        """Return the shared part of a switch's memory, and the headroom of all of its inputs and lanes.
+
+        `ValueError` is raised if the shared part has no space for a packet.
+        """
         assert self.shared is not None
         links = [link for link in net.links if switch in (node for node, _ in link.ends)]
         pool = self.shared.headroom_pool
@@ -150,7 +159,7 @@ class Pfc:
         return size, pool
 
     def shift_of(self, net: Wiring, link: Link) -> int:
-        """Return the power of two by which the free memory is divided for a link."""
+        """Return the exponent of the power of two by which the free memory is divided for a link."""
         assert self.shared is not None
         shift, slowest = self.shared.alpha_shift, max(other.ps_per_byte for other in net.links)
         while self.shared.is_by_rate and slowest >= 2 * link.ps_per_byte:
@@ -169,13 +178,13 @@ def payloads(flows: Iterable[Mapping[str, Any]], traffic: Iterable[Mapping[str, 
     for pattern in traffic:
         found.add(rest(size_bytes(pattern["message"]) if "message" in pattern else mtu, mtu))
         if "message_max" in pattern or "sizes" in pattern or pattern["pattern"]["kind"] == "listed":
-            # Messages have random sizes, so their last packets may have any.
+            # The sizes of messages are random or listed, so their last packets may have any size.
             found |= set(range(1, mtu + 1))
     return found
 
 
 def rest(size: int, piece: int) -> int:
-    """Return the last piece of a size that is divided into pieces."""
+    """Return the size of the last piece if `size` is divided into pieces of `piece`."""
     return (size - 1) % piece + 1
 
 

@@ -1,4 +1,4 @@
-"""Quantities of a scenario, read a second time: exact times, sizes and rates."""
+"""Exact times, sizes and rates of a scenario, read independently of the simulator."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ PREFIX = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "M
 
 
 class NotCovered(ValueError):  # noqa: N818 - it is not an error of the scenario
-    """The scenario uses something that the reference model does not have."""
+    """The scenario uses something that the second model does not cover."""
 
 
 def time_ps(text: str) -> int:
-    """Read a time in whole picoseconds."""
+    """Read a time in picoseconds. `ValueError` is raised if it is not whole."""
     number, unit = _split(text)
     return _whole(number * PS[unit], text)
 
 
 def size_bytes(text: str) -> int:
-    """Read a size in whole bytes."""
+    """Read a size in bytes. `ValueError` is raised if it is not whole."""
     number, unit = _split(text)
     return _whole(number * PREFIX[unit.removesuffix("B")], text)
 
 
 def rate_ps_per_byte(text: str) -> Fraction:
-    """Read a data rate, as the exact picoseconds that a byte takes."""
+    """Read a data rate, as the exact time per byte in picoseconds."""
     number, unit = _split(text)
     prefix, per = re.fullmatch(r"(.*?)(bit|B)/s", unit).groups()  # type: ignore[union-attr]
     bits = number * PREFIX[prefix] * (8 if per == "B" else 1)
@@ -47,6 +47,6 @@ def _whole(value: Fraction, text: str) -> int:
 
 
 def nothing_left(place: str, given: Mapping[str, Any]) -> None:
-    """Reject keys that were not read."""
+    """Raise `NotCovered` if keys were not read."""
     if given:
         raise NotCovered(f"{place}: {', '.join(given)}")

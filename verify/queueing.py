@@ -26,7 +26,7 @@ def waiting(load: float, least: int, largest: int) -> float:
 
 
 def _since(result: silvan.Result, event: str) -> float:
-    """Return the mean latency of packets since an event, in nanoseconds, of the only class."""
+    """Return the mean latency of the packets of the only class since an event, in nanoseconds."""
     return next(float(row["mean_ns"]) for row in result.summary["latency"] if row["since"] == event)
 
 
@@ -66,8 +66,8 @@ def hosts_as_queues(*, quick: bool) -> Iterator[Check]:
 def output_queues(*, quick: bool) -> Iterator[Check]:
     """Many fast hosts and a slow one make the output to the slow one an M/D/1 or M/G/1 queue.
 
-    A host's own link is 25 times as fast: its packets can follow each other no faster than that allows, which
-    changes the waiting time by less than the 2 % that are allowed.
+    The link of each sending host is 25 times as fast as the output. It limits how closely packets can follow
+    each other, which changes the waiting time by less than the tolerance of 2 %.
     """
     sources = [f"H{number}" for number in range(16)]
     links = [{"from": host, "to": f"S:{port}", "rate": "400 Gbit/s"} for port, host in enumerate(sources, 1)]
@@ -103,14 +103,18 @@ def output_queues(*, quick: bool) -> Iterator[Check]:
                     "measure": {"interval": "10 ms", "links": False, "hosts": False},
                 }
             )
-            # Two links add a nanosecond each, and the packet's own time on the slow one counts once.
+            # Two links add a nanosecond each, and the transmission time on the slow link counts once.
             samples.append((_since(result, "injection") - 2 - mean) / mean)
         name = f"M/{'D' if least == largest else 'G'}/1 at an output, load {load}, waiting"
         yield sampled(name, law, samples, 0.02 * law)
 
 
 def credit_windows(*, quick: bool) -> Iterator[Check]:
-    """Check that a buffer of k packets lets k pass per round trip: delays, latency and a packet's time."""
+    """Check that a buffer of k packets admits k packets per round trip.
+
+    The round trip consists of two link delays, the latency of a switch, and the transmission time of a
+    packet.
+    """
     size, rate, delay, latency = 2048, 16, 3_000, 500
     for packets in (1, 5) if quick else (1, 2, 3, 5, 7, 8, 12):
         got = run(
@@ -157,7 +161,8 @@ def recovery(*, quick: bool) -> Iterator[Check]:
         index = flows["ccti"][flows["flow"] == "stays"]
         last = max(at for at in range(1, len(index)) if index[at] > index[at - 1])
         gone = next(at for at in range(last, len(index)) if index[at] == 0)
-        # The index falls first within a period, then once per period; a sample is late by up to its interval.
+        # The index first decreases within a period, then once per period. A sample is late by up to its
+        # interval.
         level = int(index[last])
         law, periods = level - 0.5, (gone - last) * 128 / period_ns
         name = f"timer of {timer}, index {level} to 0, periods"
@@ -200,5 +205,4 @@ def fair_rates(*, quick: bool) -> Iterator[Check]:
     yield Check("max-min on random trees, worst relative difference", 0.0, worst, 1e-6)
 
 
-#: All checks.
 LAWS = (hosts_as_queues, output_queues, credit_windows, recovery, fair_rates)

@@ -1,4 +1,4 @@
-"""Marking and reactions of RDMA over Ethernet, read a second time: thresholds of queues, DCQCN."""
+"""Marking and reactions of RDMA over Ethernet, read independently of the simulator."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from typing import Any
 
 from verify.quantities import nothing_left, rate_ps_per_byte, size_bytes, time_ps
 
-#: DCQCN's intervals in picoseconds by set: alpha, decreases, increases.
+#: DCQCN's intervals in picoseconds by set: of updates of alpha, of decreases, and of increases.
 INTERVALS = {"tuned": (10**6, 4 * 10**6, 300 * 10**6), "paper": (50 * 10**6, 50 * 10**6, 55 * 10**6)}
 
 
 @dataclass(frozen=True)
 class RedMarking:
-    """Marks by the bytes behind a departing packet: thresholds, percentage at the upper one, pattern."""
+    """Marks by the bytes behind a departing packet.
+
+    `least` and `most` are thresholds in bytes, and `percent` is the share that is marked at the upper one.
+    """
 
     least: int
     most: int
@@ -23,11 +26,11 @@ class RedMarking:
     is_regular: bool
     #: Whether outputs to hosts mark.
     is_at_hosts: bool = True
-    #: Those of outputs by rate, as picoseconds per byte; without any, all outputs have the ones above.
+    #: The settings of outputs by rate, in picoseconds per byte. If empty, all outputs have the above.
     by_rate: Mapping[Fraction, RedMarking] = field(default_factory=dict)
 
     def of(self, ps_per_byte: Fraction, *, faces_host: bool) -> RedMarking:
-        """Return the thresholds of an output; an output without marks has thresholds that no fill reaches."""
+        """Return the settings of an output. An output without marks has thresholds that no fill reaches."""
         if faces_host and not self.is_at_hosts:
             return replace(self, least=2**62, most=2**62, by_rate={})
         return self.by_rate[ps_per_byte] if self.by_rate else self
@@ -35,7 +38,10 @@ class RedMarking:
 
 @dataclass(frozen=True)
 class DcqcnReaction:
-    """Clocks in ps, 1 / g, increases of fast recovery; rates in bit/s, or `None` for a part of the link."""
+    """DCQCN. Rates are in bit/s; `None` is a share of the rate of the link.
+
+    `divisor` is 1 / g, and `fast` the number of increases of fast recovery.
+    """
 
     alpha_ps: int
     decrease_ps: int
@@ -73,7 +79,7 @@ def red(given: dict[str, Any]) -> RedMarking:
 
 
 def bits(given: dict[str, Any], key: str) -> int | None:
-    """Read a rate in bit/s, if it is given."""
+    """Read a rate in bit/s; `None` if it is not given."""
     return int(Fraction(8 * 10**12) / rate_ps_per_byte(given.pop(key))) if key in given else None
 
 
@@ -105,12 +111,12 @@ def dcqcn(given: dict[str, Any]) -> DcqcnReaction:
 
 @dataclass(frozen=True)
 class TelemetryMarking:
-    """Switches write into data packets instead of marking them."""
+    """Marking in which switches write telemetry into data packets."""
 
 
 @dataclass(frozen=True)
 class Trip:
-    """The longest route: switches, a round trip on it without load in ps; and if switches trim packets."""
+    """The longest route: its switches, its round trip without load, and whether switches trim packets."""
 
     hops: int
     trip_ps: int
@@ -119,7 +125,10 @@ class Trip:
 
 @dataclass(frozen=True)
 class DctcpReaction:
-    """1 / g, the first and the smallest window in packets, and whether a flow begins with slow start."""
+    """DCTCP. Windows are in packets.
+
+    `divisor` is 1 / g, `is_slow` whether a flow begins with slow start, and `full` the bytes of a packet.
+    """
 
     divisor: int
     initial: int
@@ -130,7 +139,7 @@ class DctcpReaction:
 
 @dataclass(frozen=True)
 class TimelyReaction:
-    """Thresholds and least delay in ps, weights in thousandths; rates in bit/s or `None`."""
+    """TIMELY. `weight` and `beta` are in thousandths, and rates in bit/s or `None` for a default."""
 
     low_ps: int
     high_ps: int
@@ -145,7 +154,7 @@ class TimelyReaction:
 
 @dataclass(frozen=True)
 class SwiftReaction:
-    """The parts of the target in ps, the ends of flow scaling in percent of a packet, and percentages."""
+    """Swift. The parts of the target are in ps, and the ends of flow scaling in percent of a packet."""
 
     base_ps: int
     hop_ps: int
@@ -161,7 +170,7 @@ class SwiftReaction:
 
 @dataclass(frozen=True)
 class HpccReaction:
-    """The utilization aimed at in percent, additive stages, T in ps; rates in bit/s or `None`."""
+    """HPCC. `percent` is the target utilization, and rates are in bit/s or `None` for a default."""
 
     percent: int
     most_stages: int
@@ -236,7 +245,10 @@ def hpcc(given: dict[str, Any], trip: Trip) -> HpccReaction:
 
 @dataclass(frozen=True)
 class PccRttReaction:
-    """The decrease in thousandths, delays in ps, samples until the least is forgotten; rates in bit/s."""
+    """PCC by the round-trip time. `decrease` is in thousandths, and rates are in bit/s.
+
+    `forget` is the number of samples after which the least delay is discarded.
+    """
 
     decrease: int
     allowed_ps: int
@@ -248,7 +260,10 @@ class PccRttReaction:
 
 @dataclass(frozen=True)
 class PccTelemetryReaction:
-    """The output that counts, its bytes, thousandths of a decrease and of a busy link; rates in bit/s."""
+    """PCC by telemetry. `queue` is in bytes, `decrease` and `busy` are in thousandths, and rates in bit/s.
+
+    `is_last` is whether the last output counts, and not the one with the longest queue.
+    """
 
     is_last: bool
     queue: int
@@ -260,7 +275,7 @@ class PccTelemetryReaction:
 
 
 def pcc_rtt(given: dict[str, Any]) -> PccRttReaction:
-    """Read a rate by the round-trip time."""
+    """Read PCC by the round-trip time."""
     found = PccRttReaction(
         decrease=given.pop("decrease_permille", 100),
         allowed_ps=time_ps(given.pop("allowed_delay", "13 us")),
@@ -274,7 +289,7 @@ def pcc_rtt(given: dict[str, Any]) -> PccRttReaction:
 
 
 def pcc_telemetry(given: dict[str, Any]) -> PccTelemetryReaction:
-    """Read a rate by the telemetry of one output."""
+    """Read PCC by telemetry."""
     found = PccTelemetryReaction(
         is_last=given.pop("hop", "last") == "last",
         queue=size_bytes(given.pop("queue", "200000 B")),
@@ -290,7 +305,10 @@ def pcc_telemetry(given: dict[str, Any]) -> PccTelemetryReaction:
 
 @dataclass(frozen=True)
 class NsccReaction:
-    """T and the target of the queueing delay in ps, the gate of quick adapt if it is on, sizes of packets."""
+    """NSCC. `target_ps` is the target of the queueing delay.
+
+    `gate` is that of quick adapt, or `None` if quick adapt is off.
+    """
 
     trip_ps: int
     target_ps: int
@@ -303,7 +321,7 @@ class NsccReaction:
 
 @dataclass(frozen=True)
 class OversubscribedControl:
-    """Mean interval in ps; the target, the decrease, the increase and the lowest rate as shares of one."""
+    """Control of grants in oversubscribed networks. Fractions are shares from 0 to 1."""
 
     interval_ps: int
     target: Fraction
@@ -314,7 +332,7 @@ class OversubscribedControl:
 
 @dataclass(frozen=True)
 class RcccReaction:
-    """T in ps, credit in bytes or `None`, how it is granted, NSCC if there is a window, sizes of packets."""
+    """RCCC, with a window if `nscc` is given. Credit is in bytes; `None` is the default."""
 
     trip_ps: int
     limit: int | None
@@ -329,7 +347,7 @@ class RcccReaction:
     payload: int
 
 
-#: Reactions that need an acknowledgement of every packet, and all.
+#: `AnsweredReaction` is any reaction that needs an acknowledgement of every packet, except RCCC.
 PccReaction = PccRttReaction | PccTelemetryReaction
 AnsweredReaction = DctcpReaction | TimelyReaction | SwiftReaction | HpccReaction | NsccReaction | PccReaction
 RdmaReaction = DcqcnReaction | AnsweredReaction | RcccReaction
@@ -387,7 +405,7 @@ KINDS = ("dcqcn", "dctcp", "timely", "swift", "hpcc", "nscc", "rccc", "pcc-rtt",
 
 
 def reaction(kind: str, given: dict[str, Any], trip: Trip, packet: tuple[int, int]) -> RdmaReaction:
-    """Read a reaction of RDMA over Ethernet, for packets with a size on the wire and a payload."""
+    """Read a reaction of RDMA over Ethernet; `packet` has the bytes of a full packet and of its payload."""
     alone: dict[str, Callable[[dict[str, Any]], RdmaReaction]]
     by_trip: dict[str, Callable[[dict[str, Any], Trip], RdmaReaction]]
     alone = {"dcqcn": dcqcn, "pcc-rtt": pcc_rtt, "pcc-telemetry": pcc_telemetry}

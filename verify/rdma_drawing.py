@@ -19,7 +19,7 @@ def full_packet(found: Scenario) -> int:
 
 
 def red(rng: random.Random, full: int) -> dict[str, Any]:
-    """Select marks by thresholds that a few packets exceed."""
+    """Select marking by thresholds that a few packets exceed."""
     least = rng.choice([0, rng.randint(0, full), rng.randint(0, 4 * full)])
     return {
         "kind": "red",
@@ -31,13 +31,13 @@ def red(rng: random.Random, full: int) -> dict[str, Any]:
 
 
 def _limits(rng: random.Random, full: int, keys: tuple[str, ...]) -> dict[str, Any]:
-    """Select some keys of marks by thresholds."""
+    """Select marking by thresholds, and return only the given keys."""
     found = red(rng, full)
     return {key: found[key] for key in keys}
 
 
 def dcqcn(rng: random.Random, full: int) -> dict[str, Any]:
-    """Select a reaction point whose clocks expire several times in a run."""
+    """Select DCQCN with timers that expire several times in a run."""
     found: dict[str, Any] = {"kind": "dcqcn"}
     for key in ("alpha_interval", "decrease_interval", "increase_interval"):
         if rng.random() < 0.9:
@@ -62,7 +62,7 @@ def dcqcn(rng: random.Random, full: int) -> dict[str, Any]:
 
 
 def dctcp(rng: random.Random) -> dict[str, Any]:
-    """Select a window that marks reduce."""
+    """Select DCTCP."""
     return {
         "kind": "dctcp",
         "gain_divisor": rng.choice([1, 4, 16, 16]),
@@ -73,7 +73,7 @@ def dctcp(rng: random.Random) -> dict[str, Any]:
 
 
 def timely(rng: random.Random, full: int) -> dict[str, Any]:
-    """Select a rate by the gradient of the delay."""
+    """Select TIMELY."""
     found: dict[str, Any] = {"kind": "timely"}
     if rng.random() < 0.6:
         low = rng.randint(1, 8 * full)
@@ -94,7 +94,7 @@ def timely(rng: random.Random, full: int) -> dict[str, Any]:
 
 
 def swift(rng: random.Random, full: int) -> dict[str, Any]:
-    """Select a window that aims at a delay."""
+    """Select Swift."""
     found: dict[str, Any] = {"kind": "swift"}
     if rng.random() < 0.6:
         found["base_target"] = f"{rng.randint(1, 8 * full)} ns"
@@ -115,7 +115,7 @@ def swift(rng: random.Random, full: int) -> dict[str, Any]:
 
 
 def hpcc(rng: random.Random, full: int) -> dict[str, Any]:
-    """Select a rate by the utilization of links."""
+    """Select HPCC."""
     found: dict[str, Any] = {"kind": "hpcc", "max_stage": rng.choice([0, 0, 1, 5])}
     if rng.random() < 0.5:
         found["utilization_percent"] = rng.choice([50, 95, 100])
@@ -128,7 +128,7 @@ def hpcc(rng: random.Random, full: int) -> dict[str, Any]:
 
 
 def pcc(rng: random.Random, full: int, *, is_one_route: bool) -> dict[str, Any]:
-    """Select a rate by the round-trip time, or by the telemetry of one output."""
+    """Select PCC by the round-trip time, or by telemetry."""
     found: dict[str, Any] = {"kind": rng.choice(["pcc-rtt", "pcc-telemetry"])}
     if rng.random() < 0.6:
         found["decrease_permille"] = rng.choice([1, 100, 300, 499])
@@ -154,7 +154,7 @@ def pcc(rng: random.Random, full: int, *, is_one_route: bool) -> dict[str, Any]:
 
 
 def nscc(rng: random.Random, full: int) -> dict[str, Any]:
-    """Select a window by marks and delays of queues."""
+    """Select NSCC."""
     found: dict[str, Any] = {"kind": "nscc", "quick_adapt": rng.random() < 0.8}
     for key in ("round_trip", "target"):
         if rng.random() < 0.6:
@@ -165,7 +165,7 @@ def nscc(rng: random.Random, full: int) -> dict[str, Any]:
 
 
 def rccc(rng: random.Random, full: int) -> dict[str, Any]:
-    """Select credit of receivers."""
+    """Select RCCC, sometimes with NSCC."""
     found: dict[str, Any] = {"kind": "rccc", "idle_credit": rng.random() < 0.7}
     if rng.random() < 0.5:
         found["round_trip"] = f"{rng.randint(1, 6 * full)} ns"
@@ -205,7 +205,7 @@ def oversubscribed(rng: random.Random, full: int) -> dict[str, Any]:
 
 
 def returns(rng: random.Random) -> dict[str, Any]:
-    """Select how marks return, for reactions that need no acknowledgement of every packet."""
+    """Select how marks return for DCQCN, which needs no acknowledgement of every packet."""
     found: dict[str, Any] = {"notification": rng.choice(["cnp", "cnp", "cnp", "ack", "ack-each", "backward"])}
     if found["notification"] == "cnp":
         if rng.random() < 0.5:
@@ -249,9 +249,9 @@ def with_units(congestion: dict[str, Any], seed: int, full: int) -> dict[str, An
 
 
 def variant(seed: int) -> Scenario:
-    """Generate a scenario of the seed, with other marks and another reaction."""
+    """Generate a scenario from a seed with marking and a reaction of RDMA over Ethernet."""
     found = drawing.variant(seed)
-    # Not every rule here marks packets, which a log of congestion needs.
+    # Congestion logs require marks, which not every rule here has.
     found["measure"] = {key: value for key, value in found["measure"].items() if key != "congestion_log"}
     rng = random.Random(f"rdma {seed}")
     given = found.get("congestion", {})
@@ -276,7 +276,7 @@ def variant(seed: int) -> Scenario:
     back = returns(rng) if kind == "dcqcn" else {"notification": "ack-each"}
     reaction = own[kind]()
     if seed % 7 == 0:
-        # The stream is separate, so that the other seeds keep their scenarios.
+        # The random stream is separate, so that scenarios of other seeds do not depend on it.
         reaction, back = rccc(random.Random(f"rccc {seed}"), full), {"notification": "ack-grant"}
         marking = marking if marking["kind"] == "red" else {"kind": "none"}
     elif seed % 11 == 5:
@@ -294,14 +294,14 @@ def variant(seed: int) -> Scenario:
     congestion = {**parts, "marking": marking, "reaction": reaction, "feedback": "binary", **back}
     congestion = with_units(with_first_window(congestion, seed, full), seed, full)
     congestion["marking"] = without_hosts(congestion["marking"], seed)
-    # Outputs serve inputs in turn, instead of in the default order of Ethernet.
+    # Some switches serve inputs by round robin instead of in the default order of Ethernet.
     if random.Random(f"arbitration {seed}").random() < 0.4:
         found["switch"] = {"arbitration": "round-robin", **found["switch"]}
     return with_host_settings({**found, "congestion": congestion})
 
 
 def with_host_settings(found: Scenario) -> Scenario:
-    """Give hosts of a random scenario their own reactions, with which its answers fit."""
+    """Give some hosts of a random scenario their own reactions, which its acknowledgements permit."""
     rng = random.Random(f"rdma hosts {found['seed']}")
     if rng.random() < 0.6:
         return found

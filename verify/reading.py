@@ -1,7 +1,7 @@
-"""The content of a scenario, read a second time: quantities, defaults, wiring, routes.
+"""The content of a scenario, read independently of the simulator: quantities, defaults, wiring, routes.
 
-Takes a scenario as the nested dict of its TOML text. Only keys that the reference model covers are read;
-others are rejected, so that no scenario is compared with some of its keys ignored.
+A scenario is the nested dict of its TOML text. Only keys that the second model covers are read. For others,
+`NotCovered` is raised, so that no key of a compared scenario is ignored.
 """
 
 from __future__ import annotations
@@ -23,13 +23,16 @@ from verify.searched import searched
 from verify.trees import Tree, tree
 from verify.wiring import Wiring, wiring
 
-#: The credit of a link without flow control.
+#: Credit in bytes of a link without credits.
 UNLIMITED = 2**30
 
 
 @dataclass(frozen=True)
 class Timing:
-    """When messages are generated, and their sizes; no interval for a saturating source."""
+    """When messages are generated, and their sizes in bytes.
+
+    A saturating source has no interval.
+    """
 
     start_ps: int
     stop_ps: int | None
@@ -64,7 +67,7 @@ class Forest:
 
 @dataclass(frozen=True)
 class Given:
-    """The parameters of traffic with a flow per message: sizes, bursts, lists of transfers.
+    """The parameters of traffic with a separate flow per message: sizes, bursts, lists of transfers.
 
     The points of a distribution have sizes in bytes and shares in percent. A listed transfer has source,
     destination, bytes, start and service level.
@@ -81,7 +84,7 @@ class Given:
     rows: tuple[tuple[str, str, int, int, int], ...] = ()
 
     def transfers(self, net: Wiring) -> Iterator[Any]:
-        """Yield the listed transfers; a host is a name, or a number in the order of the network."""
+        """Yield the listed transfers. A host is given by name, or by number in the order of the network."""
         from verify.reference.own_flows import Transfer
 
         for source, destination, size, start, level in self.rows:
@@ -91,7 +94,7 @@ class Given:
 
 @dataclass(frozen=True)
 class TrafficPlan:
-    """A pattern of traffic. Messages are up to `spread` larger than the smallest."""
+    """A pattern of traffic. Messages are up to `spread` bytes larger than the smallest."""
 
     name: str
     hosts: tuple[str, ...]
@@ -110,31 +113,31 @@ class TrafficPlan:
 
     @property
     def has_own_flows(self) -> bool:
-        """Whether each message has a flow of its own."""
+        """Whether each message has a separate flow."""
         listed = self.kind in ("incast", "listed")
         return bool(self.given.points) or self.given.outstanding is not None or listed
 
 
 @dataclass(frozen=True)
 class Lanes:
-    """Virtual lanes: their number, that of each service level, and that of control packets if they have one.
+    """Virtual lanes: their number, the lane of each service level, and that of control packets, if separate.
 
-    If they are `by_way`, the routes of pairs of hosts determine levels, and lanes behind the first link.
+    If `by_way`, the routes of pairs of hosts determine levels, and lanes after the first link.
     """
 
     count: int
     of_level: tuple[int, ...]
     control: int | None
     by_way: bool
-    #: The lane that switches serve before all others.
+    #: The lane that switches serve before all others, if there is one.
     first: int | None
 
 
 @dataclass(frozen=True)
 class Organisation:
-    """How a buffer is divided into queues, and whether each has its own region of memory.
+    """How a buffer is divided into queues, and whether each has a separate region of memory.
 
-    Outputs count from 1, destinations are numbered from 0 in the order of the hosts.
+    Outputs are numbered from 1, and destinations from 0 in the order of the hosts.
     """
 
     kind: str
@@ -146,7 +149,7 @@ class Organisation:
         return {"single": 1, "per-output": outputs, "per-destination": 0}.get(self.kind, self.count)
 
     def index(self, output: int, destination: int) -> int:
-        """Return the queue of a packet; with queues per destination, the destination."""
+        """Return the queue of a packet. With queues per destination, it is the destination."""
         if self.kind == "single":
             return 0
         if self.kind in ("per-output", "output-modulo"):
@@ -156,13 +159,14 @@ class Organisation:
 
 @dataclass(frozen=True)
 class Trimming:
-    """Packet trimming: bytes of data that wait for an output's lane, bytes of a header, the choice."""
+    """Packet trimming: the limit of data on an output's lane, and the size of a header, in bytes."""
 
     queue: int
-    #: Those of outputs of some rates, by picoseconds per byte.
+    #: Limits of outputs of some rates, by picoseconds per byte.
     of_rates: Mapping[Fraction, int]
     size: int
-    #: Whether the newest packet may lose its payload instead of the arriving one; `None`: with FIFO queues.
+    #: Whether the newest packet of the queue may be trimmed instead of the arriving one. `None`: only with
+    #: FIFO queues.
     is_random: bool | None
 
     def limit(self, pace: Fraction) -> int:
@@ -172,9 +176,9 @@ class Trimming:
 
 @dataclass(frozen=True)
 class SwitchPlan:
-    """The parameters of switches. `buffer` and `output_buffer` are those of a lane, `part` is a queue's.
+    """The parameters of switches. `buffer` and `output_buffer` are those of a lane, `part` of a queue.
 
-    Queues take turns in rounds if their memory is declared divided, even if there is only one.
+    If memory is declared divided, queues take turns in rounds, even if there is only one.
     """
 
     architecture: str
@@ -194,7 +198,7 @@ class SwitchPlan:
 
 @dataclass(frozen=True)
 class AdaptiveRouting:
-    """Adaptive routing per flow: the criterion of ports, and the number of entries of an input's cache."""
+    """Adaptive routing per flow: the criterion of ports, and the number of cache entries of an input."""
 
     heuristic: str
     cache: int | None
@@ -202,9 +206,9 @@ class AdaptiveRouting:
 
 @dataclass(frozen=True)
 class PacketRouting:
-    """Adaptive routing per packet: the possible ports, the load grade in bytes, and the routed levels.
+    """Adaptive routing per packet: the possible ports, the load grade in bytes, and the covered levels.
 
-    `pinned` lists what makes packets take the route of the tables: `throttled`, `isolated`.
+    `pinned` lists the states in which packets take the route of the tables: `throttled`, `isolated`.
     """
 
     groups: Groups
@@ -217,8 +221,8 @@ class PacketRouting:
 class Ecmp:
     """Equal-cost multipath: the ports onto which packets are hashed, and how hosts select entropy values.
 
-    There are `values` of them; packets have none if `spraying` is `none`. If hosts have several LIDs, the
-    groups are the ports towards these, and all switches select the same position.
+    There are `values` entropy values. Packets have none if `spraying` is `none`. If `by_lid`, the groups are
+    the ports toward the LIDs of a host, and all switches select the same position in them.
     """
 
     groups: Groups
@@ -229,7 +233,7 @@ class Ecmp:
 
 @dataclass(frozen=True)
 class SharedCredits:
-    """Credits that lanes share: bytes of each lane's reserve, and the static or dynamic threshold."""
+    """Credits that lanes share: the reserve of each lane in bytes, and the static or dynamic threshold."""
 
     reserve: int
     limit: int | None
@@ -238,7 +242,7 @@ class SharedCredits:
 
 @dataclass(frozen=True)
 class RetryPlan:
-    """Link-level retry: the replay buffer, the largest frame, the timer, and errors per billion."""
+    """Link-level retry: the replay buffer, the largest frame in bytes, the timer, and errors per billion."""
 
     frames: int
     bytes: int
@@ -251,7 +255,7 @@ class RetryPlan:
 
 @dataclass(frozen=True)
 class EventPlan:
-    """A change of links, given by ports (`S1:3`) or hosts, or of hosts."""
+    """A change of links, which are given by ports (`S1:3`) or hosts, or a change of hosts."""
 
     kind: str
     places: tuple[str, ...]
@@ -279,7 +283,10 @@ class EventPlan:
 
 @dataclass(frozen=True)
 class RecoveryPlan:
-    """How hosts send lost packets again. Acknowledgements of each packet replace receipts."""
+    """How hosts send lost packets again.
+
+    If each packet is acknowledged (`has_acks`), these acknowledgements replace receipts.
+    """
 
     goes_back: bool
     timeout_ps: int
@@ -288,10 +295,10 @@ class RecoveryPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """All data that the reference model needs. Sizes in bytes, times in picoseconds.
+    """All data that the second model needs. Sizes are in bytes, and times in picoseconds.
 
-    The buffers are those of a lane; the adapter is the buffer between a host's flows and its link, with the
-    bytes of each of its queues. Receivers may accept packets out of order.
+    Buffers are those of a lane. `adapter` is the buffer between a host's flows and its link, with the bytes
+    of each of its queues. `accepts` is whether receivers accept packets out of order.
     """
 
     seed: int
@@ -304,11 +311,11 @@ class Plan:
     control: int
     block: int
     lanes: Lanes
-    #: Time between two returns of credits; zero if each returns at once.
+    #: Minimum time between two returns of credits; zero if each returns immediately.
     return_spacing_ps: int
     shared: SharedCredits | None
     retry: RetryPlan | None
-    #: Present if receivers send pause frames or on/off messages instead of credits.
+    #: Not `None` if receivers send pause frames or on/off messages instead of credits.
     pfc: Pfc | None
     switch: SwitchPlan
     host_buffer: int
@@ -326,9 +333,10 @@ class Plan:
     traffic: tuple[TrafficPlan, ...]
     events: tuple[EventPlan, ...]
     recovery: RecoveryPlan | None
-    #: Time from a change of the links that are down to new tables, if these change.
+    #: Time from the failure or repair of a link to new tables; `None` if tables do not change.
     reroutes_after_ps: int | None
-    #: Time from such a change until a switch avoids its own port, or uses it again.
+    #: Time from the failure or repair of a link until its switch avoids its port, or uses it again; `None` if
+    #: it does not.
     ports_after_ps: int | None
     #: The ports of switches while any link is down, from a file; `None` if they follow from the network.
     tables_after: Mapping[str, Mapping[str, int]] | None
@@ -340,12 +348,12 @@ class Plan:
 
     @property
     def by_packet(self) -> PacketRouting | None:
-        """How outputs are selected per packet, if routing is adaptive."""
+        """Adaptive routing per packet, if the scenario has it."""
         return self.adaptive if isinstance(self.adaptive, PacketRouting) else None
 
     @property
     def loses(self) -> bool:
-        """Whether packets can get lost on links, or be dropped at the end of them."""
+        """Whether packets can be lost on links, or dropped at the end of them."""
         drops = self.pfc is not None and bool(self.pfc.lossy)
         return drops or any(one.kind in ("down", "errors", "stop") for one in self.events)
 
@@ -383,7 +391,7 @@ class Plan:
 
 
 def plan(scenario: Mapping[str, Any]) -> Plan:
-    """Read a scenario."""
+    """Read a scenario. `NotCovered` is raised if the second model does not cover it."""
     given: dict[str, Any] = {
         key: dict(value) if isinstance(value, Mapping) else value for key, value in scenario.items()
     }
@@ -526,7 +534,7 @@ def _rerouting(table: Mapping[str, Any], net: Wiring) -> dict[str, Any]:
 
 
 def slowest_paces(events: Iterable[EventPlan], duration_ps: int) -> dict[End, Fraction]:
-    """Return the most picoseconds per byte that events give to links, by the ends that the events name."""
+    """Return the largest pace (ps per byte) that events give to links, by the named ends of the links."""
     found: dict[End, Fraction] = {}
     for event in events:
         if event.kind == "rate" and event.pace is not None and event.start_ps < duration_ps:
@@ -558,7 +566,7 @@ def talkers(flows: list[Mapping[str, Any]], patterns: list[Mapping[str, Any]], h
 
 
 def network(topology: Mapping[str, Any], routing: Mapping[str, Any] | None) -> Wiring:
-    """Read `[topology]` and `[routing]`; this does not check for deadlock."""
+    """Read `[topology]` and `[routing]`, without a check for deadlock."""
     if routing is not None:
         routing = {key: value for key, value in routing.items() if key != "allow_deadlock"}
     if topology["kind"] == "file":
@@ -669,7 +677,10 @@ def _movable(key: str, plan_: Plan) -> None:
 
 
 def _free_ports(key: str, plan_: Plan, *, may_deadlock: bool) -> Groups:
-    """Return the ports of packets that are not tied to the tables, in a network that supports this."""
+    """Return the ports among which packets may choose.
+
+    `NotCovered` is raised if the network does not support a choice, or packets can wait in a cycle.
+    """
     _movable(key, plan_)
     ports = groups(plan_.wiring, plan_.tables)
     if not may_deadlock and (found_cycle := circle(plan_.wiring, ports)):
@@ -708,7 +719,7 @@ def _switch(switch: Mapping[str, Any], mechanism: str, block: int, lanes: Lanes,
 
 
 def _may_be_fcfs(switch: SwitchPlan, parts: Congestion, lanes: Lanes) -> bool:
-    """Return whether each output can have one queue for the packets of all inputs."""
+    """Return whether each output can have one queue for the packets of all inputs, in order of arrival."""
     reads_inputs = isinstance(parts.marking, Marking) and parts.marking.fill != "sum"
     is_plain = switch.architecture == "voq" and switch.queues.kind == "per-output" and not switch.has_rounds
     return is_plain and not reads_inputs and parts.isolation is None and not lanes.by_way
@@ -758,7 +769,7 @@ def _lanes(lanes: Mapping[str, Any], net: Wiring) -> Lanes:
 
 
 def _share(text: str, block: int, lanes: Lanes) -> int:
-    """Read a buffer and return a lane's share of it, in whole blocks."""
+    """Read the size of a buffer, and return the share of a lane in whole blocks."""
     return size_bytes(text) // lanes.count // block * block
 
 
@@ -794,7 +805,7 @@ def _timing(given: dict[str, Any], mtu: int, spread: int) -> Timing:
 
 
 def _traffic(patterns: list[Mapping[str, Any]], net: Wiring, mtu: int, flows: int) -> tuple[TrafficPlan, ...]:
-    """Read the patterns. Classes are numbered, flows first; a forest has one for each role that occurs."""
+    """Read the patterns. Classes are numbered after the flows."""
     found, class_number = [], flows
     for number, pattern in enumerate(patterns):
         given = dict(pattern)
@@ -833,7 +844,7 @@ def _traffic(patterns: list[Mapping[str, Any]], net: Wiring, mtu: int, flows: in
 
 
 def _given(given: dict[str, Any], kind: dict[str, Any]) -> Given:
-    """Read the keys about messages with flows of their own."""
+    """Read the keys about messages with separate flows."""
     sizes, bursts = given.pop("sizes", None), given.pop("bursts", None)
     every, jitter = kind.pop("every", None), kind.pop("jitter", "0 ps")
     rows: tuple[tuple[str, str, int, int, int], ...] = ()
@@ -853,7 +864,7 @@ def _given(given: dict[str, Any], kind: dict[str, Any]) -> Given:
 
 
 def distribution(sizes: Mapping[str, Any]) -> tuple[tuple[int, float], ...]:
-    """Read a distribution from its file; the shares of the last point are 1 or 100."""
+    """Read a distribution from its file. The cumulative share of the last point is 1 or 100."""
     if sizes["kind"] != "file":
         raise NotCovered("sizes: only those of files")
     lines = [line.split() for line in Path(sizes["file"]).read_text().splitlines() if line.strip()]

@@ -1,7 +1,7 @@
 """Custom networks with rings: tables by a search for the shortest routes, or up and down from roots.
 
-Destinations are distributed among the ports that are equally good: each goes to the port with the fewest so
-far, the first of several; only destinations count whose packets pass the switch.
+Destinations are distributed among equally good ports: each goes to the port with the fewest destinations so
+far, and to the first of several such ports. Only destinations count whose packets pass the switch.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ Edge = tuple[int, str]
 
 @dataclass
 class Searched(Wiring):
-    """A network with the routing that makes its tables: `up-down` or `shortest-path`."""
+    """A network with the routing from which its tables follow: `up-down` or `shortest-path`."""
 
     routing: str = "up-down"
     roots: tuple[str, ...] = ()
 
     def ways(self) -> dict[str, dict[str, int]]:
-        """Return the output port of each switch towards each host."""
+        """Return the output port of each switch toward each host."""
         edges = {switch: self.edges(switch) for switch in self.switches}
         homes = {host: self.home_of(host) for host in self.hosts}
         rank = self.ranks(edges, set(homes.values()))
@@ -55,23 +55,23 @@ class Searched(Wiring):
         return tables
 
     def edges(self, switch: str) -> list[Edge]:
-        """Return the ports of a switch to others, with those."""
+        """Return the ports of a switch that lead to other switches, with these switches."""
         return [(port, far) for port, far in self.neighbours(switch) if far in self.switches]
 
     def ranks(self, edges: Mapping[str, list[Edge]], homes: set[str]) -> dict[str, tuple[int, int]]:
-        """Return the rank of each switch: the lower, the farther up."""
+        """Return the rank of each switch. Ranks increase with the distance from the roots."""
         levels = distances(edges, list(self.roots) or [self.central(edges, homes)])
         return {switch: (levels[switch], number) for number, switch in enumerate(self.switches)}
 
     def central(self, edges: Mapping[str, list[Edge]], homes: set[str]) -> str:
-        """Return the switch whose farthest host is nearest."""
+        """Return the switch with the shortest distance to its farthest host."""
         farthest = {s: max(distances(edges, [s])[home] for home in homes) for s in self.switches}
         return min(self.switches, key=lambda switch: farthest[switch])
 
     def with_root(self, scenario: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the scenario with this model's root, if it names none.
+        """Return the scenario with this model's root, if it names none and has up-down routing.
 
-        Which roots the simulator selects is not part of the comparison: its tests compare the selection with
+        The comparison does not include the selection of roots, which tests of the simulator compare with
         OpenSM's tables.
         """
         if self.routing != "up-down" or self.roots:
@@ -85,7 +85,7 @@ class Searched(Wiring):
 def distances(
     edges: Mapping[str, list[Edge]], start: list[str], allow: Callable[[str, str], bool] = lambda *_: True
 ) -> dict[str, int]:
-    """Return the hops from the nearest of some switches, over hops that are allowed."""
+    """Return the number of hops from the nearest of some switches to each switch, over allowed hops."""
     found, front = dict.fromkeys(start, 0), deque(start)
     while front:
         near = front.popleft()
@@ -99,10 +99,10 @@ def distances(
 def up_and_down(
     edges: Mapping[str, list[Edge]], home: str, rank: Mapping[str, tuple[int, int]]
 ) -> tuple[dict[str, int], dict[str, list[Edge]]]:
-    """Return the hops of each switch to a home, and the ports that lead there.
+    """Return the hops of each switch to a switch, and the ports that lead there.
 
-    A switch from which downward links alone lead to the home routes down. Any other switch routes up, on the
-    shortest way to such a switch.
+    If only downward links lead from a switch to `home`, its route goes down. Any other route goes up, on the
+    shortest way to such a switch. `NotCovered` is raised if there is no such way.
     """
     down = distances(edges, [home], lambda near, far: rank[far] < rank[near])
     cost, good = dict(down), dict[str, list[Edge]]()

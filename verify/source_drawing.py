@@ -1,6 +1,6 @@
-"""Random scenarios whose messages have flows of their own.
+"""Random scenarios whose messages have separate flows.
 
-They have distributions of sizes, loads, bursts, incasts, lists, and closed loops.
+They have distributions of sizes, loads, bursts, incasts, lists of transfers, and closed loops.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from verify import drawing, rdma_drawing, reading
 
 Scenario = dict[str, Any]
 
-#: The files of the scenarios.
+#: The folder of the files that scenarios read.
 FOLDER = tempfile.TemporaryDirectory(prefix="silvan-sources-")
-#: The kinds of sources.
+#: The kinds of sources. `load` occurs twice and is therefore more frequent.
 KINDS = ("load", "load", "closed", "incast", "listed")
 ACKNOWLEDGING = ("ack", "ack-message", "ack-each")
 
 
 def base(seed: int) -> Scenario:
-    """Generate a scenario, mostly with RDMA; without announcements and credit of receivers."""
+    """Generate a scenario, mostly with RDMA, without announcements, trimming and credit of receivers."""
     for turn in range(seed, seed + 100_000, 1_000):
         found = (rdma_drawing if seed % 3 else drawing).variant(turn)
         for key in ("adaptive_routing", "flow", "traffic"):
@@ -57,7 +57,10 @@ def variant(seed: int) -> Scenario:
 def pattern(
     rng: random.Random, kind: str, hosts: list[str], scale: tuple[int, int], name: str
 ) -> dict[str, Any]:
-    """Generate a pattern of a kind; its sizes and times follow the packets and the duration of the run."""
+    """Generate a pattern of a kind.
+
+    `scale` has the MTU in bytes and the duration of the run in ps, which limit sizes and times.
+    """
     mtu, duration = scale
     if kind == "listed":
         return {"pattern": {"kind": "listed", "file": listed(rng, hosts, scale, name)}}
@@ -97,7 +100,7 @@ def incast(rng: random.Random, hosts: list[str], senders: int, duration: int) ->
 
 
 def times(rng: random.Random, kind: str, duration: int) -> dict[str, Any]:
-    """Generate what determines when messages are generated."""
+    """Generate the keys that determine when messages are generated."""
     if kind == "closed":
         found: dict[str, Any] = {"outstanding": rng.choice([1, 1, 2, 5])}
         if rng.random() < 0.7:
@@ -111,7 +114,7 @@ def times(rng: random.Random, kind: str, duration: int) -> dict[str, Any]:
 
 
 def distribution(rng: random.Random, mtu: int, name: str) -> str:
-    """Write a distribution of sizes of up to some packets; return its file."""
+    """Write a distribution of sizes of up to five packets, and return the path of its file."""
     count = rng.randint(1, 5)
     sizes = sorted(rng.randint(1, 5 * mtu) for _ in range(count))
     whole = rng.choice([1, 100])
@@ -122,7 +125,7 @@ def distribution(rng: random.Random, mtu: int, name: str) -> str:
 
 
 def listed(rng: random.Random, hosts: list[str], scale: tuple[int, int], name: str) -> str:
-    """Write a list of transfers in one of the two formats; return its file."""
+    """Write a list of transfers in one of the two formats, and return the path of its file."""
     mtu, duration = scale
     rows = []
     for _ in range(rng.randint(1, 40)):

@@ -1,4 +1,4 @@
-"""Random scenarios with adaptive routing per packet: networks with several routes, and the levels."""
+"""Random networks with several routes, and adaptive routing per packet on them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def network(rng: random.Random) -> dict[str, Any]:
     topology["link_rate"] = rng.choice(["16 Gbit/s", "7 Gbit/s", "54.54 Gbit/s"])
     topology["link_delay"] = rng.choice(["20 ns", "333 ps", "400 ns"])
     if kind == "dragonfly-plus":
-        # Fewer groups than spines have links for, so that several links lead to each.
+        # There are fewer groups than the spines have links for, so several links lead to each group.
         topology |= {"p": rng.choice([1, 2]), "leaves": 2, "spines": 2, "h": rng.choice([1, 2]), "g": 2}
         return {"topology": topology}
     topology["k"], topology["n"] = rng.choice([(2, 2), (2, 3), (3, 2)])
@@ -30,7 +30,7 @@ def network(rng: random.Random) -> dict[str, Any]:
 
 
 def leaves_and_spines(rng: random.Random) -> dict[str, Any]:
-    """Generate leaves and spines with parallel links of one or several rates, ports in any order."""
+    """Generate leaves and spines with parallel links of one or several rates, on ports in any order."""
     leaves = [f"L{number + 1}" for number in range(rng.randint(2, 4))]
     spines = [f"S{number + 1}" for number in range(rng.choice([1, 2, 2, 3]))]
     links_each = [1, 1, 2, 3] if len(spines) > 1 else [2, 3]
@@ -69,11 +69,11 @@ def leaves_and_spines(rng: random.Random) -> dict[str, Any]:
 
 
 def choosing(found: Scenario) -> Scenario:
-    """Make each packet of a random scenario choose its route; the choices follow from its seed."""
+    """Let each packet of a random scenario choose its route. The options follow from the seed."""
     rng = random.Random(f"ways of packets {found['seed']}")
     switch = dict(found["switch"])
     if switch.get("queues", "per-output") in ("per-output", "output-modulo"):
-        # The sender cannot know which of the next node's outputs a packet takes.
+        # The sender cannot determine which output of the next switch a packet takes, so memory is shared.
         switch["memory"] = "shared"
         switch.pop("queue_buffer", None)
     rule: dict[str, Any] = {"per": "packet"}
@@ -92,7 +92,7 @@ def choosing(found: Scenario) -> Scenario:
 
 
 def _has(found: Mapping[str, Any], pinned: str) -> bool:
-    """Return whether anything may keep packets on the route of the tables."""
+    """Return whether a scenario has the component that `pinned` requires."""
     given = dict(found.get("congestion", {}))
     preset = PRESETS[given.get("mechanism", "none")]
     key = {"throttled": "reaction", "isolated": "isolation"}[pinned]

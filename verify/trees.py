@@ -1,8 +1,8 @@
-"""k-ary n-trees, plain or with links between neighbours, and their tables by D-mod-K.
+"""k-ary n-trees, plain or with links between neighbors, and their tables by D-mod-K.
 
-Level l has k^(n-1) switches, numbered from left to right; those that reach the same hosts downwards
-stand in rows of k^(l-1). Ports 1 to k lead down, k + 1 to 2k up, those after them to the left
-neighbour in the row, then to the right one.
+A level l has k^(n-1) switches, numbered from left to right. Those that reach the same hosts downward form a
+row of k^(l-1) switches. Ports 1 to k lead down, and ports k + 1 to 2k up. Further ports lead to neighbors in
+the row.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from verify.wiring import Link, Wiring
 
 @dataclass(frozen=True)
 class Place:
-    """The position of a switch: its level (from 1), the number of its row, and its place in that (from 0)."""
+    """The position of a switch: its level (from 1), the number of its row, and its place there (from 0)."""
 
     level: int
     row: int
@@ -26,7 +26,7 @@ class Place:
 
 @dataclass
 class Tree(Wiring):
-    """A tree."""
+    """A k-ary n-tree."""
 
     k: int = 2
     n: int = 1
@@ -36,7 +36,7 @@ class Tree(Wiring):
         return f"L{place.level}.{place.row * self.row_length(place.level) + place.at + 1}"
 
     def row_length(self, level: int) -> int:
-        """Return how many switches of a level reach the same hosts downwards."""
+        """Return the number of switches of a level that reach the same hosts downward."""
         return int(self.k ** (level - 1))
 
     def places(self) -> list[Place]:
@@ -49,11 +49,11 @@ class Tree(Wiring):
         ]
 
     def is_above(self, place: Place, host: int) -> bool:
-        """Return whether a switch reaches a host (from 0) downwards."""
+        """Return whether a switch reaches a host downward. Hosts are numbered from 0."""
         return host // int(self.k**place.level) == place.row
 
     def ways(self) -> dict[str, dict[str, int]]:
-        """Return the output port of each switch towards each host, by D-mod-K."""
+        """Return the output port of each switch toward each host, by D-mod-K."""
         tables = {}
         for place in self.places():
             up = self.k + 1 if place.level < self.n else 1

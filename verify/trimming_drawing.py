@@ -1,4 +1,4 @@
-"""Random scenarios with packet trimming: those with hashed packets, with other switches and NSCC or RCCC."""
+"""Random scenarios with packet trimming: those with hashed packets, with NSCC or RCCC."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from verify import drawing, ecmp_drawing, rdma_drawing
 
 Scenario = dict[str, Any]
-#: The keys of tables that remain.
+#: The keys that remain of some tables of the scenario.
 KEPT = {"switch": ("latency", "control_first"), "host": ("injection_rate", "message_overhead", "delivery")}
 
 
 def switch(rng: random.Random, full: int) -> dict[str, Any]:
-    """Select queues of few packets, so that many do not fit."""
+    """Select limits of queues of a few packets, so that many packets do not fit."""
     trimming: dict[str, Any] = {
         "queue": f"{full * rng.choice([1, 1, 2, 3, 8]) + rng.choice([0, 0, rng.randrange(full)])} B"
     }
@@ -26,7 +26,7 @@ def switch(rng: random.Random, full: int) -> dict[str, Any]:
 
 
 def other_switches(found: Scenario) -> None:
-    """Give some of the scenarios switches of another architecture, whose outputs have several queues."""
+    """Give some of the scenarios switches of another architecture, with several queues for an output."""
     rng = random.Random(f"trimming switches {found['seed']}")
     switch = found["switch"]
     if rng.random() < 0.6:
@@ -39,7 +39,7 @@ def other_switches(found: Scenario) -> None:
 
 
 def of_rates(found: Scenario, full: int) -> dict[str, Any]:
-    """Give the outputs of some rates queues of their own, in some of the scenarios."""
+    """Select separate limits of queues for some rates, in some of the scenarios."""
     rng = random.Random(f"trimming rates {found['seed']}")
     every = drawing.rates(found)
     if rng.random() < 0.7:
@@ -88,7 +88,7 @@ def variant(seed: int) -> Scenario:
     if found["ecmp"]["spraying"] == "none" or not found["ecmp"].get("enabled", True):
         del found["ecmp"]
     elif found["ecmp"]["spraying"] in ("bitmap", "mixed"):
-        # With few values, those that were marked or lost return soon, and are skipped.
+        # If there are few values, marked or lost ones are soon due again, and are skipped.
         found["ecmp"]["values"] = rng.choice([2, 4, 8])
     return {**found, "host": {**found["host"], "delivery": rng.choice(["in-order", "out-of-order"])}}
 

@@ -1,4 +1,4 @@
-"""The wiring of a scenario's network, read a second time, and routes where there are no rings."""
+"""The wiring of a network, read independently of the simulator, and routes in networks without rings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from verify.quantities import NotCovered, nothing_left, rate_ps_per_byte, time_p
 
 @dataclass(frozen=True)
 class Link:
-    """A full-duplex link between two ports; a host has port 0 only, switches count from 1."""
+    """A full-duplex link between two ports. A host has only port 0, and the ports of switches begin at 1."""
 
     ends: tuple[tuple[str, int], tuple[str, int]]
     ps_per_byte: Fraction
@@ -23,13 +23,13 @@ class Link:
 
 @dataclass
 class Wiring:
-    """Hosts and switches by name, how many ports these have, and the links between ports."""
+    """Hosts and switches by name, the number of ports of switches, and the links between ports."""
 
     hosts: list[str]
     switches: list[str]
     links: list[Link] = field(default_factory=list)
     ports: dict[str, int] = field(default_factory=dict)
-    #: The hosts that send or receive; all of them if there are none.
+    #: The hosts that send or receive. If empty, all hosts count.
     talkers: list[str] = field(default_factory=list, kw_only=True)
 
     def host_paces(self) -> set[Fraction]:
@@ -37,7 +37,7 @@ class Wiring:
         return {link.ps_per_byte for link in self.links if any(end[0] in self.hosts for end in link.ends)}
 
     def used_routes(self) -> Iterator[list[Link]]:
-        """Return the links on the route of each pair of hosts that communicate."""
+        """Yield the links on the route of each pair of hosts that communicate."""
         tables = self.ways()
         behind = {end: link for link in self.links for end in link.ends}
         for near, far in permutations(self.talkers or self.hosts, 2):
@@ -61,7 +61,7 @@ class Wiring:
         return self.neighbours(host)[0][1]
 
     def neighbours(self, node: str) -> list[tuple[int, str]]:
-        """Return the ports of a node with the node behind each."""
+        """Return the ports of a node, in ascending order, and the node at the other end of each."""
         found = []
         for link in self.links:
             for near, far in (link.ends, link.ends[::-1]):
@@ -70,11 +70,14 @@ class Wiring:
         return sorted(found)
 
     def has_rings(self) -> bool:
-        """Return whether there are more links than a tree has."""
+        """Return whether the number of links differs from that of a tree."""
         return len(self.links) != len(self.hosts) + len(self.switches) - 1
 
     def ways(self) -> dict[str, dict[str, int]]:
-        """Return the output port of each switch towards each host, in a network without rings."""
+        """Return the output port of each switch toward each host, in a network without rings.
+
+        `NotCovered` is raised if the network has rings.
+        """
         tables: dict[str, dict[str, int]] = {switch: {} for switch in self.switches}
         if self.has_rings():
             raise NotCovered("the network has rings: give the tables")

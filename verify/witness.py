@@ -1,8 +1,8 @@
-"""Other simulators as witnesses: ``python -m verify.witness [--quick] [--figure FILE]``.
+"""Comparison with other simulators: ``python -m verify.witness [--quick] [--figure FILE]``.
 
-BookSim 2 and CAMINOS ran the scenarios of this module; their results are in ``witness.csv`` in this folder.
-This program runs the same scenarios in Silvan and shows both. docs/verification.md states how parameters map
-and what differs. The exit status is 1 if a number is out of tolerance.
+BookSim 2 and CAMINOS ran the scenarios of this module. Their results are in ``witness.csv`` in this folder.
+This program runs the same scenarios in Silvan and prints both. docs/verification.md states how parameters
+correspond and what differs. The exit status is 1 if a number is out of tolerance.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from verify.check import run
 
 ORIGIN = Path(__file__).with_name("witness.csv")
 
-#: Rate of every link in Mbit/s, payload of every packet in bytes, and the time it takes in nanoseconds.
+#: Rate of every link in Mbit/s, payload of every packet in bytes, and its transmission time in ns.
 RATE, PACKET, PACKET_NS = 16_000, 2048, 1024.0
-#: Tenths of a sender's packets that are for the hotspot; each of the seven others gets one.
+#: Tenths of a sender's packets that go to the hotspot. One tenth goes to each of the seven other hosts.
 HOT = 3
 
 
 @dataclass(frozen=True)
 class Case:
-    """A network and its traffic, and the required agreement with its witness.
+    """A network and its traffic, and the required agreement with another simulator, the witness.
 
-    Delays are those of the witness, in nanoseconds. Up to the load `stable`, the mean latency must equal the
-    witness's within the share `latency`; above it, the throughput within the share `saturation`.
+    Delays are those of the witness, in nanoseconds. Up to the load `stable`, the mean latencies may differ by
+    the share `latency`. Above it, throughput may differ by the share `saturation`.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Point:
 
 
 def witnessed() -> dict[tuple[str, float], Point]:
-    """Read the results of the witnesses: by case and load, the means over its seeds."""
+    """Return the results of the witnesses by case and load, as means over seeds."""
     lines = [line for line in ORIGIN.read_text().splitlines() if not line.startswith("#")]
     rows: dict[tuple[str, float], list[Point]] = {}
     for row in csv.DictReader(lines):
@@ -80,9 +80,9 @@ def witnessed() -> dict[tuple[str, float], Point]:
 
 
 def _network(case: Case) -> dict[str, Any]:
-    """Describe the network: room for 32 packets at each input of a switch."""
+    """Describe the network, with room for 32 packets at each input of a switch."""
     rates = {"link_rate": f"{RATE} Mbit/s", "link_delay": f"{case.link_ns} ns"}
-    # With a hotspot, hosts 1 to 8 send and hosts 9 to 16 receive: a flow needs two hosts.
+    # With a hotspot, hosts 1 to 8 send and hosts 9 to 16 receive, because no flow can have equal ends.
     star = {"kind": "star", "hosts": case.hosts * (2 if case.name == "hotspot" else 1)}
     switch: dict[str, Any] = {
         "architecture": case.architecture,
@@ -91,8 +91,8 @@ def _network(case: Case) -> dict[str, Any]:
         "latency": f"{case.switch_ns} ns",
     }
     if case.architecture == "iq":
-        # A cycle is a small fraction of a packet, and BookSim matches again in each: pairs that one cycle
-        # leaves free are found in the next ones.
+        # BookSim matches again in each cycle, which is a small fraction of a packet, and so finds pairs that
+        # were left free. Several iterations approximate this.
         switch["islip_iterations"] = 4
     return {
         "duration": f"{case.duration_ms} ms",
@@ -105,7 +105,7 @@ def _network(case: Case) -> dict[str, Any]:
 
 
 def _traffic(case: Case, load: float) -> dict[str, Any]:
-    """Describe the traffic: packets to random hosts, or three of ten to one host."""
+    """Describe the traffic: packets to random hosts, or three of ten packets to one host."""
     offered = round(RATE * load)
     if case.name == "hotspot":
         return {
@@ -121,7 +121,7 @@ def _traffic(case: Case, load: float) -> dict[str, Any]:
             ]
         }
     pattern: dict[str, Any] = {"pattern": {"kind": "uniform", "include_self": case.witness == "BookSim"}}
-    # A host that offers its full link rate selects a destination whenever it may send.
+    # Without a rate, a host generates a packet whenever it may send.
     pace = {"rate": f"{offered} Mbit/s", "arrivals": "poisson"} if load < 1 else {}
     return {"traffic": [pattern | pace]}
 
@@ -153,7 +153,7 @@ class Row:
         """Return whether the two agree as closely as the case requires."""
         if self.load > self.case.stable:
             return abs(self.ours.throughput / self.theirs.throughput - 1) <= self.case.saturation
-        # Up to there, all offered traffic arrives; the rest is the randomness of Poisson arrivals.
+        # At stable loads, all offered traffic arrives, up to the randomness of Poisson arrivals.
         arrives = abs(self.ours.throughput / self.load - 1) <= 0.05
         return arrives and abs(self.ours.latency / self.theirs.latency - 1) <= self.case.latency
 
@@ -167,14 +167,17 @@ class Row:
 
 
 def compared(case: Case, *, quick: bool) -> Iterator[Row]:
-    """Run a case at all loads of its witness; quick: at the highest stable and the highest offered load."""
+    """Run a case at all loads of its witness, or with `quick` at the stable and at the highest load."""
     witness = {load: point for (name, load), point in witnessed().items() if name == case.name}
     for load in (case.stable, max(witness)) if quick else sorted(witness):
         yield Row(case, load, witness[load], simulate(case, load))
 
 
 def draw(rows: list[Row], target: Path) -> None:
-    """Plot latency and throughput over load, two panels per case: lines are the witness, points Silvan."""
+    """Plot latency and throughput over load, in two panels per case.
+
+    Lines are the witness, and points are Silvan.
+    """
     from matplotlib.figure import Figure
 
     with plot.style():
@@ -197,7 +200,7 @@ def draw(rows: list[Row], target: Path) -> None:
 
 
 def main() -> int:
-    """Compare, print the table, plot the figure if requested; return the exit status."""
+    """Run all cases, print the table, plot the figure if requested, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m verify.witness", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="two loads of each case")
     parser.add_argument("--figure", type=Path, metavar="FILE", help="draw both here")

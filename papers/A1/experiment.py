@@ -1,4 +1,4 @@
-"""The damage of congestion: two switches, six flows, with and without control (figure 1)."""
+"""The damage of congestion: two switches, six flows, with and without explicit rates (figure 1)."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def runs(quick):
     # The same flows with so much data that none of them ends, to measure their rates in the steady state.
     endless = {f"flow.{n}.total": "1 GB" for n in range(len(FLOWS))}
     steady = {"duration": "12 ms" if quick else "62 ms", "warmup": "2 ms", "measure.interval": "1 ms"}
-    # An announced flow is a message.
+    # The mechanism `saa` assigns a rate to each message, so each flow is one message of 2 MB.
     rates = {"congestion.mechanism": "saa"} | {f"flow.{n}.message": "2 MB" for n in range(len(FLOWS))}
     return {
         "finite": (SCENARIO.name, {}),
@@ -25,7 +25,7 @@ def runs(quick):
 
 
 def _shares(results):
-    """Each flow's share of a link: as a fluid under two rules, and simulated without control."""
+    """Return each flow's share of a link: as a fluid under two rules, and simulated without control."""
     fluid = silvan.fluid(SCENARIO)
     by_rule = {
         f"{short}_{flow['flow']}": flow[rule]["gbit_s"] / LINK_GBIT_S

@@ -1,4 +1,4 @@
-"""Latency of a packet in an idle network: hops times their delay, and the packet's length."""
+"""Latency of a packet in an idle network: the delays on its route plus its transmission time."""
 
 from silvan.papers import figures
 
@@ -19,7 +19,11 @@ def _name(hops):
 
 
 def law_ns(hops, size):
-    """Add 20 ns of link and 100 ns of switch per hop, the last link, the bytes at 16 Gbit/s."""
+    """Return the latency over a number of switches, in ns.
+
+    Each switch and the link before it take 120 ns, and the last link 20 ns. The transmission of the packet at
+    16 Gbit/s is added.
+    """
     return hops * (20 + 100) + 20 + size * 8 / 16
 
 

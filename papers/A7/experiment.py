@@ -5,7 +5,7 @@ from silvan.papers import common, figures
 hybrid = common("hybrid")
 
 TABLES = ()
-#: Paper VI's VOQnet has a queue of this number of packets of 2 KiB per destination.
+#: In Paper VI, an input port of VOQnet has memory for this number of packets of 2 KiB per destination.
 VOQNET_PACKETS, PACKET = 64, 2048
 MEMORY = {n.hosts: hybrid.ControlMemory(n.hosts, n.destinations) for n in hybrid.NETWORKS.values()}
 

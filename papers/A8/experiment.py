@@ -1,7 +1,7 @@
-"""Checks of laws that any simulator of such networks must satisfy.
+"""Checks of laws of queues and switches.
 
-Saturation of input-queued switches, waiting in an M/D/1 queue, shift permutations on a fat tree,
-and max-min shares as a bound.
+They are the saturation of input-queued switches, the waiting time in an M/D/1 queue, shift permutations on a
+fat tree, and the total of max-min shares as a bound.
 """
 
 from silvan.papers import common, figures
@@ -10,12 +10,13 @@ from silvan.papers.catalogue import find_papers, load_module
 staged = common("staged")
 
 PORTS = (2, 3, 4, 5, 6, 7, 8)
-#: Represents a switch with a very large number of ports.
+#: Number of ports that represents a very large switch.
 MANY = 128
 KAROL = {2: 0.75, 3: 0.6825, 4: 0.6552, 5: 0.6399, 6: 0.6301, 7: 0.6234, 8: 0.6184, MANY: 0.5858}
 LOADS = (20, 50, 80)
 TESTBED = "../common/testbed-scenario-1.toml"
-#: The links of each flow of scenario 1, and their capacity in Gbit/s.
+#: The links of each flow of scenario 1. `CAPACITY` has the rates of these links in Gbit/s, with hosts limited
+#: to 13 Gbit/s.
 PATHS = {
     "F1": ("H1", "trunk", "to H4"),
     "F2": ("H2", "trunk", "to H5"),
@@ -31,7 +32,7 @@ def runs(quick):
     length = {"duration": "60 ms", "warmup": "10 ms"} if quick else {}
     for n in PORTS:
         named[f"fifo {n}"] = ("one-switch.toml", {"topology.hosts": n, **length})
-    # Each slot of a large switch gives many samples.
+    # In a large switch, each packet time gives many samples, so shorter runs suffice.
     short = {"duration": "6 ms", "warmup": "2 ms"} if quick else {"duration": "12 ms", "warmup": "4 ms"}
     named[f"fifo {MANY}"] = ("one-switch.toml", {"topology.hosts": MANY, **short})
     named["voq 8"] = ("one-switch.toml", {"switch.queues": "per-output", "switch.buffer": "8 MiB", **length})
@@ -56,7 +57,7 @@ def _utilisation(run, ports):
 
 
 def _waiting(results, load):
-    """Mean waiting time, in packet times of 1 us."""
+    """Return the mean waiting time in the queue, in packet times of 1 us."""
     since = "generation"
     idle = results["idle"].mean_latency_ns("queue", since)
     return (results[f"md1 {load}"].mean_latency_ns("queue", since) - idle) / 1000

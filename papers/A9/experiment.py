@@ -1,4 +1,4 @@
-"""Arithmetic that the papers print, recomputed with functions of the model where they exist."""
+"""Calculations that the papers print, repeated with functions of the model where there are any."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ def runs(quick):
 
 
 def _links(sizes):
-    """Return the links of an array of switches; a size of 2 has one link, as in a hypercube."""
+    """Return the number of links of a mesh. A dimension of size 2 has one link per row, as in a hypercube."""
     hosts = 1
     for size in sizes:
         hosts *= size

@@ -10,7 +10,7 @@ QUICK = (0, 60, 100)
 
 
 def runs(quick):
-    # The longest runs start first, because several runs are executed at a time.
+    # The longest runs are first, because several runs are executed at the same time.
     points = [(x, p) for x in reversed(MIXED) for p in forest.percent(quick, QUICK)]
     return forest.both(quick, [(f"{x} {p}", forest.shares(x, p)) for x, p in points])
 

@@ -10,7 +10,7 @@ QUICK = (0, 10, 60, 90, 100)
 
 
 def runs(quick):
-    # With p = 0 there is no tree that must settle, and simulating every host at full rate is expensive.
+    # With p = 0, no tree needs time to settle, and runs with all hosts at full rate are slow.
     short = {"duration": "5 ms", "warmup": "2 ms"} if quick else {}
     points = [
         (str(p), forest.shares(MIXED, p) | (short if p == 0 else {})) for p in forest.percent(quick, QUICK)

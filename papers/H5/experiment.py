@@ -13,7 +13,7 @@ def runs(quick):
 
 
 class _Totals:
-    """Throughput while hot senders send: of all traffic, and of the traffic to other hosts than hotspots."""
+    """Throughput while hot senders send, in Gbit/s: in total, and to hosts that are not hotspots."""
 
     def __init__(self, results):
         self.networks = hybrid.networks(results.quick)
@@ -26,7 +26,7 @@ class _Totals:
         return hybrid.victims(run, hybrid.PATTERNS[int(pattern)], hybrid.NETWORKS[int(network)].hosts)
 
     def ratios(self, pattern, name, other, values=None):
-        """Return a mechanism's throughput over another's, for each network."""
+        """Return the throughput of one mechanism divided by that of another, for each network."""
         values = values or self.total
         return [values[f"{n} {pattern} {name}"] / values[f"{n} {pattern} {other}"] for n in self.networks]
 

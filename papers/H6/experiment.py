@@ -17,13 +17,13 @@ PUBLISHED = {
 
 
 def runs_of_seed(quick, n):
-    """Return the runs of a seed. Which hosts are hot is not published, so each seed has other ones."""
+    """Return the runs of a seed. The hot hosts are not published, so each seed selects new ones."""
     every = {}
     for best, mechanisms in READ_PORTS.items():
         own = hybrid.paper_vi_runs(NETWORKS, (PATTERN,), mechanisms, draw=n)
         every.update({f"{best} {name}": run for name, run in own.items()})
     if quick:
-        # The interval after the hot senders have stopped is not compared.
+        # The time after the hot senders have stopped is not compared.
         every = {name: (path, {**own, "duration": "2 ms"}) for name, (path, own) in every.items()}
     return every
 

@@ -15,7 +15,7 @@ def runs(quick):
 
 
 def _share(results, network, pattern, name, span=hybrid.Hotspots.SPAN_MS):
-    """Return the mean share of switch inputs without a free queue over a span of time."""
+    """Return the mean share of switch inputs without a free special queue over a span of time."""
     series = hybrid.ports_series(results[f"{network} {pattern} {name}"])
     return hybrid.mean_between(*series, *span) / hybrid.NETWORKS[network].switch_inputs
 

@@ -10,19 +10,20 @@ hybrid = common("hybrid")
 
 TABLES = ()
 NETWORK = hybrid.NETWORKS[2]
-#: The overhead calibrated on the testbed (T9). All messages are longer than the limit.
+#: The overhead that was calibrated on the testbed (T9), and the size above which sends wait for the receiver.
+#: All messages are longer.
 OVERHEAD, RENDEZVOUS = "820 ns", "12 KiB"
-#: The benchmark runs on the paper's even nodes, from 0 on: H1, H3, ...
+#: The benchmark runs on the paper's even nodes. The paper counts nodes from 0, so they are H1, H3, ...
 EVEN = [f"H{node + 1}" for node in range(0, NETWORK.hosts, 2)]
 ODD = [f"H{node + 1}" for node in range(1, NETWORK.hosts, 2)]
-#: Sizes; quick runs are a quarter of each exchange.
+#: Programs of full runs. Quick runs exchange a quarter of the data: see `QUICK`.
 PROGRAMS = {
     "mpifft": {"kernel": "fft", "points": 1 << 20, "flops": 1e9},
     "natural ring": {"kernel": "natural-ring", "bytes": 2_000_000, "iterations": 1},
     "ptrans": {"kernel": "ptrans", "n": 4096, "nb": 64, "flops": 1e9},
 }
-#: Hot senders and hotspots: the paper names node 123 in the second scenario; in the third they are drawn
-#: from the odd nodes, too: a rank on a hotspot would get a 65th of its link.
+#: Numbers of hot senders and of hotspots. The hotspot of SC2 is node 123, as in the paper. Those of SC3 are
+#: drawn from the odd nodes, because a rank on a hotspot would get only a 65th of its link.
 SCENARIOS = {"SC1": (0, 0), "SC2": (32, 1), "SC3": (64, 4)}
 NODE_123 = "H124"
 TOO_LONG = "100 ms"

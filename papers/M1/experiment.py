@@ -7,8 +7,9 @@ mvcm = common("mvcm")
 TABLES = ("classes",)
 NAMES = ("none", "Renato", "Pfister", "MVCM")
 
-#: How the peaks depend on what was chosen: the share of hot hosts, and Pfister's increase, timer (in
-#: units of 1.024 us, that is 1024 cycles) and delay of a step in packets. Shorter runs, as peaks come soon.
+#: Values for the plot of sensitivity: the share of hot hosts, and Pfister's increase, timer (in units of
+#: 1.024 us, or 1024 cycles) and delay per step (in packets). These runs are shorter, because peaks occur
+#: early.
 SHARES = (0.03, 0.05, 0.07, 0.085, 0.1, 0.125)
 PFISTER = (
     (1, 10, 1),

@@ -6,13 +6,14 @@ mvcm = common("mvcm")
 
 TABLES = ("classes",)
 NAMES = ("none", "MVCM")
-#: The published panels.
+#: The networks of figures 7a to 7c.
 PANELS = {
     "4-ary 4-fly": {"stages": 4},
     "4-ary 3-fly": {"stages": 3},
     "8-ary 3-fly": {"stages": 3, "radix": 8},
 }
-#: Networks with one-way links and, on the 4-ary 4-fly, packets of other sizes: named without a figure.
+#: Networks with one-way links and, on the 4-ary 4-fly, packets of other sizes. The paper names them but has
+#: no figures of them.
 BUTTERFLIES = {
     f"{radix}-ary {stages}-fly, one-way": {"stages": stages, "radix": radix, "one_way": True}
     for radix, stages in ((2, 5), (2, 6), (2, 7), (4, 3), (4, 4))
@@ -23,10 +24,11 @@ PAYLOADS = {
     "256 to 1024 B": {"stages": 4, "payload": (256, 1024), "buffer_kib": 3},
 }
 CASES = {**PANELS, **BUTTERFLIES, **PAYLOADS}
-#: Hot hosts offer twice what the link of the hot host carries, at the rate that hosts have in M1.
+#: Hosts send at the rate of M1, so the hot senders together offer twice the rate of the link to the hot host.
 HOST_RATE = mvcm.MEDIUM / 4
 HOT_HOSTS = 18
-#: Packets that are received before the hot phase, and cycles of it that are simulated.
+#: Packets that are received before the hot phase, and simulated cycles of the hot phase, by whether runs are
+#: quick.
 START_AFTER = {False: 50_000, True: 4_000}
 HOT_CYCLES = {False: 1_500_000, True: 250_000}
 

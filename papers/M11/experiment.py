@@ -6,7 +6,7 @@ mvcm = common("mvcm")
 
 TABLES = ("classes",)
 RATES = ("aimd", "fimd", "lipd")
-#: The window that Renato's mechanism has, and a larger one.
+#: Windows in packets: that of Renato's mechanism, and a larger one.
 WINDOWS = (1, 2)
 
 

@@ -5,7 +5,7 @@ from silvan.papers import common, figures
 mvcm = common("mvcm")
 
 TABLES = ("classes",)
-#: The packets to which a mechanism reacts: validated packets in MVCM.
+#: Kinds of packets to which the mechanisms react.
 COLUMN = {"Renato": "marked", "Pfister": "marked", "MVCM": "validated"}
 PUBLISHED_COLD = {"Renato": 11.0, "Pfister": 5.0, "MVCM": 0.1}
 

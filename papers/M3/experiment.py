@@ -11,7 +11,7 @@ NAMES = ("none", "MVCM")
 
 
 def _case(quick):
-    # Every link is sampled: fewer samples.
+    # All links are sampled, so the sampling interval is longer than in M1.
     return mvcm.case(quick, interval=25_000 if quick else 50_000)
 
 
@@ -27,7 +27,7 @@ def _utilisation(run, of):
 
 
 def _busy(run, of):
-    """Return the utilisation from when the tree has grown to the last hot packet generated."""
+    """Return the utilization from one window after the start of the hot phase until its end."""
     end, values = _utilisation(run, of)
     start, stop = mvcm.phase(run, of)
     chosen = (end - of.interval >= start + of.window) & (end <= stop)

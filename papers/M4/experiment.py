@@ -7,7 +7,7 @@ mvcm = common("mvcm")
 TABLES = ("classes",)
 NAMES = ("Renato", "Pfister", "MVCM")
 PUBLISHED = (mvcm.LOW, mvcm.MEDIUM, mvcm.HIGH)
-#: A load beyond the published ones, at which Renato's mechanism accepts less than what is offered.
+#: A load above the published ones, at which Renato's mechanism does not accept all offered traffic.
 BEYOND = 1.0
 
 
@@ -28,7 +28,7 @@ def runs(quick):
 
 
 def _point(run, of):
-    """Return accepted traffic per first-stage switch and mean latency, of cold and hot packets together."""
+    """Return accepted traffic per first-stage switch, and the mean latency of cold and hot packets."""
     both = [mvcm.series(run, name, of.interval) for name in ("cold", "hot")]
     packets = sum(own.packets.sum() for own in both)
     total = sum(own.mean() * own.packets.sum() for own in both if own.packets.sum())

@@ -9,7 +9,8 @@ WINDOWS = (1, 2, 5)
 
 
 def _case(quick):
-    # Until the hot packets have all been delivered, and beyond: all thousand take 17 million cycles.
+    # Runs end some time after the last hot packet is delivered. With 1,000 packets per hot host, this would
+    # take 17 million cycles.
     if quick:
         return mvcm.case(quick, load=mvcm.HIGH, packets=20, duration=600_000)
     return mvcm.case(quick, load=mvcm.HIGH, packets=200, duration=6_000_000)

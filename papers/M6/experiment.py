@@ -7,7 +7,7 @@ mvcm = common("mvcm")
 TABLES = ("classes", "hosts")
 MVPM = {"congestion.marking": {"kind": "mvpm"}}
 ABLATIONS = {
-    # Any output that holds a packet validates: what an input marked is hot.
+    # An output validates if it holds any packet, so all packets that inputs mark count as hot.
     "MVCM on input marks": {**mvcm.MVCM, "congestion.marking": {"kind": "mvpm", "output_percent": 1}},
     "MVCM on IPM": {**mvcm.MVCM, "congestion.marking": {"kind": "ipm"}},
     "MVCM without warm": {**mvcm.MVCM, "congestion.reaction.warm": False},

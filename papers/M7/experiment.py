@@ -16,7 +16,7 @@ CASE = mvcm.Case(stages=3, share=0.5, duration=3_000_000, window=10_000)
 
 
 def _jobs():
-    """Return the two applications, on hosts drawn from all: many to many, and many to one."""
+    """Return two jobs, an all-to-all exchange and a gather, on all hosts in random order."""
     hosts = [f"H{n + 1}" for n in range(2 * RANKS)]
     random.Random("two applications").shuffle(hosts)
     common = {"kind": "collective", "ranks": RANKS}
@@ -49,7 +49,7 @@ def _jobs():
 
 def runs(quick):
     of = CASE
-    # All other ranks contribute to a gather.
+    # All ranks but one send in a gather.
     own = {**mvcm.mechanisms(of), "Pfister": mvcm.pfister(of, increase=RANKS - 1)}
     return {
         name: (

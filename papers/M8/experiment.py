@@ -19,7 +19,7 @@ def runs(quick):
 
 
 def _cold(run):
-    """Return times and the mean latency of both cold flows."""
+    """Return the ends of the samples in cycles, and the mean latency of both cold flows in them."""
     both = [mvcm.series(run, name, STEP) for name in COLD]
     packets = sum(own.packets for own in both)
     total = sum(np.nan_to_num(own.latency) * own.packets for own in both)

@@ -8,10 +8,10 @@ mvcm = common("mvcm")
 
 TABLES = ("links",)
 LOADS = {False: (1.6, 2.0, 2.4, 2.8), True: (1.6, 2.0)}
-#: In cycles, and in bytes of a switch's buffers.
+#: Warm-up and duration in cycles. `BUFFER` is the size of a switch's input or output buffer in bytes.
 WARMUP, DURATION = 20_000, 60_000
 BUFFER = 1024
-#: A load counts as accepted if this share of it is accepted.
+#: A load counts as accepted if at least this share of it is accepted.
 ACCEPTED = 0.98
 
 
@@ -27,7 +27,10 @@ def runs(quick):
 
 
 def _numbers(run, load):
-    """Return the share that is accepted, fills in percent, and the packets of a host that are outstanding."""
+    """Return the accepted share of the load, the fill of buffers in percent, and outstanding packets.
+
+    Outstanding packets are those of one host.
+    """
     of = mvcm.Case(load=load, share=0)
     per_host = run.summary["throughput_gbit_s"] / 8 * mvcm.PACKET / mvcm.PAYLOAD / of.hosts
     links = run.tables["links"]
@@ -35,7 +38,7 @@ def _numbers(run, load):
     names = links["link"].astype(str)
     from_switch = np.char.startswith(names, "S") & inside
     to_switch = ~np.char.startswith(np.array([name.rpartition("->")[2] for name in names]), "H") & inside
-    # The acknowledgment has a header, and crosses as many links as the packet.
+    # The acknowledgment consists of a header. It crosses as many links as the packet, in an idle network.
     back = mvcm.HEADER + mvcm.Window().hops * mvcm.Window().hop_cycles
     outside = run.mean_latency_ns("cold", "injection") + back
     return {

@@ -1,7 +1,7 @@
 """Contention of random permutations on the modified 16-ary 3-tree (SYSTOR 2009, figure 5).
 
-Flows are set up one after another, by default ports on the plain tree, and adaptively on trees
-with 0 to 4 links between neighbors. No packets are simulated.
+Flows are set up one after another: over default ports on the plain tree, and adaptively on trees with 0 to 4
+links between neighbors. No packets are simulated.
 """
 
 import silvan
@@ -11,7 +11,7 @@ TABLES = ()
 WIDTHS = (0, 1, 2, 3, 4)
 #: Switch ports of a 16-ary 3-tree: 32 each on two levels, 16 at the top.
 PORTS = 256 * (32 + 32 + 16)
-#: Neighbours in the rows of its second and third levels.
+#: Pairs of neighbors in the rows of the second and third levels.
 NEIGHBOURS = 16 * 15 + 255
 
 

@@ -11,7 +11,7 @@ INJECTION = {"PS": "periodic-selection", "SVC": "shaped-virtual-clock"}
 
 
 def runs(quick):
-    # Always 512 hosts, as quick runs of the others: there are twice as many runs as in S3.
+    # All runs have 512 hosts, because there are twice as many runs as in S3.
     return {
         f"{flows} {packets} {name}": phases.run(
             "SAA+AR",

@@ -1,4 +1,4 @@
-"""Limits of windows and of fixed settings of InfiniBand, and needs of explicit rates (SYSTOR 2009)."""
+"""Limits of windows and of fixed settings of InfiniBand, and flows that get explicit rates (SYSTOR 2009)."""
 
 import numpy as np
 
@@ -8,12 +8,12 @@ phases = common("phases")
 
 TABLES = ()
 HOSTS = 64
-#: Every fourth host sends to one host; all others exchange packets in a permutation.
+#: Every fourth host sends to `TARGET`. All hosts except these exchange packets in a permutation.
 HOT = [f"H{n}" for n in range(4, HOSTS + 1, 4)]
 TARGET = "H1"
 OTHERS = [f"H{n}" for n in range(1, HOSTS + 1) if f"H{n}" not in (*HOT, TARGET)]
 BUFFERS = {"switch.buffer": phases.buffers(2)}
-#: A window without any marks, and acknowledgements of all packets.
+#: A window of one packet without marks. Each packet is acknowledged.
 WINDOW = {
     "congestion.mechanism": "mvcm",
     "congestion.marking": {"kind": "none"},
@@ -21,7 +21,7 @@ WINDOW = {
     "switch.architecture": "voq",
     "switch.queues": "per-output",
 }
-#: Marking_Rates: every packet is marked, or one of 101.
+#: Marking_Rates: all packets are marked, or one of 101.
 SETTINGS = {"all": 0, "few": 100}
 
 
@@ -32,7 +32,7 @@ def _many_to_one():
 
 
 def _run(*traffic, **more):
-    """Return a run on 64 hosts with flows that never end."""
+    """Return a run on 64 hosts whose flows do not end before the run."""
     classes = [{**own, "message": "256 KiB"} for own in traffic]
     length = {"duration": "2 ms", "warmup": "500 us", "measure.hosts": True}
     return phases.SCENARIO, {"topology.k": 4, "traffic": classes, **length, **more}
@@ -55,7 +55,7 @@ def runs(quick):
 
 
 def _rate(run, hosts):
-    """Return what hosts receive together, in Gbit/s."""
+    """Return the total rate that hosts receive, in Gbit/s."""
     return sum(run.host(name)["received_gbit_s"] for name in hosts)
 
 

@@ -26,7 +26,7 @@ CASES = {
 
 
 def _spans_s(quick):
-    """Return the start and the end of the compared time; all flows send from the start of the run."""
+    """Return the start and the end of the compared time, in s."""
     return (0.2, 0.5) if quick else (0.5, 1.0)
 
 
@@ -41,7 +41,10 @@ def runs(quick):
 
 
 def _numbers(results):
-    """Return the victim's mean, the contributors' mean and their mean standard deviation by case."""
+    """Return by case the means of the victim and of the contributors, and the deviation of the latter.
+
+    It is the mean of their standard deviations over time. All numbers are in Gbit/s.
+    """
     span = _spans_s(results.quick)
     found = {}
     for name, run in results.items():

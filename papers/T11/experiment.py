@@ -1,4 +1,4 @@
-"""One threshold for all queues to an output, or one for each (Paper II, IV.B)."""
+"""One threshold for all queues to an output, or one per queue (Paper II, IV.B)."""
 
 from silvan.fairness import jain
 from silvan.papers import common, figures
@@ -11,7 +11,10 @@ FILLS = ("sum", "each")
 
 
 def runs(quick):
-    """Start all four contributors at the same time; then send a flow to a host that drains half its rate."""
+    """Return runs in which four contributors start together, and runs with a single flow.
+
+    The single flow goes to a host that drains half of its rate.
+    """
     step_ms = 100 if quick else 500
     starts = {f"flow.{n}.start": "0 s" for n in range(5)}
     length = {"duration": f"{2 * step_ms} ms", "warmup": f"{step_ms} ms"}

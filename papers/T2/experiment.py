@@ -18,7 +18,7 @@ def runs(quick):
     return {
         "off": (SCENARIO, hardware),
         "on": (SCENARIO, {**hardware, **staged.HARDWARE_CC}),
-        # The simulator of Paper I has queues per output as well, and answers a marked packet without delay.
+        # The simulator of Paper I also has queues per output, but it answers a marked packet without delay.
         "simulator": (SCENARIO, {**steps, **staged.CC}),
     }
 
@@ -53,7 +53,7 @@ def plot(results, out):
 
 
 def _shares(results, out):
-    """Paper I, figure 9: each contributor's share of the link to H5, off and on."""
+    """Draw each contributor's share of the link to H5, with control off and on (Paper I, figure 9)."""
     fig, (ax,) = figures.figure(size=(4.4, 4.0))
     bottom = np.zeros(2)
     for n, flow in enumerate(FLOWS[1:]):

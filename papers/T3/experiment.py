@@ -17,7 +17,7 @@ def _overrides(size, congested, control, quick):
         **staged.HARDWARE,
         "flow.0.message": f"{size} B",
     }
-    # In the scenario the contributors start after the first second, that is after these runs.
+    # In the scenario, the contributors start after 1 s, which is after the end of these runs.
     if congested:
         values |= {f"flow.{flow}.start": "0 s" for flow in range(1, 5)}
     return values

@@ -10,11 +10,11 @@ FLOWS = ("F1", "F2", "F3")
 SCENARIO = "../common/testbed-scenario-2.toml"
 
 
-#: Length of the published samples, which is not known. With 1 ms, the smallest samples are 10 % below the
-#: published ones, and with 5 ms, the largest are.
+#: Sampling interval. The published one is not known. With 1 ms, the smallest samples are 10 % below the
+#: published ones. With 5 ms, the largest samples are too small.
 SAMPLE = "2500 us"
 
-#: Steps until the end, by control: the third flow starts after two. Nothing changes without control.
+#: Number of steps of a run without and with control. The third flow starts after two steps.
 STEPS = {"off": 3, "on": 10}
 
 
@@ -35,7 +35,10 @@ def runs(quick):
 
 
 def _samples(results, name):
-    """Throughput in Mbit/s by flow and sample, from half a step after the last start on."""
+    """Return the throughput in Mbit/s by flow and sample.
+
+    Samples begin half a step after the start of the last flow.
+    """
     run, steps = results[name], STEPS[name]
     step_s = run.duration_s / steps
     return np.array([run.samples_gbit_s(flow, 2.5 * step_s, steps * step_s) for flow in FLOWS]) * 1000
@@ -48,7 +51,7 @@ def compare(results):
     for name, case in (("off", off), ("on", on)):
         for flow, own in zip(FLOWS, case, strict=True):
             single[f"{name}_min_{flow}"], single[f"{name}_max_{flow}"] = own.min(), own.max()
-    # Table II has them once for this flow and once for all, which are the same number.
+    # The published extremes of F3 are those of all flows, `off_min` and `off_max`.
     del single["off_min_F3"], single["off_max_F3"]
     return {
         **single,

@@ -15,7 +15,7 @@ CASES = {
     "near": ("Two thresholds, half an MTU apart", {**staged.CC, "congestion.marking.hysteresis": "1024 B"}),
     "two": ("Two thresholds, more than an MTU apart", staged.CC),
 }
-#: Throughput is averaged over this span before contributors are compared with each other.
+#: Throughput is averaged over this time, in s, before contributors are compared with each other.
 WIDTH_S = 0.05
 
 
@@ -25,7 +25,10 @@ def runs(quick):
 
 
 def _spread(run, active):
-    """Return the largest over the smallest contributor, each over WIDTH_S, mean of the second half step."""
+    """Return the throughput of the fastest contributor divided by that of the slowest.
+
+    Throughput is averaged over WIDTH_S, and the ratio over the second half of the step.
+    """
     step_s = run.duration_s / 5
     width = max(1, round(min(WIDTH_S, step_s / 2) / 1e-3))
     flows = [

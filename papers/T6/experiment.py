@@ -1,4 +1,4 @@
-"""Few marks and a slow timer: fairness takes long (Paper II, V, figure 12 against figure 11)."""
+"""Few marks and a slow timer: contributors take long to become fair (Paper II, V, figures 11 and 12)."""
 
 from silvan.papers import common, figures
 from silvan.papers.data import jain_over_time, settling_s
@@ -15,7 +15,7 @@ CASES = {
         "congestion.reaction.ccti_timer": 1500,
     },
 }
-#: Throughput is averaged over this span before the index of fairness is computed.
+#: Throughput is averaged over this time, in s, before Jain's index is computed.
 WIDTH_S = 0.05
 
 
@@ -44,7 +44,7 @@ def plot(results, out):
 
 
 def fairness(ax, run):
-    """Jain's index of the active contributors over time, step by step."""
+    """Draw Jain's index of the active contributors over time."""
     for n in range(3, 6):
         time_s, index = jain_over_time(run, FLOWS[1:n], n - 1.0, float(n), WIDTH_S)
         ax.plot(n - 1 + time_s, index, label=f"{n - 1} contributors")

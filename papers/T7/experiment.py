@@ -1,4 +1,4 @@
-"""CCTI_Timer of 2000 us: contributors do not settle between joins (Paper III, VII.B, figure 13)."""
+"""CCTI_Timer of 2000 us: contributors do not become fair within a step (Paper III, VII.B, figure 13)."""
 
 from silvan.papers import common, figures
 from silvan.papers.data import jain_over_time, settling_s
@@ -6,7 +6,7 @@ from silvan.papers.data import jain_over_time, settling_s
 staged = common("staged")
 
 FLOWS = ("F1", "F2", "F3", "F4", "F5")
-#: Throughput is averaged over this span before fairness is tested.
+#: Throughput is averaged over this time, in s, before fairness is tested.
 WIDTH_S = 0.05
 
 
@@ -20,7 +20,7 @@ def runs(quick):
 
 
 def _settling(run):
-    """Return the time from each join until contributors are fair."""
+    """Return the times from the starts of F3, F4 and F5 until contributors are fair, in s."""
     return [settling_s(run, FLOWS[1:n], n - 1.0, float(n), WIDTH_S) for n in range(3, 6)]
 
 

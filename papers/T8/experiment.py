@@ -1,4 +1,4 @@
-"""Surfaces over CCTI_Timer and Marking_Rate (Paper III, VII, figures 11, 12 and 14), few points."""
+"""Throughput at some points of CCTI_Timer and Marking_Rate (Paper III, VII, figures 11, 12 and 14)."""
 
 import numpy as np
 
@@ -8,10 +8,10 @@ from silvan.papers import common, figures
 staged = common("staged")
 
 FLOWS = ("F1", "F2", "F3", "F4", "F5")
-#: In microseconds; a unit of the timer is 1.024 us.
+#: Timers in microseconds. A unit of CCTI_Timer is 1.024 us.
 TIMERS_US = (20, 50, 150, 500, 1000, 2000)
 RATES = (0, 1, 5, 20)
-#: The fourth contributor joins at this time, and the run ends a second later.
+#: The fourth contributor starts at this time in s, and the run ends a second later.
 JOIN_S = 0.5
 
 
@@ -40,7 +40,7 @@ def runs(quick):
 
 
 def _surface(results):
-    """Per point: the victim's mean, the contributors' mean, and Var, in Gbit/s and their square."""
+    """Return by point the means of the victim and the contributors in Gbit/s, and Var in (Gbit/s)^2."""
     surface = {}
     for timer, rate in _points(results.quick):
         run = results[f"{timer} {rate}"]

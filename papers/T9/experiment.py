@@ -15,28 +15,29 @@ SCENARIO = "../common/testbed-scenario-1.toml"
 NONE = {"congestion.mechanism": "none"}
 CASES = {"a": (False, NONE), "b": (True, NONE), "c": (True, staged.HARDWARE_CC)}
 CONTRIBUTORS = ("H2", "H3", "H6")
-#: Fitted once to case (a): see `published.toml`.
+#: The overhead of a message, fitted to case (a): see `published.toml`.
 OVERHEAD = "820 ns"
 #: The overhead of messages between ranks of one host in the ping-pong. In the rings, these messages have the
-#: other overhead, because a rank waits for a message of the network there.
+#: usual overhead, because there a rank also waits for a message from the network.
 SAME_HOST_OVERHEAD = "566 ns"
 #: The overhead of messages of a ring that sends in both directions at the same time.
 AT_ONCE_OVERHEAD = "1020 ns"
 #: Sends of longer messages wait for the receiver. Fitted to RandomAccess in (b), whose messages have 2 KiB.
 RENDEZVOUS = "1 KiB"
-#: Copies between ranks of a host, measured by the ping-pong alone, and while the host also uses the network.
+#: Rates of copies between ranks of a host: as published for the ping-pong, and while the host also uses the
+#: network.
 MEMORY_MB_S, SHARED_MEMORY_MB_S = 880.5, 624
 UPDATE_NS = 252.4
 SHORT, LONG = 8, 2_000_000
 ITERATIONS = {SHORT: 20, LONG: 4}
-#: Of the three orders of a ring of four ranks the natural one, in which all neighbors are on the other host,
-#: and by their seeds the two in which every other neighbor is on the same host.
+#: The three orders of a ring of four ranks. In the natural one, all neighbors are on the other host. In the
+#: two others, which the seeds select, each rank has one neighbor on its own host.
 RINGS = {
     "natural": {"kernel": "natural-ring"},
     "second": {"kernel": "random-ring", "seed": 2},
     "third": {"kernel": "random-ring", "seed": 3},
 }
-#: The three orders of the ranks, as in the other case.
+#: The same three orders as lists of ranks.
 ORDERS = {"natural": (0, 1, 2, 3), "second": (0, 2, 1, 3), "third": (0, 1, 3, 2)}
 N, NB, POINTS, MESSAGES = 1000, 80, 1 << 17, 1536
 UPDATES = 1 << 21
@@ -96,7 +97,10 @@ def runs(quick):
 
 
 def at_once(parts, order, repeat):
-    """Return the time of all iterations of a ring whose ranks send to both neighbors at the same time."""
+    """Simulate a ring whose ranks send to both neighbors at the same time.
+
+    Returns the part of the summary on jobs.
+    """
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "ring.goal"
         trace.write_text(_ring(order), encoding="utf-8")
@@ -108,7 +112,7 @@ def at_once(parts, order, repeat):
 
 
 def _ring(order):
-    """Return the trace of a ring in the format GOAL. Tag 1 is that of messages to the right."""
+    """Return the trace of a ring in the format GOAL. Messages to the right have tag 1, to the left 2."""
     lines = [f"num_ranks {len(order)}"]
     for place, rank in enumerate(order):
         left, right = order[place - 1], order[(place + 1) % len(order)]
@@ -133,17 +137,20 @@ def _span_s(run):
 
 
 def _one_way_s(run, size):
-    """Return half a round trip of the ping-pong: half of what lies between a message and the next but one."""
+    """Return half the mean round trip of the ping-pong, in s.
+
+    A round trip is the time from a message to the next but one.
+    """
     table = run.tables["messages"]
     handed = np.sort(table["handed_ns"][table["bytes"] == size])
     return float(np.diff(handed[::2]).mean()) / 2 * 1e-9
 
 
 def _ring_s(runs, size):
-    """Return what a message of a ring takes.
+    """Return the time of one message of a ring, in s.
 
-    All send to the right, then to the left, or both at once, and the shorter time counts. Long messages
-    share the interface in either case, so only the former is simulated.
+    All ranks send to the right and then to the left, or to both sides at the same time, and the shorter time
+    counts. For long messages, only the former is simulated.
     """
     return min(map(_span_s, runs)) / (2 * ITERATIONS[size])
 
@@ -157,7 +164,7 @@ def _case(results, case):
         LONG: [_ring_s([of(f"{name} {LONG}")], LONG) for name in RINGS],
     }
     between = _one_way_s(of("ping-pong 8"), SHORT)
-    # Neither message nor answer meets the network: an overhead at either end.
+    # Messages between ranks of a host take only the overheads at both ends.
     same = _span_s(of("same host")) / (2 * ITERATIONS[SHORT] + 1)
     bandwidth = LONG / _one_way_s(of(f"ping-pong {LONG}"), LONG) * 1e-6
     of_all = [MEMORY_MB_S] * 2 + [bandwidth] * 4
@@ -193,7 +200,7 @@ def compare(results):
     return numbers
 
 
-#: Per figure: the quantities, and their names on the axis.
+#: The quantities of each row of panels, by their unit.
 PANELS = {
     "latency (us)": ("latency_avg", "latency_max", "natural_latency", "random_latency"),
     "bandwidth (MB/s)": ("bandwidth_avg", "bandwidth_min", "natural_bandwidth", "random_bandwidth"),

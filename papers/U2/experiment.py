@@ -9,7 +9,7 @@ uec = common("uec")
 TABLES = ()
 
 SCENARIO = "leaves.toml"
-#: The control of sources, and of receivers.
+#: Congestion control by sources (NSCC) and by receivers (RCCC).
 CONTROLS = ("nscc", "rccc")
 #: Spines by the number of hosts per link from a leaf to the spines. Each leaf has 64 hosts.
 SPINES = {1: 64, 4: 16}
@@ -17,7 +17,8 @@ LEAF = 64
 LEAVES, QUICK_LEAVES = 128, 4
 #: Megabytes of a transfer, and paths over which it is sprayed. The source has all combinations of them.
 SPRAYED = ((1, 32), (1, 64), (1, 128), (2, 64), (4, 64))
-#: With few links to the spines, messages of 4 MB have the bottleneck of those of 2 MB.
+#: Combinations that are left out: with few links to the spines, messages of 4 MB have the same bottleneck as
+#: those of 2 MB.
 LEFT_OUT = {(4, 4)}
 #: Thresholds of marks in packets by the rate of links in Gbit/s.
 THRESHOLDS = {200: (12, 37), 400: (25, 75), 800: (50, 150)}
@@ -32,13 +33,16 @@ def network(gbits, ratio, leaves):
 
 
 def permutation(hosts, megabytes):
-    """Return the destination of each host: no host sends to itself. The source has one per size, too."""
+    """Return the destination of each host in a random permutation.
+
+    No host sends to itself. As in the source, there is one permutation for each size.
+    """
     random = Random(megabytes)
     while True:
         order = list(range(hosts))
         random.shuffle(order)
         moved = [host for host in range(hosts) if order[host] == host]
-        # Hosts that would send to themselves take each other's destinations.
+        # Hosts that would send to themselves exchange their destinations.
         for one, other in zip(moved, moved[1:] + moved[:1], strict=True):
             order[one] = other
         if len(moved) != 1:
@@ -46,7 +50,7 @@ def permutation(hosts, megabytes):
 
 
 def flows(pairs, size):
-    """Return the flows between numbered hosts."""
+    """Return flows with this size of messages between hosts that are numbered from 0."""
     return [uec.flow(number, near, far, size) for number, (near, far) in enumerate(pairs, 1)]
 
 
@@ -68,7 +72,7 @@ def runs(quick):
                 own = uec.control(control, ratio) | {"flow": given, "ecmp.values": values}
                 found[f"{control} {ratio} {size} {values}"] = (SCENARIO, network(400, ratio, leaves) | own)
         for gbits in THRESHOLDS:
-            # The source has these two senders in a network of 8,192 hosts, of which all others are idle.
+            # In the source, these two senders are in a network of 8,192 hosts, all others of which are idle.
             given = flows([(LEAF, 0), (2 * LEAF, 0)], "1048576 B")
             own = uec.control(control) | {"flow": given}
             found[f"incast {control} {gbits}"] = (SCENARIO, network(gbits, 1, 4) | own)
@@ -85,7 +89,7 @@ def ends(run, pairs, gbits):
 
 
 def spreads(results):
-    """Return the first and the last end of the flows of each run."""
+    """Return the first and the last end of the flows of each run, in microseconds."""
     found = {}
     for key, run in results.items():
         words = key.split()

@@ -11,27 +11,29 @@ from silvan.papers import figures
 TABLES = ()
 
 SCENARIO = "fat.toml"
-#: Sizes of flows in bytes, and the percentage of flows that are not larger (FbHdp_distribution.txt).
+#: Sizes of flows in bytes, and the percentage of flows of at most this size (FbHdp_distribution.txt).
 SIZES = (
     (0, 0), (100, 1), (200, 2), (300, 5), (350, 15), (400, 20), (500, 30), (600, 40), (700, 50), (1000, 60),
     (2000, 67), (7000, 70), (30_000, 72), (50_000, 82), (80_000, 87), (120_000, 90), (300_000, 95),
     (1_000_000, 97.5), (2_000_000, 99), (10_000_000, 100),
 )  # fmt: skip
-#: Two of the five groups of 64 hosts. Hosts of the same leaf, and of the same group, have shorter routes.
+#: Number of groups of 64 hosts; the source has five. Routes in one leaf, and in one group, are shorter than
+#: others.
 PODS = 2
 HOSTS, LEAVES = 64 * PODS, 4 * PODS
 RATE = 100e9
-#: Bytes of a packet beyond its payload, and its largest payload.
+#: Bytes of headers of a packet, and of its largest payload.
 HEADER, PAYLOAD = 48, 1000
-#: Nanoseconds of a link, and of a switch.
+#: Delays of a link and of a switch, in ns.
 LINK_NS, SWITCH_NS = 1000, 17
-#: Flows start during this time; the run is longer by 3 ms, so that they end.
+#: Time in ms during which flows start. The run is 3 ms longer, for flows to end.
 MS = 3.0
 
-#: Share of the rate of all hosts that the flows of the distribution offer, and that incasts of 60 hosts do.
+#: Offered loads as shares of the rate of all hosts: of the flows of the distribution, and of incasts of 60
+#: hosts.
 CASES = {"a": (0.30, 0.02), "c": (0.50, 0.0)}
 INCAST, INCAST_BYTES = 60, 500_000
-#: Draws of flows.
+#: Number of draws of flows, in full and in quick runs.
 DRAWS, QUICK_DRAWS = 5, 1
 
 RED = {"kind": "red", "min": "400 kB", "max": "1600 kB", "percent": 20}
@@ -48,7 +50,7 @@ def draws(quick):
 
 
 def size(random):
-    """Draw the size of a flow."""
+    """Draw the size of a flow, in bytes."""
     percent = random.random() * 100
     for (less, below), (more, upto) in pairwise(SIZES):
         if percent <= upto:
@@ -61,7 +63,7 @@ def mean_size():
 
 
 def drawn(case, draw):
-    """Return the flows: start in nanoseconds, source, destination, bytes, and whether of an incast."""
+    """Draw flows: start in ns, source, destination, bytes, and whether the flow is part of an incast."""
     load, incast = CASES[case]
     random = Random(draw)
     flows = []
@@ -83,7 +85,10 @@ def drawn(case, draw):
 
 
 def network():
-    """Return the topology of fat.txt with fewer groups, each of four leaves and four switches above them."""
+    """Return the topology of fat.txt with fewer groups.
+
+    Each group has four leaves and four switches above them.
+    """
     hosts = [f"H{n + 1}" for n in range(HOSTS)]
     above = LEAVES // PODS
     links = [{"from": host, "to": f"T{n * LEAVES // HOSTS}"} for n, host in enumerate(hosts)]
@@ -121,7 +126,7 @@ def runs(quick):
             flows = [named(flow, n) for n, flow in enumerate(drawn(case, draw))]
             parts = {"topology": network(), "flow": flows, "duration": time, "measure.interval": time}
             for name, control in CONTROLS.items():
-                # Another draw has other hash functions of the switches as well.
+                # Each draw also has its own hash functions in switches.
                 own = {"seed": draw, "congestion": {"notification": "ack-each", **control}}
                 found[f"{case} {draw} {name}"] = (SCENARIO, parts | own)
     return found
@@ -131,7 +136,8 @@ def slowdowns(run, case, draw):
     """Return the size and the slowdown of each flow of the distribution, ordered by size.
 
     As in the source, a flow ends when its last acknowledgement is back at its source, and its slowdown is
-    relative to the time of its bytes on an empty network.
+    relative to the time of its bytes on an empty network. It is at least 1, and infinite for a flow that has
+    not ended.
     """
     found = []
     for (start, source, target, count, incast), flow in zip(
@@ -158,7 +164,7 @@ def groups(run, case, draw):
 
 
 def tails(results):
-    """Return, for each case, draw and control, the groups of :func:`groups`."""
+    """Return the result of :func:`groups` for each case, draw and control."""
     return {
         (case, draw, name): groups(results[f"{case} {draw} {name}"], case, draw)
         for case in CASES

@@ -6,9 +6,10 @@ TABLES = ("links",)
 
 SCENARIO = "rates.toml"
 DELAYS = {"0": "0 s", "55": "55 us"}
-#: The threshold of pauses is the free memory divided by this power of two: 0.5 MB and 4 MB if it is free.
+#: Exponents: the threshold of pauses is the free memory divided by two to this power, or 0.5 MB and 4 MB if
+#: all memory is free.
 THRESHOLDS = {"low": 6, "high": 3}
-#: The shortest time between notifications: that of the vendor, and that of the paper about DCQCN.
+#: The shortest times between notifications: that of the vendor, and that of the paper about DCQCN.
 INTERVALS = {"tuned": "4 us", "paper": "50 us"}
 
 
@@ -30,7 +31,7 @@ def runs(quick):
 
 
 def fill(run):
-    """Return the times in milliseconds and the bytes that wait for the slow host."""
+    """Return the times in ms, and the bytes that wait at the output to the slow host."""
     links = run.tables["links"]
     rows = [
         (time, queued)

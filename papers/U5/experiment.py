@@ -1,4 +1,4 @@
-"""The cases of the validation of Ultra Ethernet's simulator with trimmed packets, with the same trimming."""
+"""The validation cases of Ultra Ethernet's simulator in which packets are trimmed, with trimming."""
 
 from silvan.papers import common, figures
 
@@ -7,14 +7,17 @@ uec = common("uec")
 TABLES = ()
 
 SCENARIO = "../common/uec-trimming.toml"
-#: Hosts per link to a spine, where it is not one.
+#: Hosts per link from a leaf to the spines, unless it is one.
 RATIOS = {"leaves_4": 4}
-#: Packets with which windows of NSCC begin, where the source states it.
+#: Packets in the first window of NSCC, if the source states it.
 FIRST = {"incast_1023": 50, "overlap": 50}
 
 
 def leaves(spines):
-    """Return a leaf-spine network; its bandwidth-delay product is 29 packets, of which marks use 6 and 24."""
+    """Return a leaf-spine network, whose bandwidth-delay product is 29 packets.
+
+    Marks begin with 6 packets in a queue, and all packets are marked from 24 on.
+    """
     return uec.leaves(32, spines, 32) | {
         "switch.trimming": {"queue": f"{28 * uec.PACKET} B", "size": "64 B"},
         "congestion.marking": uec.marks(6, 24),

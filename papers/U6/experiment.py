@@ -1,4 +1,4 @@
-"""How hosts select paths: a permutation with four ways to spray packets, with trimming of packets."""
+"""How hosts select paths: a permutation with four ways to spray packets. Switches trim packets."""
 
 from silvan.papers import common, figures
 
@@ -8,10 +8,10 @@ TABLES = ()
 
 SCENARIO = "../common/uec-trimming.toml"
 CONTROLS = ("nscc", "rccc")
-#: Packets of a queue, including the one that is being sent.
+#: Limits of a queue in packets, including the one that is being sent.
 USUAL, LARGE = 43, 500
-#: Ways to spray, packets of a queue, and whether each packet is acknowledged. If each packet is acknowledged
-#: and values are used again, no queue exceeds 43 packets, so longer queues would change nothing.
+#: Ways to spray, limits of a queue, and whether each packet is acknowledged. With REPS or the mixed way, and
+#: each packet acknowledged, no queue exceeds 43 packets, so a larger limit would change nothing.
 CASES = {
     "oblivious": ("oblivious", USUAL, False),
     "bitmap": ("bitmap", USUAL, False),

@@ -1,4 +1,4 @@
-"""How hosts select paths around slow links: a permutation with four ways to spray packets, with trimming."""
+"""How hosts select paths around slow links: a permutation with four ways to spray packets."""
 
 from silvan.papers import common, figures
 
@@ -8,12 +8,13 @@ TABLES = ()
 
 SCENARIO = "../common/uec-trimming.toml"
 CONTROLS = ("nscc", "rccc")
-#: Gbit/s of links, and of the links from the cores to one switch below them.
+#: Rates in Gbit/s: of most links, and of the links from the cores to one switch below them.
 RATE, SLOW = 100, 25
-#: Packets of a queue, including the one that is being sent; and the thresholds of marks in bytes.
+#: Limits of a queue in packets, including the one that is being sent. `LOW` and `HIGH` are the thresholds of
+#: marks in bytes.
 USUAL, LARGE = 43, 500
 LOW, HIGH = 37350, 145250
-#: Ways to spray, packets of a queue, and whether each packet is acknowledged.
+#: Ways to spray, limits of a queue, and whether each packet is acknowledged.
 CASES = {
     "oblivious": ("oblivious", USUAL, False),
     "oblivious_large": ("oblivious", LARGE, False),
@@ -25,13 +26,13 @@ CASES = {
     "mixed": ("mixed", USUAL, True),
     "mixed_unit": ("mixed", USUAL, False),
 }
-#: A round trip over six links without load and without slow links, from which windows and credit follow: a
-#: packet and its answer pass five switches of 166 ns each.
+#: Round trip in ps over six links, without load and without slow links. Windows and credit follow from it. A
+#: packet and its answer each pass five switches of 166 ns.
 ROUND_TRIP = 12e6 + 10 * 166e3 + (uec.PACKET + uec.ANSWER) * 8e3 / RATE
 
 
 def network(radix):
-    """Return a network of three levels, in which the cores send slowly to the first switch below them."""
+    """Return a network of three levels whose cores send slowly to one switch below them."""
     half = radix // 2
     hosts = [f"H{number}" for number in range(1, radix * half * half + 1)]
     links = []
@@ -64,7 +65,10 @@ def network(radix):
 
 
 def limits(packets):
-    """Return the queues and the thresholds of marks: those of slow links are smaller by their rate."""
+    """Return the limits of queues and the thresholds of marks.
+
+    Those of slow links are multiplied by their share of the rate.
+    """
     share = SLOW / RATE
     slow = {"rate": f"{SLOW} Gbit/s"}
     return {

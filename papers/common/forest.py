@@ -1,6 +1,6 @@
-"""Experiments of Paper IV: forests of congestion trees on 648 hosts.
+"""Common code of the experiments of Paper IV: forests of congestion trees on 648 hosts.
 
-All of them are one scenario, ``papers/common/forest-648.toml``, with other shares of hosts.
+All runs simulate ``papers/common/forest-648.toml`` with different shares of hosts.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from silvan.papers.data import Results, RunData
 from silvan.papers.figures import COLOURS
 
 SCENARIO = "../common/forest-648.toml"
-#: Averages of full runs cover the whole run, including the start. Quick runs are too short for that: their
-#: averages begin when control has settled.
+#: Averages of full runs cover the whole run, including the start. Quick runs are too short for that, so their
+#: averages begin after control has settled.
 QUICK = {"duration": "40 ms", "warmup": "32 ms"}
 CONTROL = {"off": "none", "on": "ib-cc"}
 HOSTS = 648
@@ -34,8 +34,8 @@ Points = Sequence[tuple[float, float]]
 def shares(mixed: int = 0, p: int = 0, victims: int = 20, lifetime_ms: int | None = None) -> Overrides:
     """Return overrides for a share of mixed (B) hosts; the others are contributors and victims.
 
-    ``victims`` is the share of victims (V nodes) among those that are not mixed, in percent, as
-    are all others.
+    ``victims`` is the percentage of victims (V nodes) among the hosts that are not mixed. It is converted to
+    a percentage of all hosts and rounded down.
     """
     rest = 100 - mixed
     own = rest * victims // 100
@@ -54,7 +54,7 @@ def run(quick: bool, control: str, own: Mapping[str, Any]) -> tuple[str, Overrid
 
 
 def both(quick: bool, points: Iterable[tuple[str, Mapping[str, Any]]]) -> Runs:
-    """Return the runs of named points, each with control off and on: ``"60 off"``."""
+    """Return two runs for each named point, with control off and on, such as ``"60 off"``."""
     return {f"{name} {control}": run(quick, control, own) for name, own in points for control in CONTROL}
 
 
@@ -65,17 +65,17 @@ def _tmax_gbit_s(own: tuple[tuple[str, Any], ...]) -> float:
 
 
 def tmax_gbit_s(own: Mapping[str, Any]) -> float:
-    """Return the largest mean rate that hosts could receive without hotspots."""
+    """Return the largest mean rate in Gbit/s that hosts other than hotspots could receive."""
     return _tmax_gbit_s(tuple(own.items()))
 
 
 def mean_mbit_s(run: RunData) -> float:
-    """Return the mean received rate over all hosts, including hotspots."""
+    """Return the mean received rate over all hosts, including hotspots, in Mbit/s."""
     return float(run.summary["throughput_gbit_s"]) * 1e3 / HOSTS
 
 
 class Sweep:
-    """The runs over p of a forest with a share of mixed hosts, in Gbit/s per host."""
+    """The runs of a forest with a given share of mixed hosts, over p. Rates are in Gbit/s per host."""
 
     def __init__(self, results: Results, mixed: int, points: Sequence[int], prefix: str = "") -> None:
         self.points = list(points)
@@ -83,11 +83,11 @@ class Sweep:
         self._mixed = mixed
 
     def others(self, p: int, control: str) -> float:
-        """Return the mean over hosts that are not hotspots."""
+        """Return the mean received rate of hosts that are not hotspots."""
         return self._runs[p, control].group("other hosts")
 
     def hotspots(self, p: int, control: str) -> float:
-        """Return the mean over hotspots."""
+        """Return the mean received rate of hotspots."""
         return self._runs[p, control].group("hotspots")
 
     def tmax(self, p: int) -> float:
@@ -108,7 +108,10 @@ class Sweep:
         return max(self.points, key=self.total_gain)
 
     def reaches(self, points: Iterable[int]) -> float:
-        """Return the smallest share of ``tmax`` that the other hosts reach with control."""
+        """Return the smallest share of `tmax` that the other hosts reach with control.
+
+        Only those ``points`` count that were run.
+        """
         return min(self.others(p, "on") / self.tmax(p) for p in points if p in self.points)
 
     def draw(self, axes: Sequence[Axes], published: Mapping[str, Points], label: str) -> None:
@@ -116,7 +119,6 @@ class Sweep:
         others, hotspots, total = axes
         curve(others, self.points, [self.others(p, "off") for p in self.points], "CC off", 1)
         curve(others, self.points, [self.others(p, "on") for p in self.points], "CC on", 0)
-        # With mixed hosts only, the rate at p = 100 would be zero.
         others.plot(self.points, [self.tmax(p) for p in self.points], "--", color="0.4", label="$t_{max}$")
         curve(hotspots, self.points, [self.hotspots(p, "off") for p in self.points], "CC off", 1)
         curve(hotspots, self.points, [self.hotspots(p, "on") for p in self.points], "CC on", 0)
@@ -126,7 +128,7 @@ class Sweep:
         others.set(ylabel="received per host (Gbit/s)", title=f"{label}: other hosts")
         hotspots.set(ylabel="received per host (Gbit/s)", title=f"{label}: hotspots", ylim=(0, 15))
         total.set(ylabel="improvement (times)", title=f"{label}: total throughput", ylim=(0, None))
-        # Room for the circles at the top.
+        # Leave space for the circles at the top.
         total.set_ylim(top=1.12 * max(float(np.max(line.get_ydata())) for line in total.get_lines()))
         for ax in axes:
             ax.set_xlabel("p (%)")
@@ -139,29 +141,29 @@ def curve(ax: Axes, x: Sequence[float], y: Sequence[float], label: str, colour: 
 
 
 def circles(ax: Axes, points: Points) -> None:
-    """Draw published numbers as open circles, so that a simulated number that agrees shows inside."""
+    """Draw published numbers as open circles. A simulated number that agrees is visible inside its circle."""
     if points:
         x, y = zip(*points, strict=True)
         ax.plot(x, y, "o", color="black", fillstyle="none", markersize=10, label="published")
 
 
 class Lifetimes:
-    """The runs over lifetimes of hotspots, in Mbit/s per host."""
+    """The runs of a forest with several lifetimes of hotspots. Rates are in Mbit/s per host."""
 
     def __init__(self, results: Results, lifetimes_ms: Sequence[int], prefix: str = "") -> None:
         self.lifetimes_ms = list(lifetimes_ms)
         self._runs = {(ms, c): results[f"{prefix}{ms} {c}"] for ms in lifetimes_ms for c in CONTROL}
 
     def mean(self, lifetime_ms: int, control: str) -> float:
-        """Return the mean over all hosts."""
+        """Return the mean received rate of all hosts."""
         return mean_mbit_s(self._runs[lifetime_ms, control])
 
     def gain(self, lifetime_ms: int) -> float:
-        """Return the rate of the hosts with control, divided by that without."""
+        """Return the mean rate with control, divided by that without."""
         return self.mean(lifetime_ms, "on") / self.mean(lifetime_ms, "off")
 
     def growth(self, control: str) -> float:
-        """Return the rate of the hosts with the shortest lifetime, divided by that with the longest."""
+        """Return the mean rate with the shortest lifetime, divided by that with the longest."""
         return self.mean(min(self.lifetimes_ms), control) / self.mean(max(self.lifetimes_ms), control)
 
     def draw(self, ax: Axes, published: Points, title: str) -> None:
@@ -180,26 +182,26 @@ class Lifetimes:
         ax.legend(frameon=False, fontsize="small")
 
 
-#: Lifetimes of hotspots that are compared; the others are only points of a curve. Hotspots move 10 to 100
-#: times in 0.1 s, and a few times in quick runs.
+#: Lifetimes of hotspots, in ms. Results are compared for the first; all others of the second are only drawn.
+#: Hotspots move 10 to 100 times in 0.1 s, and 4 to 40 times in quick runs.
 COMPARED_MS = (10, 2, 1)
 CURVE_MS = (10, 9, 8, 7, 6, 5, 4, 3, 2, 1)
 
 
 def lifetimes_ms(quick: bool) -> tuple[int, ...]:
-    """Return the lifetimes to draw."""
+    """Return the lifetimes to draw, in ms."""
     return COMPARED_MS if quick else CURVE_MS
 
 
 def further_ms(quick: bool) -> tuple[int, ...]:
-    """Return the lifetimes that are drawn but not compared."""
+    """Return the lifetimes that are drawn but not compared, in ms."""
     return tuple(ms for ms in lifetimes_ms(quick) if ms not in COMPARED_MS)
 
 
-#: Steps of p in full runs. Quick runs have only those with published numbers.
+#: Values of p in full runs.
 PERCENT = tuple(range(0, 101, 10))
 
 
 def percent(quick: bool, quick_points: Sequence[int]) -> Sequence[int]:
-    """Return the steps of p to run, with those of this experiment's quick runs."""
+    """Return the values of p to run: ``quick_points`` in quick runs."""
     return quick_points if quick else PERCENT

@@ -1,4 +1,4 @@
-"""Experiments of Papers V and VI: isolation, throttling and both, on the same networks.
+"""Common code of the experiments of Papers V and VI: isolation, throttling, and both.
 
 The papers do not state which hosts are hotspots and which send to them; see :class:`Hotspots`.
 """
@@ -25,27 +25,28 @@ Runs = dict[str, tuple[str, Overrides]]
 def _reaction(divisor: int) -> Overrides:
     """Return the reaction of both papers, with the divisor of its table.
 
-    A notification initialises the timer of its destination (Paper V, III.D); Paper VI's adapters are like
+    A notification restarts the timer of its destination (Paper V, III.D). The adapters of Paper VI are like
     those of Paper V (3.2).
     """
     table = {"kind": "quadratic", "divisor": divisor, "scale": 1, "entries": 128}
     return {"congestion.reaction.timer": "notification", "congestion.reaction.table": table}
 
 
-#: Divisors of the congestion control table. Both papers refer to Paper III, whose table is for links of
-#: 16 Gbit/s. A delay is relative to the time of a packet on the link, so that of Paper VI, with 40 Gbit/s,
-#: is 0.4 of it: 168 is 106 over the square root of 0.4. Paper V has the table as it is; see
+#: Divisors of the congestion control table. Both papers refer to Paper III, whose table is for links of 16
+#: Gbit/s. Paper V has this table unchanged. Paper VI has links of 40 Gbit/s, on which a packet takes 0.4 of
+#: the time, so its delays are multiplied by 0.4: 168 is 106 divided by the square root of 0.4. See
 #: papers/notes/paper-vi.md.
 DIVISOR_V, DIVISOR_VI = 106, 168
 
 MTU = 2048
 
-#: Hosts hold generated messages per destination. Packets wait in a buffer that is organized like a switch
-#: input.
+#: Hosts store generated messages per destination. Their packets wait in a single queue, or in a queue per
+#: destination.
 _SINGLE: Overrides = {"host.queues": "single"}
 _PER_DESTINATION: Overrides = {"host.queues": "per-destination", "switch.queues": "per-destination"}
 
-#: Throttling of Paper V. A timer is a multiple of 1.024 us; the nearest to 8000 ns is 8 of them.
+#: Throttling of Paper V. The timer is a multiple of 1.024 us, and 8 units are nearest to the published 8000
+#: ns.
 _THROTTLING_V: Overrides = {
     "congestion.marking.percent": 85,
     "congestion.marking.packet_size": 0,
@@ -95,7 +96,7 @@ PAPER_VI: dict[str, Overrides] = {
     "VOQnet": {**_PER_DESTINATION, "switch.queue_buffer": f"{64 * MTU} B"},
 }
 
-#: Return the networks with a single read port per input, for the lower half of Paper VI's table 3.
+#: The schemes on switches with a single read port per input, for the lower half of Paper VI's table 3.
 SINGLE_READ_PORT: dict[str, Overrides] = {
     "1VL": {"switch.architecture": "iq", "switch.queues": "per-output", **_SINGLE},
     "IB-ITh": {
@@ -131,7 +132,7 @@ class Network:
 
     @property
     def switch_inputs(self) -> int:
-        """Return the number of switch inputs with a link; switches at the top have no upward links."""
+        """Return the number of switch inputs with a link. Switches at the top have no upward links."""
         return (2 * self.levels - 1) * self.hosts
 
     def overrides(self, mechanism: Mapping[str, Any]) -> Overrides:
@@ -148,19 +149,22 @@ NETWORKS = {n.number: n for n in (Network(1, 3, 8), Network(2, 4, 16), Network(3
 
 @dataclass(frozen=True)
 class Hotspots:
-    """Some hosts send to one hotspot each for a limited time; the others always send to random hosts."""
+    """Hosts that send to one hotspot each for a limited time, while all others send to random hosts."""
 
-    #: Senders to hotspots among eight hosts.
+    #: Senders to hotspots, in eighths of all hosts.
     eighths: int
     roots: int
-    #: Number of the random selection of hosts.
+    #: Number of the random selection of hotspots and senders.
     draw: int = 0
 
-    #: The time in which the hot senders send.
+    #: Start and end of the time in which the hot senders send, in ms.
     SPAN_MS = (1.0, 2.0)
 
     def _drawn(self, hosts: int) -> list[int]:
-        """Return hotspots and then senders; the names of network, pattern and draw are the seed."""
+        """Return the indices of the hotspots, and then those of their senders.
+
+        The seed is a text with the numbers of hosts and hotspots, and with `draw` unless it is 0.
+        """
         count = self.roots + self.eighths * hosts // 8
         name = f"{hosts} hosts, {self.roots} roots" + (f", draw {self.draw}" if self.draw else "")
         return random.Random(name).sample(range(hosts), count)
@@ -170,15 +174,15 @@ class Hotspots:
         return self._drawn(hosts)[: self.roots]
 
     def senders(self, hosts: int) -> dict[int, list[int]]:
-        """Return the indices of the hosts that send to each hotspot, by its index; none is a hotspot.
+        """Return the indices of the senders of each hotspot, by its index. No sender is a hotspot.
 
-        Hotspots have as many senders each as can be, in the order in which they were drawn.
+        The numbers of senders of two hotspots differ by at most one.
         """
         drawn = self._drawn(hosts)[self.roots :]
         return {target: sorted(drawn[n :: self.roots]) for n, target in enumerate(self.targets(hosts))}
 
     def overrides(self, hosts: int, rate: str) -> Overrides:
-        """Return the traffic: uniform senders at a rate, and each hot sender to one hotspot."""
+        """Return the overrides of the traffic: uniform senders at a rate, and senders to hotspots."""
         senders = self.senders(hosts)
         others = sorted(set(range(hosts)) - {host for own in senders.values() for host in own})
         start, stop = (f"{ms:g} ms" for ms in self.SPAN_MS)
@@ -213,7 +217,7 @@ def case_runs(scenario: str, **more: Any) -> Runs:
 
 
 def case_4_runs() -> Runs:
-    """Return the runs of Paper V's case 4: ``"6 CCFIT"``."""
+    """Return the runs of Paper V's case 4 by number of hotspots and scheme, such as ``"6 CCFIT"``."""
     return {
         f"{roots} {name}": ("../common/hybrids-config-3.toml", {**own, **pattern.overrides(64, "20 Gbit/s")})
         for roots, pattern in CASE_4.items()
@@ -240,12 +244,12 @@ def paper_vi_runs(
 
 
 def networks(quick: bool) -> tuple[int, ...]:
-    """Return the networks of Paper VI to run. The larger ones take minutes."""
+    """Return the numbers of Paper VI's networks to run: only the smallest in quick runs."""
     return (1,) if quick else tuple(NETWORKS)
 
 
 def total_series(run: RunData) -> tuple[Floats, Floats]:
-    """End of each sampling interval in ms, and the network's throughput in it in Gbit/s."""
+    """Return the end of each sampling interval in ms, and the throughput in it in Gbit/s."""
     table = run.tables["network"]
     end_ns = table["time_ns"].astype(np.float64)
     length_ns = np.diff(end_ns, prepend=0.0)
@@ -253,13 +257,16 @@ def total_series(run: RunData) -> tuple[Floats, Floats]:
 
 
 def mean_between(end_ms: Floats, values: Floats, from_ms: float, to_ms: float) -> float:
-    """Return the mean of the samples within a span of time; all have equal length."""
+    """Return the mean of the samples that lie within a span of time, or NaN if there are none.
+
+    All samples must cover intervals of equal length.
+    """
     inside = (end_ms > from_ms + 1e-6) & (end_ms <= to_ms + 1e-6)
     return float(values[inside].mean()) if inside.any() else float("nan")
 
 
 def total(run: RunData, from_ms: float, to_ms: float) -> float:
-    """Return the network's mean throughput over a span of time, in Gbit/s."""
+    """Return the network's mean throughput over a span of time in ms, in Gbit/s."""
     return mean_between(*total_series(run), from_ms, to_ms)
 
 
@@ -269,7 +276,7 @@ def hot_total(run: RunData) -> float:
 
 
 def victims(run: RunData, pattern: Hotspots, hosts: int) -> float:
-    """Return the rate that all hosts except hotspots receive while hot senders send, in Gbit/s."""
+    """Return the total rate that hosts other than hotspots receive while hot senders send, in Gbit/s."""
     table = run.tables["hosts"]
     end_ms = table["time_ns"] * 1e-6
     start, stop = Hotspots.SPAN_MS
@@ -279,7 +286,10 @@ def victims(run: RunData, pattern: Hotspots, hosts: int) -> float:
 
 
 def ports_series(run: RunData) -> tuple[Floats, Floats]:
-    """End of each sampling interval in ms, and switch inputs then without a free special queue."""
+    """Return the end of each sampling interval in ms, and how many inputs have no free special queue then.
+
+    Only inputs of switches count.
+    """
     table = run.tables["isolation"]
     return table["time_ns"] * 1e-6, table["full_ports"].astype(np.float64)
 
@@ -290,7 +300,7 @@ def flow_mean(run: RunData, flow: str, from_ms: float, to_ms: float) -> float:
 
 
 def draw_total(ax: Axes, runs: Mapping[str, RunData], full_gbit_s: float, title: str) -> None:
-    """Draw the network's throughput over time, as a share of what all hosts could receive."""
+    """Draw the network's throughput over time, divided by ``full_gbit_s``."""
     for n, (name, run) in enumerate(runs.items()):
         end_ms, values = total_series(run)
         ax.plot(end_ms, values / full_gbit_s, color=COLOURS[n], linewidth=1.2, label=name)
@@ -298,7 +308,7 @@ def draw_total(ax: Axes, runs: Mapping[str, RunData], full_gbit_s: float, title:
 
 
 def draw_flows(ax: Axes, run: RunData, flows: Sequence[str], title: str, most_gbit_s: float) -> None:
-    """Draw flows' throughput over time."""
+    """Draw the throughput of flows over time, from the first received data on."""
     for n, flow in enumerate(flows):
         end_s, rate = run.rate_gbit_s(flow)
         started = np.where(np.cumsum(rate) > 0, rate, np.nan)
@@ -310,7 +320,7 @@ def plot_case(
     results: Mapping[str, RunData], out: Path, number: int, full_gbit_s: float, flows: Sequence[str]
 ) -> None:
     """Draw one of Paper V's cases 1 to 3: the network's throughput, and each mechanism's flows."""
-    # In the order of the paper, because runs end in any order.
+    # The order of results is that in which runs ended. The figure uses that of the paper.
     ordered = {name: results[name] for name in PAPER_V}
     fig, axes = figures.figure(columns=3, rows=2, size=(4.8, 3.4))
     draw_total(axes[0], ordered, full_gbit_s, f"Case {number}: the network")
@@ -324,17 +334,17 @@ def plot_case(
 
 @dataclass(frozen=True)
 class ControlMemory:
-    """The memory that EcoCC's CAM lines need (Paper VI, supplement, section 8), in cells of a bit.
+    """The memory that EcoCC's CAM lines need (Paper VI, supplement, section 8), in cells of one bit.
 
-    A line's CAM part holds the root's output port, the number of hops to it, the line downstream
-    and the list of destinations; its SRAM part three flags and a timer.
+    The CAM part of a line holds the root's output port, the number of hops to it, the line downstream and the
+    list of destinations. Its SRAM part holds three flags and a timer.
     """
 
     #: Hosts of the network.
     hosts: int
     #: Number of destinations of a CAM line.
     destinations: int
-    #: Lines of an input port: one for each queue.
+    #: Lines of an input port, one for each queue.
     lines: int = 9
 
     OUTPUT_PORT = 6
@@ -366,5 +376,5 @@ class ControlMemory:
 
     @property
     def bytes_per_port(self) -> float:
-        """Return the area of an input port's CAM lines in bytes of RAM; a CAM cell counts as an SRAM cell."""
+        """Return the memory of an input port's CAM lines in bytes. A CAM cell counts as an SRAM cell."""
         return (self.cam_per_port + self.sram_per_port) / 8

@@ -1,7 +1,7 @@
-"""Experiments on marking and validation: multistage networks, a hot phase, and cold flows.
+"""Common code of the MVCM experiments: multistage networks, a hot phase, and cold flows.
 
 The shares of the paper's traffic pattern and the parameters of Pfister's mechanism are not available; see
-:class:`Case` and :data:`PFISTER`. papers/notes/mvcm.md describes how they were chosen.
+:class:`Case` and :func:`pfister`. papers/notes/mvcm.md describes how they were chosen.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LOW, MEDIUM, HIGH = 0.26, 0.45, 0.62
 class Window:
     """The window that fills the shortest round trip (MVCM, 4.3)."""
 
-    #: Hops: links between switches and hosts less one.
+    #: Number of switches on the longest route, which is one less than its number of links.
     hops: int = 9
     hop_cycles: float = 3.0
     #: Bytes per cycle of a link.
@@ -44,13 +44,13 @@ class Window:
 
     @property
     def round_trip_cycles(self) -> float:
-        """Return the time to send a packet and receive its acknowledgement in an idle network."""
+        """Return the time to send a packet and receive its acknowledgement in an idle network, in cycles."""
         data, ack = self.payload + HEADER, HEADER
         return 2 * self.hops * self.hop_cycles + (data + ack) / self.bandwidth
 
     @property
     def packets(self) -> float:
-        """Return the number of packets that the source can send during a round trip."""
+        """Return the number of packets that the source can send during a round trip, a fraction included."""
         return self.round_trip_cycles / ((self.payload + HEADER) / self.bandwidth)
 
 
@@ -64,8 +64,8 @@ class Case:
     """
 
     stages: int = 5
-    #: Share of hot senders among all hosts. The table with its value is not available; it was chosen by the
-    #: published peaks of Renato's mechanism and MVCM.
+    #: Share of hot senders among all hosts, from 0 to 1. The table with the published share is not available;
+    #: this one was chosen by the published peaks of M1.
     share: float = 0.1
     #: Bytes of packets per cycle and first-stage switch if all hosts send.
     load: float = MEDIUM
@@ -79,16 +79,17 @@ class Case:
     draw: int = 0
     #: Hosts of a first-stage switch.
     radix: int = 4
-    #: Whether links are one-way, wired as a butterfly, with hosts at either end that are the same.
+    #: Whether links are one-way and wired as a butterfly. The hosts at both ends of the network are then the
+    #: same.
     one_way: bool = False
-    #: Smallest and largest payload; sizes between them are equally likely.
+    #: Smallest and largest payload, in bytes. All sizes between them are equally likely.
     payload: tuple[int, int] = (PAYLOAD, PAYLOAD)
     #: Buffers of switches and hosts, in KiB.
     buffer_kib: int = 1
 
     @property
     def hosts(self) -> int:
-        """Return the number of hosts: as many as the radix at each first-stage switch."""
+        """Return the number of hosts."""
         return int(self.radix**self.stages if self.one_way else 2 * self.radix ** (self.stages - 1))
 
     @property
@@ -103,16 +104,19 @@ class Case:
 
     @property
     def mean_payload(self) -> float:
-        """Return the mean payload of a packet."""
+        """Return the mean payload of a packet, in bytes."""
         return sum(self.payload) / 2
 
     @property
     def injection_cycles(self) -> float:
-        """Return how long hot hosts generate packets."""
+        """Return the mean time in which a hot host generates its packets, in cycles."""
         return self.packets * (self.mean_payload + HEADER) / self.host_rate
 
     def _drawn(self) -> list[int]:
-        """Return the hot host and then its senders; the network, share and selection are the seed."""
+        """Return the index of the hot host, and then those of its senders.
+
+        The seed is a text with the numbers of hosts and of senders, and with `draw` unless it is 0.
+        """
         again = f", draw {self.draw}" if self.draw else ""
         rng = random.Random(f"{self.hosts} hosts, {self.hot_hosts}{again}")
         return rng.sample(range(self.hosts), self.hot_hosts + 1)
@@ -161,7 +165,7 @@ class Case:
         }
 
     def _sizes(self) -> Overrides:
-        """Return the sizes of messages, which are packets, where they are not all of the same size."""
+        """Return the limits of the sizes of messages unless all have equal sizes. A message is one packet."""
         least, most = self.payload
         return {} if least == most else {"message": f"{least} B", "message_max": f"{most} B"}
 
@@ -183,7 +187,7 @@ class Case:
         return SCENARIO, self.overrides(own)
 
 
-#: The paper's case, and the beginning of a hot phase that starts sooner.
+#: The paper's case, and a shorter one whose hot phase starts sooner.
 FULL = Case()
 QUICK = Case(start_after=10_000, duration=600_000)
 
@@ -196,9 +200,9 @@ def case(quick: bool, **changes: Any) -> Case:
 def pfister(of: Case, increase: int | None = None, timer: int = 1, packets: int = 1) -> Overrides:
     """Return Pfister's mechanism for a case.
 
-    What it adds to the index is a constant that depends on the number of sources that contribute:
-    here that number itself, so that with delays of whole packets the first mark gives each its share.
-    Its timer expires where no mark came for a while (MVCM, 3.2.2).
+    Each mark adds a constant to the index. In the paper, it depends on the number of contributing sources.
+    Here it is this number, but at most 127, unless ``increase`` is given. With delays of whole packets, the
+    first mark then limits each source to its share of the link. Each mark restarts the timer (MVCM, 3.2.2).
     """
     return {
         "congestion.mechanism": "pfister",
@@ -253,7 +257,7 @@ class Series:
         return self.packets * PACKET / self.length
 
     def between(self, start: float, stop: float) -> Series:
-        """Return the spans inside a span of time."""
+        """Return the spans that lie between two times in cycles."""
         inside = (self.end_cycles - self.length >= start - 1e-6) & (self.end_cycles <= stop + 1e-6)
         return replace(
             self,
@@ -265,17 +269,21 @@ class Series:
         )
 
     def peak(self) -> float:
-        """Return the largest mean latency of a span, in cycles."""
+        """Return the largest mean latency of a span, in cycles; NaN if no packet was delivered."""
         return float(np.nanmax(self.latency)) if np.isfinite(self.latency).any() else float("nan")
 
     def mean(self) -> float:
-        """Return the mean latency of all delivered packets, in cycles."""
+        """Return the mean latency of all delivered packets, in cycles; NaN if there are none."""
         total = self.packets.sum()
         return float(np.nansum(self.latency * self.packets) / total) if total else float("nan")
 
 
 def series(run: RunData, name: str, length: int) -> Series:
-    """Return the delivered packets of a class over time, in spans of a number of cycles of 1 ns."""
+    """Return the delivered packets of a class over time, in spans of a number of cycles of 1 ns.
+
+    The length of a span is rounded to a multiple of the sampling interval, and an incomplete last span is
+    omitted. `KeyError` is raised if the time series has no such class.
+    """
     table = run.tables["classes"]
     own = table["class"] == name
     end = table["time_ns"][own].astype(np.float64)
@@ -311,13 +319,13 @@ def hot_start(run: RunData) -> float:
 
 
 def phase(run: RunData, of: Case) -> tuple[float, float]:
-    """Return when hot hosts generate packets, in cycles, at most to the end of the run."""
+    """Return the start and end of the hot phase in cycles, the latter at most the end of the run."""
     start = hot_start(run)
     return start, min(start + of.injection_cycles, float(of.duration))
 
 
 def peak(run: RunData, of: Case) -> float:
-    """Return the peak of the cold flows' latency from the beginning of the hot phase on, in cycles."""
+    """Return the largest mean latency of the cold flows from the start of the hot phase on, in cycles."""
     cold = series(run, "cold", of.window)
     return cold.between(hot_start(run) - of.window, of.duration).peak()
 
@@ -328,7 +336,7 @@ def cold_mean(run: RunData, of: Case) -> float:
 
 
 def dip(run: RunData, of: Case) -> float:
-    """Return the cold flows' lowest throughput in the hot phase over that before."""
+    """Return the lowest throughput of the cold flows in the hot phase, divided by their mean before."""
     cold = series(run, "cold", of.window)
     start, stop = phase(run, of)
     before = series(run, "cold", of.interval).between(of.interval, start).bytes_per_cycle.mean()
@@ -336,7 +344,7 @@ def dip(run: RunData, of: Case) -> float:
 
 
 def deviation(run: RunData, of: Case) -> float:
-    """Return the standard deviation of the cold flows' throughput in the hot phase over its mean before."""
+    """Return the standard deviation of the cold flows' throughput in the hot phase over their mean before."""
     cold = series(run, "cold", of.interval)
     start, stop = phase(run, of)
     before = cold.between(of.interval, start).bytes_per_cycle.mean()
@@ -344,7 +352,10 @@ def deviation(run: RunData, of: Case) -> float:
 
 
 def share(run: RunData, name: str, column: str) -> float:
-    """Return the share of a class's delivered packets that are ``marked`` or ``validated``, in percent."""
+    """Return the percentage of a class's delivered packets that are ``marked`` or ``validated``.
+
+    `KeyError` is raised if the summary has no such class.
+    """
     for entry in run.summary["classes"]:
         if entry["class"] == name:
             return 100.0 * float(entry[f"{column}_packets"]) / max(1, int(entry["delivered_packets"]))
@@ -358,10 +369,13 @@ def gaps(run: RunData, of: Case) -> float:
 
 
 def longest_silence(run: RunData, of: Case) -> float:
-    """Return the longest time of the hot phase, in cycles, in which one of the hot hosts sends nothing."""
+    """Return the longest time in which a hot host sends nothing during the hot phase, in cycles.
+
+    It is a multiple of the sampling interval.
+    """
     table = run.tables["hosts"]
     start, stop = phase(run, of)
-    # The first packet of each is generated within some intervals of the start.
+    # The beginning is excluded, because hosts generate their first packets at random times.
     inside = (table["time_ns"] > start + of.window) & (table["time_ns"] <= stop)
     longest = 0
     for name in of.senders:
@@ -379,7 +393,7 @@ def shade(ax: Axes, run: RunData, of: Case) -> None:
 
 
 def draw_latency(ax: Axes, results: Mapping[str, RunData], of: Case, title: str, name: str = "cold") -> None:
-    """Draw the latency of a class over time, of one run or several."""
+    """Draw the latency of a class over time, with one curve for each run."""
     for n, (label, run) in enumerate(results.items()):
         own = series(run, name, of.window)
         ax.plot(own.end_cycles / 1e3, own.latency, color=COLOURS[n], linewidth=1.2, label=label)
@@ -388,7 +402,7 @@ def draw_latency(ax: Axes, results: Mapping[str, RunData], of: Case, title: str,
 
 
 def draw_throughput(ax: Axes, results: Mapping[str, RunData], of: Case, title: str) -> None:
-    """Draw the cold flows' throughput over time, of one run or several."""
+    """Draw the cold flows' throughput over time, with one curve for each run."""
     for n, (label, run) in enumerate(results.items()):
         own = series(run, "cold", of.interval)
         ax.plot(own.end_cycles / 1e3, own.bytes_per_cycle, color=COLOURS[n], linewidth=1.0, label=label)
@@ -397,5 +411,5 @@ def draw_throughput(ax: Axes, results: Mapping[str, RunData], of: Case, title: s
 
 
 def ordered(results: Mapping[str, RunData], names: Sequence[str]) -> dict[str, RunData]:
-    """Return the runs in a given order of names, because they end in any order."""
+    """Return the runs in the order of ``names``."""
     return {name: results[name] for name in names}

@@ -18,13 +18,13 @@ SCENARIO = "../common/permutations.toml"
 PACKETS = 128
 PACKET = 2048
 LINK_GBIT_S = 10.0
-#: Time of a flow alone on a link.
+#: Time that a flow needs alone on a link, in ns.
 FLOW_NS = PACKETS * PACKET * 8 / LINK_GBIT_S
-#: Length of a run that measures rates: the time of all packets of a source, after which the first flows end
-#: unless they share other links, with a margin for waiting, and the time of the set-up.
+#: A run that measures rates lasts for the time that a source needs to send all its packets, times a margin
+#: for waiting, plus the time of the set-up.
 MARGIN = 1.1
 SET_UP_NS = 40_000
-#: Distance of samples: about six packets on a link.
+#: Sampling interval: the time of about six packets on a link.
 SAMPLE_NS = 10_000
 #: Overrides without control, with each of the two components, and with both.
 SCHEMES: dict[str, dict[str, Any]] = {
@@ -40,12 +40,12 @@ SCHEMES: dict[str, dict[str, Any]] = {
 
 
 def buffers(packets: int) -> str:
-    """Return the memory of an input port with space for a number of packets on the lane of data."""
+    """Return the buffer of an input port with space for some packets and two tear-downs on the data lane."""
     return f"{2 * (packets * PACKET + 2 * 64)} B"
 
 
 def run(scheme: str, permutations: int, quick: bool, more: Mapping[str, Any] | None = None) -> Any:
-    """Return the scenario and the overrides of one run; quick ones have 512 hosts."""
+    """Return the scenario and the overrides of one run. Quick runs have 512 hosts."""
     pattern = {"kind": "permutation"}
     size = {"message": f"{PACKETS * PACKET} B", "packets_per_host": PACKETS, "pattern": pattern}
     traffic = [{"name": f"permutation {n + 1}", **size} for n in range(permutations)]
@@ -54,7 +54,7 @@ def run(scheme: str, permutations: int, quick: bool, more: Mapping[str, Any] | N
 
 
 def drawn(permutations: int, hosts: int, seed: int) -> list[dict[str, str]]:
-    """Return the flows of superposed random permutations without fixed points."""
+    """Return the flows of superposed random permutations in which no host sends to itself."""
     draw = random.Random(seed)
     size = f"{PACKETS * PACKET} B"
     flows = []
@@ -70,19 +70,20 @@ def drawn(permutations: int, hosts: int, seed: int) -> list[dict[str, str]]:
 
 @dataclass(frozen=True)
 class Samples:
-    """What the flows of a phase have sent and received, in bytes: a row per sample, a column per flow."""
+    """Bytes that the flows of a phase have sent and received so far: a row per sample, a column per flow."""
 
     time_ns: Floats
     sent: Floats
     received: Floats
-    #: The time that the busiest link needs for the phase.
+    #: The time that the busiest link needs for the phase, in ns.
     busiest_ns: float
 
     def ratio(self) -> float:
         """Return the smallest measured rate over the smallest calculated one.
 
         Rates are measured while all flows send: from the first sample at which each of them has sent, to the
-        last one at which none has been received as a whole.
+        last one at which none has been received completely. `PapersError` is raised if there are no two such
+        samples.
         """
         whole = PACKETS * PACKET
         first = int(np.argmax(self.sent.min(axis=1) > 0))
@@ -97,15 +98,15 @@ class Samples:
 def rates(
     permutations: int, packets: int, k: int, injection: str, draws: int, repeat: int
 ) -> dict[str, float]:
-    """Return the ratio of the smallest measured to the smallest calculated rate, mean over phases.
+    """Return the mean over phases of the ratio of the smallest measured to the smallest calculated rate.
 
     Args:
         permutations: Flows of each source.
         packets: Space for packets in an input port.
         k: Switches have k ports down, so there are k^3 hosts.
-        injection: How sources inject packets.
-        draws: Phases, each of them with other flows.
-        repeat: Number of the seed.
+        injection: The value of ``congestion.reaction.injection``.
+        draws: Number of phases, each with different flows.
+        repeat: Number of the seed, from 0.
 
     """
     seeds = range(1 + draws * repeat, 1 + draws * (repeat + 1))
@@ -114,7 +115,7 @@ def rates(
 
 
 def samples(permutations: int, packets: int, k: int, injection: str, seed: int) -> Samples:
-    """Run a phase whose flows are named, until the first flows have ended."""
+    """Simulate a phase of named flows, until about the time at which the first of them end."""
     flows = drawn(permutations, k**3, seed)
     scenario = silvan.Scenario.load(
         str(find_papers() / "common" / "permutations.toml"),
@@ -148,6 +149,6 @@ def completion(data: RunData) -> float:
 
 
 def busiest(data: RunData) -> float:
-    """Return the time that the busiest link needs, in the same unit; no flow has a smaller rate."""
+    """Return the time that the busiest link needs, relative to that of a single flow on a link."""
     busiest_ns = data.summary["announced"]["busiest_link_ns"]
     return float(busiest_ns) / FLOW_NS

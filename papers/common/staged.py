@@ -1,4 +1,4 @@
-"""Experiments of the testbed: flows that start one after the other, one per step."""
+"""Common code of the testbed experiments: flows start one after the other, one per step."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from typing import Any
 
 from silvan.papers.data import RunData
 
-#: Length of a step as published, and in quick runs; congestion control settles within some tens
-#: of milliseconds.
+#: Length of a step in s, as published and in quick runs. Congestion control settles within some tens of
+#: milliseconds.
 FULL_S = 1.0
 QUICK_S = 0.1
 
 #: Congestion control with the values of Table I of Paper III. The distance between the two thresholds of the
-#: hardware is not published. Paper II finds that it must be more than an MTU. All experiments of Papers II
-#: and III use an MTU and a header.
+#: hardware is not published. Paper II finds that it must be more than an MTU. Here, it is an MTU and a
+#: header.
 CC = {"congestion.mechanism": "ib-cc", "congestion.marking.hysteresis": "2112 B"}
 
-#: Hosts of the hardware, which is not the simulator of Papers I and II. A host starts at most one message per
-#: microsecond. The 13 Gbit/s of Paper III are measured with messages of 64 KiB, so the bus itself carries
-#: 64 KiB in the 40.33 us that a message takes at this rate, less 1 us.
+#: Hosts of the testbed. A host starts at most one message per microsecond. Paper III measures 13 Gbit/s with
+#: messages of 64 KiB, or 40.33 us per message. The bus therefore transfers 64 KiB in 1 us less, at 13.33
+#: Gbit/s.
 HOSTS = {"host.message_overhead": "1 us", "host.injection_rate": "13.33 Gbit/s"}
 
-#: Switches of the hardware: the queues per output of an input, and a buffer at each output, as in the switch
-#: that Paper I describes. Its size is not published. It was fitted to the latency of the ping-pong next to a
-#: congestion tree and on the natural ring (T9, b): the ping-pong takes the time of twelve packets at the rate
-#: of the link to H5.
+#: Switches of the testbed, with a queue per output at each input, and a buffer at each output, as in the
+#: switch that Paper I describes. The size of this buffer is not published. It was fitted to the latencies of
+#: the ping-pong and of the natural ring next to a congestion tree (T9, b). The ping-pong then takes the time
+#: of twelve packets at the rate of the link to H5.
 SWITCHES = {
     "switch.architecture": "cioq",
     "switch.queues": "per-output",
@@ -33,36 +33,35 @@ SWITCHES = {
 
 HARDWARE = {**HOSTS, **SWITCHES}
 
-#: Transmission time of a full packet and its header at 20 Gbit/s, the signaling rate of the links.
+#: Transmission time of a full packet and its header at 20 Gbit/s, the signaling rate of the links, in ns.
 PACKET_NS = 2112 * 8 / 20
 
 
 def whole_packets(divisor: int) -> dict[str, Any]:
-    """Return the table of Paper III, VII.B, with its divisor, as the adapters of the hardware have it.
+    """Return the table of Paper III, VII.B, for a divisor, with delays of whole packet times.
 
     InfiniBand encodes a delay as a multiple of the transmission time of a packet. Fractions are cut off, and
-    the time is that at the signaling rate. Both were fitted to the smallest samples of table II (T4), which
-    all three flows have: those of a flow that waits for one packet.
+    the time is that at the signaling rate. This rate was fitted to the smallest samples of table II (T4).
     """
     delays_ns = [i * i * 7000 / divisor**2 for i in range(128)]
     whole = [round(delay // PACKET_NS * PACKET_NS) for delay in delays_ns]
     return {"congestion.reaction.table": {"kind": "list", "delays_ns": whole}}
 
 
-#: An adapter of the hardware needs time to answer a marked packet. The time is not published. It was
-#: fitted to the 11 Gbit/s that two contributors have together (T2).
+#: Congestion control of the testbed. The time in which an adapter answers a marked packet is not published.
+#: It was fitted to the 11 Gbit/s that two contributors have together (T2).
 HARDWARE_CC = {**CC, **whole_packets(106), "congestion.notification_delay": "10 us"}
 
 
 def overrides(flows: int, step_s: float, **more: Any) -> dict[str, Any]:
-    """Return overrides for a scenario whose flows start one after the other every ``step_s``."""
+    """Return overrides for a scenario whose flows start one after the other every ``step_s`` seconds."""
     microseconds = round(step_s * 1e6)
     starts = {f"flow.{n}.start": f"{n * microseconds} us" for n in range(flows)}
     return {"duration": f"{flows * microseconds} us", **starts, **more}
 
 
 def quick_or_full(quick: bool) -> float:
-    """Return the length of a step."""
+    """Return the length of a step in s."""
     return QUICK_S if quick else FULL_S
 
 

@@ -1,4 +1,4 @@
-"""Experiments on Ultra Ethernet: its controls, networks, traffic, and the times at which flows have ended."""
+"""Common code of the Ultra Ethernet experiments: controls, networks, traffic and completion times."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from silvan.papers.data import RunData
 
 #: Bytes of a full packet, and of an acknowledgement.
 PACKET, ANSWER = 4150, 64
-#: The control of sources, of receivers, and both. With receivers, outputs to hosts mark no packets.
+#: Congestion control by sources (NSCC), by receivers (RCCC), and by both. If receivers grant credit, outputs
+#: to hosts mark no packets.
 CONTROLS: dict[str, dict[str, Any]] = {
     "nscc": {"congestion.notification": "ack-each", "congestion.reaction": {"kind": "nscc"}},
     "rccc": {
@@ -27,7 +28,7 @@ CONTROLS: dict[str, dict[str, Any]] = {
         "congestion.reaction": {"kind": "rccc", "divide_requests": True, "nscc": {}},
     },
 }
-#: Bytes of an acknowledgement, unless each packet is acknowledged.
+#: Bytes that an acknowledgement covers, unless each packet is acknowledged.
 UNIT = "16384 B"
 #: Links on the longest route of a network of three levels, and of two.
 LINKS = {"tree": 6, "leaves": 4}
@@ -38,9 +39,9 @@ def control(
 ) -> dict[str, Any]:
     """Return a control for a network with `ratio` hosts per link to a spine.
 
-    If the links to the spines are the bottleneck, and RCCC alone controls, the lowest rate of grants is 0.9
-    of the rate of a link, divided by this number. Windows of NSCC begin with `first` packets, if given. With
-    `is_each`, each packet is acknowledged. `keys` are further ones of the reaction.
+    If `ratio` exceeds 1, and RCCC is used alone, the lowest rate of grants is 0.9 of the rate of a link,
+    divided by `ratio`. Windows of NSCC begin with `first` packets, if given. With `is_each`, each packet is
+    acknowledged. `keys` are further keys of the reaction.
     """
     parts = CONTROLS[name]
     reaction = dict(parts["congestion.reaction"]) | keys
@@ -71,12 +72,12 @@ def leaves(leaves: int, spines: int, hosts: int, gbits: int = 100) -> dict[str, 
 
 
 def marks(low: int, high: int) -> dict[str, Any]:
-    """Return marks that begin with `low` packets in a queue, and mark all packets from `high` packets on."""
+    """Return a marking rule that begins at `low` packets in a queue and marks all packets from `high` on."""
     return {"kind": "red", "min": f"{low * PACKET} B", "max": f"{high * PACKET} B", "percent": 100}
 
 
 def flow(number: int, near: int, far: int, size: str) -> dict[str, Any]:
-    """Return a flow of one message between numbered hosts."""
+    """Return a flow of one message between two hosts that are numbered from 0."""
     return {
         "name": f"F{number}",
         "from": f"H{near + 1}",
@@ -87,7 +88,10 @@ def flow(number: int, near: int, far: int, size: str) -> dict[str, Any]:
 
 
 def flows(pairs: Iterable[tuple[Any, ...]], size: str = "2 MB") -> dict[str, Any]:
-    """Return the flows between numbered hosts; pairs may have a size and a start."""
+    """Return one flow for each pair of hosts that are numbered from 0.
+
+    A pair may also have a size and a start; otherwise the flow has `size` and starts at 0.
+    """
     found = []
     for number, (near, far, *more) in enumerate(pairs, 1):
         own, start = more or (size, "0 us")
@@ -103,12 +107,19 @@ def permutation() -> dict[str, Any]:
 
 
 def answered_us(delivered_ns: float, links: int, gbits: int = 100) -> float:
-    """Return when the acknowledgement of a delivered packet is back: a link takes 1 us and its own time."""
+    """Return when the acknowledgement of a delivered packet is back at its source, in us.
+
+    Each link takes 1 us and the transmission time of the acknowledgement. The latency of switches is not
+    included.
+    """
     return delivered_ns / 1e3 + links * (1 + ANSWER * 8 / gbits / 1e3)
 
 
 def last_us(run: RunData, case: str, only: str | None = None) -> float:
-    """Return when the last acknowledgement is back, after the longest route: of all flows, or of one."""
+    """Return when the last acknowledgement is back after the longest route, in us.
+
+    It is that of all flows, or of the class `only`.
+    """
     classes = run.summary["classes"]
     last_ns = max(one["last_delivery_ns"] for one in classes if only in (None, one["class"]))
     return answered_us(last_ns, LINKS["leaves" if case.startswith("leaves") else "tree"])

@@ -6,8 +6,8 @@
 >>> on = silvan.run(scenario, congestion__mechanism="ib-cc")  # doctest: +SKIP
 >>> on.summary["throughput_gbit_s"]  # doctest: +SKIP
 
-Results are Arrow tables (``on.flows``), which polars, pandas, duckdb and pyarrow read without
-a copy, and numpy arrays (``on.numpy("flows")``).
+Results are available as Arrow tables (``on.flows``), which polars, pandas, duckdb and pyarrow
+can read, and as numpy arrays (``on.numpy("flows")``).
 
 | name | what it does |
 | --- | --- |
@@ -24,7 +24,7 @@ a copy, and numpy arrays (``on.numpy("flows")``).
 | :mod:`silvan.scenarios` | scenarios and studies that come with Silvan |
 | :mod:`silvan.types` | types of the dictionaries in results, with units |
 
-Modules are imported when they are first used, so that ``import silvan`` is fast.
+Most modules are imported when they are first used, so that ``import silvan`` is fast.
 """
 
 from __future__ import annotations

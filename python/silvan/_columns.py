@@ -1,7 +1,7 @@
-"""The tables of a run and their columns, with what they contain, as the simulator describes them.
+"""Names and descriptions of the tables of a run and of their columns, from the simulator.
 
 `silvan schema --results` prints them, `tools/site` writes a page with them, and
-:mod:`silvan._layout` checks that tables have them.
+:mod:`silvan._layout` checks that tables have these columns.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Column:
     """A column of a table."""
 
     name: str
-    #: ``names``, ``whole numbers`` or ``numbers``.
+    #: Kind of the values: ``names``, ``whole numbers`` or ``numbers``.
     kind: str
     meaning: str
 
@@ -51,26 +51,26 @@ _GROUPS = _read()
 TABLES: Mapping[str, Table] = {table.name: table for _, tables in _GROUPS for table in tables}
 #: The tables that every run has.
 ALWAYS = frozenset(table.name for when, tables in _GROUPS if not when for table in tables)
-#: Groups of other tables of which a run has all or none.
+#: Groups of optional tables. A run has either all tables of a group or none.
 TOGETHER = tuple(frozenset(table.name for table in tables) for when, tables in _GROUPS if when)
-#: The tables that only some runs write, and which runs do.
+#: Maps each optional table to the condition under which a run writes it.
 CONDITIONS: Mapping[str, str] = {table.name: when for when, tables in _GROUPS if when for table in tables}
 
 
 def overview() -> str:
-    """Return a line per table."""
+    """Return the name and the description of each table, one table per line."""
     width = max(map(len, TABLES))
     return "\n".join(f"{one.name:<{width}}  {one.rows}" for one in TABLES.values())
 
 
 def unknown(name: str) -> str:
-    """Return a message about a table that does not exist."""
+    """Return the error message for a table name that no run has."""
     near = difflib.get_close_matches(name, TABLES, n=3) or TABLES
     return f"no table `{name}`; there are {', '.join(near)}"
 
 
 def missing(name: str, there: Collection[str]) -> str:
-    """Return a message about a table that a run with the tables `there` does not have."""
+    """Return the error message for a table that is missing in a run with the tables `there`."""
     if not there:
         return f"no table `{name}`: this run was kept without its tables; run the scenario again"
     names = f"the tables of this run are {', '.join(there)}"
@@ -82,7 +82,7 @@ def missing(name: str, there: Collection[str]) -> str:
 
 
 def describe(name: str, width: int) -> str:
-    """Return the description of a table."""
+    """Return the descriptions of a table and its columns, in lines of at most `width` characters."""
     table = TABLES[name]
     columns = max(len(one.name) for one in table.columns)
     lines = textwrap.wrap(f"{name}: {table.rows}", width)
@@ -97,7 +97,7 @@ def describe(name: str, width: int) -> str:
 
 
 def markdown() -> str:
-    """Return all tables for the page about results."""
+    """Return the descriptions of all tables in Markdown, for the page about results."""
     parts = []
     for table in TABLES.values():
         rows = [f"| `{one.name}` | {one.meaning} |" for one in table.columns]

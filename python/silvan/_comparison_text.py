@@ -1,4 +1,4 @@
-"""Cells of comparisons as text, for the terminal and for notebooks."""
+"""Formats the cells of comparisons as text, for the terminal and for notebooks."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from silvan.comparison import Change, Comparison, Mean, Row
 
-#: Relative differences of at most this size are due to rounding.
+#: Relative differences of at most this size are treated as rounding errors.
 ROUNDING = 1e-9
-#: Maximum number of letters of a setting.
+#: Maximum number of characters of a setting.
 LETTERS = 60
 #: Significant digits of numbers without an interval, and of half-widths of intervals.
 _DIGITS, _DIGITS_OF_HALF = 4, 2
-#: Numbers from this size on, and below its inverse, are written with an exponent.
+#: Numbers whose magnitude is at least this value, or below its inverse, are written with an exponent.
 _LARGE = 1e12
 
 
 def in_words(value: float, half: float | None = None) -> str:
-    """Format a number with sensible digits, without an exponent: ``10,540``, ``1,895 ± 120``, ``0.0213``.
+    """Format a number and the half-width of its confidence interval: ``10,540``, ``1,895 ± 120``, ``0.0213``.
 
-    `half` is the half-width of its confidence interval. It has two significant digits, and the value as many
-    decimals. Digits before the decimal point are never rounded away.
+    The half-width is rounded to two significant digits, and the value to as many decimals. Without a
+    half-width, the value is rounded to four significant digits. Digits of the value before the decimal point
+    are not rounded. Whole numbers have no decimals, and very large or very small numbers have an exponent.
     """
     if half is None:
         return _rounded(value, _decimals(value, _DIGITS))
@@ -34,20 +35,20 @@ def in_words(value: float, half: float | None = None) -> str:
 
 
 def signed(value: float, digits: int = 3) -> str:
-    """Format a difference with its sign and some significant digits, without an exponent."""
+    """Format a difference with its sign, and with decimals only up to `digits` significant digits."""
     text = _rounded(value, _decimals(value, digits))
     return text if text.startswith("-") or value == 0 else f"+{text}"
 
 
 def _decimals(value: float, digits: int) -> int:
-    """Return the number of decimals for some significant digits, negative if it ends before the point."""
+    """Return the number of decimals for `digits` significant digits, negative to round before the point."""
     return digits - 1 - math.floor(math.log10(abs(value))) if value and math.isfinite(value) else 0
 
 
 def _rounded(value: float, decimals: int) -> str:
     if not math.isfinite(value) or abs(value) >= _LARGE or 0 < abs(value) < 1 / _LARGE:
         return f"{value:.3g}"
-    # Trailing zeros of a whole number are not decimals.
+    # A whole number has no decimals.
     return f"{value:,.{0 if float(value).is_integer() else max(decimals, 0)}f}"
 
 
@@ -57,7 +58,7 @@ def letter(number: int) -> str:
 
 
 def setting_cell(value: Any) -> str:
-    """Return the value of a setting as text; a dash if the group lacks the key."""
+    """Return a setting as text of at most :data:`LETTERS` characters; a dash if the group lacks the key."""
     if value is None:
         return "-"
     text = str(value).lower() if isinstance(value, bool) else str(value)
@@ -65,12 +66,12 @@ def setting_cell(value: Any) -> str:
 
 
 def is_equal(row: Row) -> bool:
-    """Return whether all groups have the same value."""
+    """Return whether all groups have the same mean and the same interval."""
     return all(mean == row.means[0] for mean in row.means)
 
 
 def rows_that_differ(found: Comparison) -> list[Row]:
-    """Return the results that differ between groups, and the numbers of transfers of their quantiles."""
+    """Return the rows that differ between groups, and the numbers of transfers of slowdowns that differ."""
     differ = {row.measure for row in found.rows if not is_equal(row)}
     subjects = {measure.rpartition(": slowdown")[0] for measure in differ}
     return [
@@ -81,16 +82,18 @@ def rows_that_differ(found: Comparison) -> list[Row]:
 
 
 def mean_cell(mean: Mean | None) -> str:
-    """Return a mean with the half-width of its interval, if it has one."""
+    """Format a mean with the half-width of its interval, if it has one; a dash for no mean."""
     return "-" if mean is None else in_words(mean.value, mean.half)
 
 
 def change_cell(change: Change | None, first: Mean | None) -> str:
-    """Format a change, relative to the first group unless that is 0; mark changes within the interval."""
+    """Format a change in percent of the first group's mean, or as a difference if this mean is 0.
+
+    A change whose interval contains 0 is called undecided.
+    """
     if change is None or first is None:
         return "-"
     scale, unit = (100 / abs(first.value), " %") if first.value else (1.0, "")
-    # Differences of this size are due to rounding.
     if abs(change.difference) <= ROUNDING * abs(first.value):
         return f"0{unit}"
     shown = f"{signed(change.difference * scale)}{unit}"
@@ -101,7 +104,10 @@ def change_cell(change: Change | None, first: Mean | None) -> str:
 
 
 def losses(found: Comparison, names: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """Return for each group with proven losses "B compared with A" and the losses; a group has one name."""
+    """Return, for each group with proven losses, a title such as "B compared with A" and a text per loss.
+
+    `names` contains one name per group.
+    """
     return [
         (
             f"{names[number]} compared with {names[0]}",

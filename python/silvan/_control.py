@@ -7,11 +7,9 @@ from typing import Any
 
 
 def name(settings: Mapping[str, Any]) -> str:
-    """Return the mechanism, or the reaction of a composition without a mechanism.
+    """Return the mechanism; without one, the reaction; without both, the marking rule and the isolation.
 
     `settings` maps the dotted keys of a resolved scenario to values.
-
-    `settings` are those of a resolved scenario, by dotted key.
     """
 
     def kind(part: str) -> str:
@@ -25,5 +23,5 @@ def name(settings: Mapping[str, Any]) -> str:
         return " + ".join(found) or "none"
     if any(key.startswith("congestion.reaction.nscc.") for key in settings):
         reaction += " + nscc"
-    # The marks of another link layer.
+    # Name the marking rule if FECN is combined with another reaction than the CCT.
     return f"fecn + {reaction}" if marking == "fecn" and reaction != "cct" else reaction

@@ -1,6 +1,6 @@
 """The default executor of runs.
 
-This module imports no other module, because each command reads it at its start.
+This module imports no other module, so that commands can import it without delay.
 """
 
 #: Default executor of `sweep`, `tune` and `fabric.study`. The simulator releases the GIL, so threads simulate

@@ -31,7 +31,7 @@ def plain(path: Path) -> Path:
 
 
 def read_text(path: Path) -> str:
-    """Read a regular UTF-8 text file; raises `OSError` or `ValueError`."""
+    """Read a regular text file; raises `OSError`, or `ValueError` if it is not UTF-8."""
     return plain(path).read_text(encoding="utf-8")
 
 
@@ -58,9 +58,9 @@ def write_text(path: Path, text: str) -> None:
 def replacing(path: Path) -> Iterator[Path]:
     """Yield the path of a temporary file that replaces `path` if the block ends without an exception.
 
-    Only a regular file is replaced, because renaming over /dev/null or a FIFO would remove it. If `path` is a
-    symbolic link, the link is kept and its target is replaced. Error messages name the target: when a disk is
-    full, the system's own error does not name any file.
+    Raises `OSError` if `path` exists and is not a regular file, because renaming over /dev/null or a FIFO
+    would remove it. If `path` is a symbolic link, the link is kept and its target is replaced. An `OSError`
+    that names no file, such as that of a full disk, is raised with the name `path`.
     """
     target = Path(os.path.realpath(path))
     if target.exists():
@@ -78,12 +78,12 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def mark() -> str:
-    """Return a file name suffix that no other process uses."""
+    """Return a file name suffix that consists of the process ID and a random number."""
     return f"{os.getpid()}-{secrets.token_hex(4)}"
 
 
 def flush(path: Path) -> None:
-    """Wait until the contents of a file or folder are on the disk."""
+    """Wait until the contents of a file or folder are on the disk; raises `OSError`."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -11,7 +11,7 @@ from silvan._core import Scenario
 from silvan.types import Fluid, FluidTotal
 
 Rule = Literal["uncontrolled", "max_min", "saa"]
-#: The allocation rules: their keys in the answer, and their names in print.
+#: Maps the key of each allocation rule in :class:`Fluid` to its display name.
 RULES: dict[Rule, str] = {"uncontrolled": "no control", "max_min": "max-min", "saa": "SAA"}
 
 
@@ -19,10 +19,13 @@ def fluid(scenario: Scenario | str | PathLike[str], **overrides: object) -> Flui
     """Compute the fluid rates of all flows, and the completion times of flows that have a total.
 
     There are three rules. ``uncontrolled`` has back pressure only; its value is None if the rates cannot be
-    computed, and ``uncontrolled_missing`` contains the reason. ``max_min`` gives max-min fair rates. ``saa``,
-    the single application assignment, lets the last flow end as early as possible. ``answer["flows"]`` has
-    one row per flow, with rate, bottleneck and completion time under each rule; ``answer["saa"]`` and its
-    counterparts contain the sums. The scenario and the overrides are the arguments of :func:`silvan.run`.
+    computed, and ``uncontrolled_missing`` contains the reason. ``max_min`` gives max-min fair rates. With
+    ``saa``, the single application assignment, the last flow ends as early as possible. The result contains
+    a total for each rule. ``result["flows"]`` has one row per flow, with the rate in Gbit/s, the bottleneck
+    and the completion time in ns under each rule.
+
+    The scenario and the overrides are the arguments of :func:`silvan.run`. Raises
+    :class:`silvan.ScenarioError` if they are wrong.
     """
     if not isinstance(scenario, Scenario):
         scenario = scenarios.load(scenario)

@@ -1,11 +1,11 @@
 """Writes the folder of a run completely or not at all, and reads it.
 
-All files are written to a hidden folder next to the target, flushed to the disk, and then renamed in one
-step. `provenance.json` is written last, so a folder without it is known to be incomplete. It contains the
-size and the hash of every other file, which makes damage detectable.
+All files are written to a hidden folder next to the target and flushed to the disk. The folder is then
+renamed. `provenance.json` is written last, so a folder without this file is incomplete. It contains the
+size and the hash of every other file, so that damage can be detected.
 
-Files are removed only by their known names. An earlier run is replaced only if its folder contains no other
-files.
+The files of an earlier run are removed only by their known names. A run is replaced only if its folder
+contains no other files.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from silvan.results import Result
     from silvan.types import Provenance, Summary
 
-#: Version of the folder layout. Raise it if tables or keys change so that another version cannot use them.
+#: Version of the folder layout. Increase it when a change of tables or keys is not compatible.
 FORMAT = 4
 PROVENANCE = "provenance.json"
 SCENARIO, SUMMARY, ACCOUNT = "scenario.toml", "summary.json", "account.txt"
@@ -48,7 +48,7 @@ FIGURES = (
 FIGURE_ENDINGS = (".png", ".svg")
 #: The first and the last bytes of a Parquet file.
 PARQUET = b"PAR1"
-#: All files that the folder of a run may contain. Silvan never removes any other file.
+#: The files that the folder of a run may contain, and those of its subfolder of figures.
 FILES = frozenset((SCENARIO, SUMMARY, ACCOUNT, PROVENANCE, *(f"{name}.parquet" for name in TABLES)))
 FIGURE_FILES = frozenset(f"{name}{ending}" for name in FIGURES for ending in FIGURE_ENDINGS)
 #: Maximum number of unknown files that a message lists.
@@ -56,11 +56,11 @@ NAMES_SHOWN = 4
 
 
 class NotARunError(Exception):
-    """The folder does not contain a finished run."""
+    """The folder contains no finished run, or one that another version of Silvan wrote."""
 
 
 class DamagedError(Exception):
-    """The folder contains a run whose files have changed since they were written."""
+    """A file of the run is missing, is invalid, or has changed since it was written."""
 
 
 def write(target: Path, result: Result, *, force: bool = False) -> Path:
@@ -84,10 +84,10 @@ def write(target: Path, result: Result, *, force: bool = False) -> Path:
 
 
 def refuse_foreign(target: Path, *, scenario: str | None = None, force: bool = False) -> None:
-    """Raise `FileExistsError` if `target` contains anything but an earlier run.
+    """Raise `FileExistsError` unless `target` is a new or empty folder, or contains only an earlier run.
 
-    If the folder contains a run of another scenario than `scenario` (compared by name), raise the error too,
-    unless `force` is set.
+    The error is also raised for a symbolic link, for the current folder and those above it, and, unless
+    `force` is set, for a run of a scenario with another name than `scenario`.
     """
     if target.is_symlink() or (target.exists() and not target.is_dir()):
         raise FileExistsError(errno.EEXIST, "exists and is not a folder", str(target))
@@ -111,7 +111,7 @@ def refuse_foreign(target: Path, *, scenario: str | None = None, force: bool = F
 
 
 def refuse_strangers(target: Path) -> None:
-    """Raise `FileExistsError` if the folder of a run also contains files that Silvan did not write."""
+    """Raise `FileExistsError` if the folder of a run also contains files that no run writes."""
     if strange := strangers(target):
         more = f" and {len(strange) - NAMES_SHOWN} more" if len(strange) > NAMES_SHOWN else ""
         what = (
@@ -123,7 +123,7 @@ def refuse_strangers(target: Path) -> None:
 
 def _scenario_of(folder: Path) -> str | None:
     """Return the scenario name of the run in the folder; None if the folder contains no run."""
-    # A sweep also writes a file with this name, but without the key `format`.
+    # A sweep also writes a file with this name, but without these keys.
     try:
         provenance = _files.parse_json(_files.read_text(folder / PROVENANCE))
     except (OSError, ValueError):
@@ -134,7 +134,7 @@ def _scenario_of(folder: Path) -> str | None:
 
 
 def strangers(folder: Path) -> list[str]:
-    """Return the names of the files in a run's folder that Silvan did not write."""
+    """Return the names in the folder of a run, and in its subfolder of figures, that no run writes."""
     found = []
     for path in sorted(folder.iterdir()):
         if path.name == FIGURES_FOLDER and path.is_dir() and not path.is_symlink():
@@ -153,9 +153,8 @@ def _is_own_file(path: Path) -> bool:
 
 
 def remove(folder: Path) -> None:
-    """Remove the files of a run by name, and then the folder if it is empty."""
-    # Remove the file that marks a finished run first, so that an interrupted removal leaves an incomplete
-    # run.
+    """Remove the files of a run by name, and then the folder; raises `OSError` if other files remain."""
+    # Remove the file that marks a finished run first. After an interruption, the run is then incomplete.
     for name in (PROVENANCE, *sorted(FILES - {PROVENANCE})):
         (folder / name).unlink(missing_ok=True)
     figures = folder / FIGURES_FOLDER
@@ -193,7 +192,7 @@ def _write_files(folder: Path, result: Result) -> None:
 def parquet(table: Table) -> bytes:
     """Encode a table in the Parquet format.
 
-    Write through a Python file: arro3 panics if its own write fails, for example on a full disk.
+    The table is written to memory, because arro3 panics if a write fails, for example on a full disk.
     """
     content = io.BytesIO()
     arro3.io.write_parquet(table, content, compression="zstd(3)")
@@ -201,13 +200,13 @@ def parquet(table: Table) -> bytes:
 
 
 def _put_in_place(partial: Path, target: Path, aside: Path, *, scenario: str, force: bool) -> None:
-    """Rename `partial` to `target`; an earlier run is not removed before the new one has the name."""
+    """Rename `partial` to `target`, and then remove the earlier run, which was renamed to `aside`."""
     if not target.exists() or not any(target.iterdir()):
         partial.rename(target)
         return
     target.rename(aside)
     try:
-        # Other processes may have changed the folder during the simulation.
+        # Another process may have changed the folder since the first check.
         refuse_foreign(aside, scenario=scenario, force=force)
         partial.rename(target)
     except BaseException as error:
@@ -220,7 +219,7 @@ def _put_in_place(partial: Path, target: Path, aside: Path, *, scenario: str, fo
 
 
 class Contents(TypedDict):
-    """The arguments of a :class:`silvan.Result`."""
+    """Arguments of :class:`silvan.Result`."""
 
     scenario_toml: str
     provenance: Provenance
@@ -285,7 +284,7 @@ def _scenario(content: bytes) -> str:
 
 
 def _content(folder: Path, name: str, files: dict[str, dict[str, Any]]) -> bytes:
-    """Read a file of a run and check its hash first, because arro3 may panic on a damaged file."""
+    """Read a file of a run and check its hash, because arro3 may panic on a damaged file."""
     try:
         content = _files.plain(folder / name).read_bytes()
     except (FileNotFoundError, IsADirectoryError) as error:
@@ -350,7 +349,7 @@ def _object(name: str, content: bytes) -> dict[str, Any]:
 
 
 def _table(name: str, file: str, content: bytes) -> Table:
-    # arro3 panics on a file of another kind, and prints the panic.
+    # arro3 panics on a file that is not a Parquet file, and prints a message.
     if content[:4] != PARQUET or content[-4:] != PARQUET or len(content) < 12:
         raise DamagedError(f"{file}: not a Parquet file")
     try:

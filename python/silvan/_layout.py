@@ -1,7 +1,7 @@
 """The expected contents of a run's folder: columns of tables, and keys of the summary and the provenance.
 
-The hashes in a folder prove that its files are as they were written. They do not prove that this version of
-Silvan can use them: another version may have written other columns or keys.
+The hashes in a folder only show that its files have not changed. This version of Silvan may be unable to use
+them, because another version may have written other columns or keys.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ Check = Callable[[Any, str], None]
 
 
 class LayoutError(Exception):
-    """The contents of a folder are not those of this version."""
+    """The contents of a folder do not have the layout of this version."""
 
 
-#: The columns of each table, with what they contain. Raise :data:`silvan._folder.FORMAT` if a column that
-#: readers need is added or renamed.
+#: The columns of each table, with :attr:`Column.kind`. Increase :data:`silvan._folder.FORMAT` when a column
+#: that readers need is added or renamed.
 COLUMNS: Mapping[str, Mapping[str, str]] = {
     table.name: {column.name: column.kind for column in table.columns} for table in TABLES.values()
 }
 
 
 def check_tables(names: Iterable[str]) -> None:
-    """Raise :class:`LayoutError` if a table is missing. A folder may also contain only the summary."""
+    """Raise :class:`LayoutError` if a table is missing. A run without any tables is valid."""
     there = set(names)
     if not there:
         return
@@ -44,8 +44,8 @@ def check_tables(names: Iterable[str]) -> None:
 
 
 def check_table(name: str, table: Table) -> None:
-    """Raise :class:`LayoutError` if a table lacks a column, or a column has other contents than usual."""
-    # Not at the top, because commands that read no tables start faster without numpy.
+    """Raise :class:`LayoutError` if a column is missing, has missing values, or is of another kind."""
+    # Commands that read no tables start faster without numpy.
     from silvan import _tables
 
     there = set(table.column_names)

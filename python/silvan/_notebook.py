@@ -1,4 +1,4 @@
-"""Renders results, forests and sweeps as HTML for notebooks, without a style sheet.
+"""Renders results, comparisons, forests and sweeps as HTML for notebooks.
 
 Names come from untrusted files, so all text is escaped with :func:`html.escape`.
 """
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from silvan.results import Result
     from silvan.sweeps.table import Sweep
 
-#: Maximum number of table rows, and of sentences of an account.
+#: Maximum number of table rows, except for the results of a comparison, and of sentences of an account.
 MOST_ROWS = 12
-#: Colors of the network image by line class, for light and dark notebooks; the same as in the report.
+#: Style of the network image, for light and dark notebooks.
 _STILL = (
     "<style>.silvan-still svg { width: 100%; max-width: 1000px; fill: none; }"
     ".silvan-still .idle { stroke: #8d97a3; stroke-opacity: 0.45; stroke-width: 0.7; }"
@@ -32,7 +32,7 @@ _STILL = (
 
 
 def of_result(result: Result) -> str:
-    """Return the main numbers, the account and the warnings of a run."""
+    """Return the main numbers, the account, the warnings and the table names of a run."""
     time = _text.time(result.summary.get("simulated_ns", 0))[0]
     parts = [
         f"<p><b>{_cut(result.name)}</b>: {escape(time)} simulated</p>",
@@ -45,7 +45,7 @@ def of_result(result: Result) -> str:
 
 
 def of_comparison(found: Comparison) -> str:
-    """Return the settings and the results that differ, one column per group."""
+    """Return the groups, the proven losses, and the settings and results that differ."""
     letters = [letter(number) for number in range(len(found.groups))]
     groups = "".join(
         f"<p><b>{name}</b>: {_cut(group.runs[0].name)}, "
@@ -74,7 +74,7 @@ def of_comparison(found: Comparison) -> str:
 
 
 def of_forest(forest: Forest, result: Result) -> str:
-    """Return an image of the network at a typical time, and the largest trees."""
+    """Return an image of the network at a typical time and the largest trees, if there are trees."""
     head = f"<p>{escape(repr(forest)[1:-1])}</p>"
     if not forest.trees:
         return f"<div>{head}</div>"
@@ -109,7 +109,7 @@ def of_forest(forest: Forest, result: Result) -> str:
 
 
 def of_sweep(sweep: Sweep) -> str:
-    """Return the rows of a sweep: the axes with several values, the seed and the measures."""
+    """Return the first rows of a sweep: the axes with several values, the seed and the measures."""
     axes = [(n, axis) for n, axis in enumerate(sweep.axes) if len(axis) > 1]
     heads = [_with_unit(axis.name, axis.unit) for _, axis in axes] + ["seed"]
     heads += [_with_unit(name, unit) for name, unit in sweep.measures.items()]
@@ -131,7 +131,7 @@ def of_sweep(sweep: Sweep) -> str:
 
 
 class _Swatch(str):
-    """A color with which a cell is filled."""
+    """The background color of a table cell in CSS notation."""
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], count: int) -> str:

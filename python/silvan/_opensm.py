@@ -16,7 +16,7 @@ from pathlib import Path
 from silvan import _files
 from silvan._core import FabricError, Scenario
 
-#: Maximum size of a file; the file that OpenSM writes has 20 KB.
+#: Maximum size of a file in bytes. The file that OpenSM writes has about 20 KB.
 MAX_BYTES = 4 << 20
 MAX_LINE = 256 << 10
 LEVELS = 16
@@ -35,10 +35,10 @@ VALID = (
     ("credit_starvation_return_delay", 3),
     ("marking_rate", 4),
 )
-#: Options that control how OpenSM talks to the nodes; they do not affect the settings.
+#: Options of the communication between OpenSM and the nodes. They do not affect the settings.
 ABOUT_TALKING = ("cc_key", "cc_max_outstanding_mads")
 PER_LEVEL = ("ccti_timer", "ccti_increase", "trigger_threshold", "ccti_min")
-#: Options of the plug-in ccmgr, which has a file of its own, and of NVIDIA's subnet manager.
+#: Options of the plug-in ccmgr, which has its own file, and of NVIDIA's subnet manager.
 CCMGR = (
     "enable", "num_hosts", "threshold", "marking_rate", "packet_size", "credit_mask", "port_control",
     "ca_control_map", "ccti_increase", "ccti_min", "ccti_timer", "trigger_threshold", "cct",
@@ -47,7 +47,7 @@ NVIDIA = ("mlnx_congestion_control", "ppcc_algo_dir")
 
 
 class OtherOptionsError(FabricError):
-    """The file has options of another program than OpenSM, which are not read."""
+    """The file contains options of a program other than OpenSM."""
 
 
 @dataclass
@@ -56,9 +56,9 @@ class Options:
 
     #: Scenario keys and their values.
     keys: dict[str, str] = field(default_factory=dict)
-    #: Notes about options that have no effect, and about how values were interpreted.
+    #: Notes about options without effect, and about the interpretation of values.
     notes: list[str] = field(default_factory=list)
-    #: Bit mask of the ports that mark as victims; `None` if the switches keep their default.
+    #: Victim mask of the switches, with one bit per port; `None` if the switches keep their default.
     victim_mask: int | None = None
 
 
@@ -68,7 +68,7 @@ class _Value:
     where: str
 
     def number(self, most: int) -> int:
-        """Parse a number in C notation that must not exceed `most`."""
+        """Parse a number in C notation; raises `FabricError` if it is invalid or larger than `most`."""
         found = re.fullmatch(r"0[xX][0-9a-fA-F]{1,64}|[0-9]{1,20}", self.text)
         octal = found is not None and re.fullmatch(r"0[0-9]+", self.text) is not None
         if found is None or (octal and re.search("[89]", self.text)):
@@ -89,8 +89,8 @@ def _short(text: str) -> str:
 def read(path: Path) -> Options:
     """Read the congestion control options from OpenSM's configuration file.
 
-    Raises `FabricError`, with file and line, if the file is not text or is too long, or if OpenSM would
-    reject one of the options.
+    Raises `FabricError` if the file cannot be read, is not text or is too long, if an option is invalid, or
+    if the file belongs to another program.
     """
     try:
         with _files.plain(path).open("rb") as file:
@@ -99,7 +99,7 @@ def read(path: Path) -> Options:
         raise FabricError(f"{path}: cannot be read: {error.strerror or error}") from None
     if len(data) > MAX_BYTES:
         raise FabricError(f"{path}: has more than {MAX_BYTES} bytes, the limit of an option file")
-    # PowerShell writes UTF-16 with a byte-order mark.
+    # Windows PowerShell writes UTF-16 with a byte-order mark.
     is_utf_16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
         text = data.decode("utf-16" if is_utf_16 else "utf-8-sig")
@@ -110,7 +110,7 @@ def read(path: Path) -> Options:
 
 
 def parse(text: str, origin: str) -> Options:
-    """Parse options from text; error messages call the text `origin`."""
+    """Parse options from text; `origin` is the name of the text in messages. Raises `FabricError`."""
     known = {"congestion_control", *ABOUT_TALKING, "cc_cct", f"{SWITCH}control_map"}
     known |= {SWITCH + name for name, _ in VALID} | {f"{ADAPTER}port_control", f"{ADAPTER}control_map"}
     single: dict[str, _Value] = {}
@@ -198,8 +198,7 @@ def _switches(options: Options, single: dict[str, _Value], origin: str) -> None:
             options.victim_mask = number
             continue
         if name == "packet_size" and number > 255 and value is not None:
-            # The value may be meant in bytes: OpenSM's option is eight bits wide, but ccmgr's namesake counts
-            # bytes.
+            # The option of OpenSM has eight bits. The option of ccmgr with the same name is in bytes.
             credits = -(-number // CREDIT)
             options.notes.append(
                 f"{value.where} {value.text} is more than 255 credits, so it is taken as bytes, "
@@ -266,7 +265,7 @@ def _adapters(
 
 
 def _table(value: _Value | None) -> list[int] | None:
-    """Return the entries of a congestion control table in the encoding of IBA."""
+    """Return the entries of a congestion control table in the encoding of IBA; None if there is no table."""
     if value is None or value.text in ("", "(null)"):
         return None
     entries = []
@@ -291,14 +290,15 @@ Load = Callable[[dict[str, str]], Scenario]
 def load(scenario: Path | Load, conf: Path, overrides: dict[str, str]) -> tuple[Scenario, list[str]]:
     """Load a scenario with the options of a configuration file; `overrides` take precedence.
 
-    Returns the scenario and notes about the options.
+    Returns the scenario and notes about the options. Raises `FabricError` as :func:`read` does, and
+    `ScenarioError` if the scenario is invalid.
     """
     path = scenario
     load = path if callable(path) else lambda given: Scenario.load(path, given)
     options = read(conf)
     notes = list(options.notes)
     if options.keys["congestion.mechanism"] == "none":
-        # The scenario's other congestion keys have no effect in this case, and may contradict the options.
+        # Without a mechanism, there is no victim mask.
         return load(options.keys | overrides), notes
     mask = "congestion.marking.victim_mask"
     if options.victim_mask is not None and mask not in overrides:
@@ -307,9 +307,12 @@ def load(scenario: Path | Load, conf: Path, overrides: dict[str, str]) -> tuple[
 
 
 def _victims(load: Load, options: Options, notes: list[str], key: str) -> str:
-    """Return the ports that a mask selects in the scenario's network: those to hosts, none, or all."""
+    """Return `hosts`, `all` or `none`: the ports of the scenario's network that the victim mask selects.
+
+    For another selection, return `hosts` and add a note.
+    """
     given = options.victim_mask or 0
-    # The bit of port 0, the management port of a switch, has no effect either.
+    # Bits of ports that no switch has, and of the management port 0, have no effect.
     selected = {name: _mask(load(options.keys | {key: name})) for name in ("hosts", "all")}
     cut = given & selected["all"]
     if cut != given:
@@ -326,7 +329,7 @@ def _victims(load: Load, options: Options, notes: list[str], key: str) -> str:
 
 
 def _mask(scenario: Scenario) -> int:
-    """Return the ports that are victims in a scenario, as the mask that OpenSM would write."""
+    """Return the victim mask of a scenario, as in its OpenSM options."""
     written = scenario.opensm_options()
     found = re.search(rf"^{SWITCH}victim_mask 0x([0-9a-f]+)$", written, re.MULTILINE)
     return 0 if found is None else int(found[1], 16)

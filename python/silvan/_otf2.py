@@ -1,7 +1,7 @@
 """Converts OTF2 traces to recordings of MPI calls, with the optional package `otf2`.
 
-Sizes of collective operations follow Score-P: for example, an all-reduce of n ranks counts n times the vector
-as sent. In-place operations are recognized by their size where possible.
+Sizes of collective operations follow Score-P. For example, an all-reduce of n ranks counts n times the size
+of the vector as sent. In-place operations are recognized by their size where possible.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 from silvan._core import TraceError
 
-#: Maps parts of OTF2's operation names to the names in a recording.
+#: Maps OTF2's names of collective operations to the names in a recording.
 OPERATIONS = {
     "BARRIER": "Barrier",
     "BCAST": "Bcast",
@@ -74,7 +74,7 @@ class Communicators:
         return bool(members) and all(location in self.ranks for location in members)
 
     def number(self, comm: Any, rank: int) -> int:
-        """Return the number of a communicator, which `rank` uses."""
+        """Return the number of a communicator; raises `TraceError`, with `rank`, if its ranks are unknown."""
         if id(comm) not in self._numbers:
             raise TraceError(f"rank {rank} uses the communicator `{comm.name}`, whose ranks are not recorded")
         return self._numbers[id(comm)]
@@ -89,7 +89,10 @@ class Calls:
         self._ranks = [_Rank(rank, communicators) for rank in range(len(communicators.ranks))]
 
     def add(self, location: Any, event: Any) -> None:
-        """Add an event to the calls of its location."""
+        """Add an event to the calls of its location.
+
+        Raises `TraceError` for communication of a location that is not a rank, and for unsupported events.
+        """
         kind = type(event).__name__
         rank = self._communicators.ranks.get(location)
         if rank is None:
@@ -119,8 +122,8 @@ class _Rank:
         self._begin = 0
         self._texts: list[str] = []
         self._ended: list[int] = []
-        #: Start time, end time and text of each call. The text of a receive may be known only after its call
-        #: ended.
+        #: Start time (ns), end time (ns) and text of each call. A non-blocking receive has its request number
+        #: instead of the text, which is known only when the receive completes.
         self._calls: list[tuple[int, int, str | int]] = []
         self._receives: dict[int, str] = {}
 
@@ -136,7 +139,7 @@ class _Rank:
                 self._close(ns)
         elif kind.startswith("Mpi"):
             if self._depth == 0:
-                # A trace without regions contains the event but not the limits of the call.
+                # A trace without regions contains the event, but not the start and end of the call.
                 self._begin = ns
             self._event(kind, event, ns)
             if self._depth == 0:
@@ -204,7 +207,7 @@ class _Rank:
 def _size(name: str, sent: int, received: int, ranks: int, me: int) -> int:
     """Return the size of the vector or block of a collective operation, in bytes.
 
-    Score-P does not count data that an in-place operation does not move (`scorep_mpi_coll_bytes_*`).
+    Score-P does not count the data that an in-place operation leaves in place (`scorep_mpi_coll_bytes_*`).
     """
     by_name: Mapping[str, int] = {
         "BARRIER": 0,

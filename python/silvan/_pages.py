@@ -13,7 +13,7 @@ def digest(text: str) -> str:
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
-    """Replace each ``{{KEY}}`` of a template by its value. Keys inside values are not replaced."""
+    """Replace each ``{{KEY}}`` of a template by its value, but not inside values; raises `KeyError`."""
     parts = template.split("{{")
     return parts[0] + "".join(
         values[key] + rest for key, _, rest in (part.partition("}}") for part in parts[1:])

@@ -17,7 +17,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-#: Delay before the progress bar appears.
+#: Delay in seconds before a progress bar appears.
 PATIENCE_S = 1.0
 
 
@@ -30,7 +30,7 @@ def simulated(ns: float) -> str:
 
 
 def count(number: float) -> str:
-    """Format a count with a suffix, such as "12.3 M"."""
+    """Format a count with an SI prefix, such as "12.3 M"."""
     for size, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= size:
             return f"{number / size:.3g} {prefix}"
@@ -48,10 +48,10 @@ class _Rate(ProgressColumn):
 
 
 class RunProgress:
-    """A progress bar with the simulated time, event rate and remaining time. Stores the latest state.
+    """A progress bar with the simulated time, the event rate and the remaining time.
 
     Pass an instance as `progress` to :func:`silvan.run`. The bar appears only if `show` is set, and only
-    after the run has lasted one second.
+    after the run has lasted one second. The instance stores the latest simulated time in any case.
     """
 
     def __init__(self, console: Console, title: str, *, show: bool) -> None:

@@ -37,7 +37,10 @@ def of_run(scenario: Scenario, summary: Summary, started: float, wall_s: float) 
 
 @cache
 def git_commit() -> str | None:
-    """Return the commit of the source clone, with `-dirty` if files have changed; None if installed."""
+    """Return the commit of the source clone, with `-dirty` if tracked files have changed.
+
+    None for an installed package, or if Git fails.
+    """
     root = source_root()
     if root is None or not (root / ".git").exists():
         return None
@@ -57,7 +60,7 @@ def source_root() -> Path | None:
 
 @cache
 def machine() -> Machine:
-    """Describe the machine without its host name."""
+    """Return the operating system, the processor model and the number of cores."""
     return {"system": platform.platform(), "cpu": _cpu(), "cores": os.cpu_count()}
 
 

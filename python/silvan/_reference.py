@@ -15,15 +15,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Schema = dict[str, Any]
-#: Types of values that have a name of their own in docs/scenario.md.
+#: Maps definitions of the schema to the names of their values in docs/scenario.md.
 QUANTITIES = {"#/$defs/Time": "time", "#/$defs/Bytes": "size", "#/$defs/Rate": "rate"}
 TYPES = {"integer": "whole number", "boolean": "`true` or `false`", "string": "text"}
-#: Keys that at least this many kinds of a table have in common are described once.
+#: Keys that at least this many kinds of a table have, with equal descriptions, are described once.
 COMMON = 3
 
 
 class UnknownKeyError(Exception):
-    """A key that scenario files do not have; the message names similar ones."""
+    """Scenario files do not have this key. The message suggests similar keys."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Variant:
     kind: str
     text: str
     keys: list[Key]
-    #: Names of other keys of this kind, which `Table.common` describes.
+    #: Names of keys that `Table.common` describes, and of nested tables.
     more: list[str] = field(default_factory=list)
 
 
@@ -57,16 +57,16 @@ class Table:
     is_list: bool
     text: str
     variants: list[Variant]
-    #: Keys that several kinds have in common.
+    #: Keys that several kinds have.
     common: list[Key] = field(default_factory=list)
-    #: Path of a table with the same keys, which is described instead.
+    #: Path of the table with the same keys that is described instead; empty if there is none.
     same_as: str = ""
-    #: The kind of the table around it to which this table belongs, if other kinds have another of this name.
+    #: Kind of the enclosing table, if its kinds have different tables with this name; otherwise empty.
     of_kind: str = ""
 
     @property
     def heading(self) -> str:
-        """The table as a TOML file names it."""
+        """The name of the table in a TOML file, with its kind if necessary."""
         if not self.path:
             return "Keys outside tables"
         name = f"[[{self.path}]]" if self.is_list else f"[{self.path}]"
@@ -74,7 +74,7 @@ class Table:
 
     @property
     def anchor(self) -> str:
-        """The name of the table in the address of a page."""
+        """The URL fragment of the table on its page."""
         return anchor(self.path, self.of_kind)
 
 
@@ -139,7 +139,7 @@ class Reference:
         return sorted({*found} - {""})
 
     def _walk(self, path: str, outer: Schema, of_kind: str = "") -> Iterator[Table]:
-        """Yield a table and the tables in it."""
+        """Yield a table and its nested tables; only the table if one with the same keys came before."""
         is_list = "items" in outer
         inner = outer.get("items", outer)
         text = outer.get("description") or self._target(inner).get("description", "")
@@ -149,7 +149,7 @@ class Reference:
             return
         self._seen[definition] = path
         choices = self._choices(inner)
-        # The tables in this table by name, each with the first kind that has it.
+        # Nested tables by name. Each different table is listed with the first kind that has it.
         nested: dict[str, list[tuple[str, Schema]]] = {}
         for choice in choices:
             properties = choice.get("properties", {})
@@ -222,13 +222,13 @@ class Reference:
 
 
 def _definition(schema: Schema) -> str | None:
-    """Return the definition of a table, or of the tables in a list; None if it is in place."""
+    """Return the reference to the definition of a table, or of the tables in a list; None without one."""
     found: str | None = schema.get("items", schema).get("$ref")
     return found
 
 
 def _share(table: Table) -> None:
-    """Move keys that several kinds have in common, with the same text, to `Table.common`."""
+    """Move keys that at least :data:`COMMON` kinds have, with equal descriptions, to `Table.common`."""
     count: dict[Key, int] = {}
     for variant in table.variants:
         for key in variant.keys:
@@ -242,7 +242,7 @@ def _share(table: Table) -> None:
 
 
 def anchor(path: str, *more: str) -> str:
-    """Return the name of a table, or of a part of its description, in the address of a page."""
+    """Return the URL fragment of a table, or of a part of its description."""
     return "-".join(filter(None, [path.replace(".", "-"), *more]))
 
 
@@ -252,7 +252,7 @@ def page(table: str) -> str:
 
 
 def pages(schema: str) -> dict[str, str]:
-    """Return the pages of the reference in Markdown: by file name, one page per table outside all others."""
+    """Return the pages of the reference in Markdown by file name, with one page per outermost table."""
     made: dict[str, list[str]] = {}
     tables = Reference(schema).tables
     anchors = {table.anchor for table in tables}
@@ -299,12 +299,12 @@ def _rows(keys: list[Key]) -> str:
 
 
 def outer_tables(reference: Reference) -> list[Table]:
-    """Return the tables that are in no other table."""
+    """Return the tables that are not nested in other tables."""
     return [table for table in reference.tables if table.path and "." not in table.path]
 
 
 def overview(reference: Reference) -> str:
-    """List the tables that are in no other table, each with the first sentence of its description."""
+    """List the outermost tables, each with the first sentence of its description."""
     tables = outer_tables(reference)
     width = max(len(table.heading) for table in tables)
     return "\n".join(f"{table.heading:{width}}  {_first_sentence(table.text)}" for table in tables)
@@ -315,7 +315,7 @@ def _first_sentence(words: str) -> str:
 
 
 def text(tables: list[Table], width: int) -> str:
-    """Format tables for a terminal of some columns."""
+    """Format tables for a terminal with `width` columns."""
     parts = []
     for table in tables:
         parts.append(table.heading)

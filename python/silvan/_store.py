@@ -1,8 +1,8 @@
-"""A store of finished runs, which simulates each run only once.
+"""A store of finished runs. A run that is in the store is not simulated again.
 
-Each run has an address: a hash of everything that determines the result, which is the resolved scenario with
-its seed, the contents of the files that it names, and the build of the simulator. The run's folder has the
-layout of :meth:`silvan.Result.save` and never changes:
+Each run has an address: a hash of the resolved scenario with its seed, of the contents of the files that it
+names, and of the version and the build of the simulator. The run's folder has the layout of
+:meth:`silvan.Result.save`:
 
 >>> from silvan._store import Store
 >>> store = Store("out/runs")  # doctest: +SKIP
@@ -13,9 +13,10 @@ layout of :meth:`silvan.Result.save` and never changes:
 store. With ``keep="summary"``, a run is written without its tables and takes a few kilobytes. A result that
 is later read from the store then lacks the tables, but a newly simulated result contains them.
 
-Any number of processes on any machines that share the file system may use a store at the same time. A process
-that needs a run waits if another process is simulating it. A process may be killed at any time: it leaves no
-incomplete run that looks finished, and its partial files are removed later.
+Several processes may use a store at the same time, also from different machines that share the file system.
+If the file system supports locks, a process that needs a run waits while another process simulates it. A
+process may be killed at any time. It leaves no incomplete run that looks finished, and its partial files are
+removed later.
 """
 
 from __future__ import annotations
@@ -59,15 +60,15 @@ Keep = Literal["tables", "summary"]
 LAYOUT = 1
 #: Keys of a scenario that do not affect the result.
 NAMES = ("name", "description")
-#: Number of hexadecimal digits of an address: enough to rule out collisions.
+#: Number of hexadecimal digits of an address, for 128 bits.
 DIGITS = 32
 #: Suffix of the folder of a run without tables.
 COMPACT = ".summary"
 #: Suffix of the folder of notes about a run.
 NOTES = ".notes"
-#: Names of lock files and partial folders of runs that are being simulated.
+#: Matches the names of lock files and partial folders of running or killed processes.
 LEFTOVER = re.compile(rf"\.([0-9a-f]{{{DIGITS}}})(?:\.lock$|(?:{re.escape(COMPACT)})?\.partial-)")
-#: Interval in seconds at which to check whether another process has finished a run.
+#: Interval in seconds between attempts to acquire the lock of a run.
 LOOK_EVERY_S = 0.1
 #: Age in seconds at which a partial folder counts as abandoned on a file system without locks.
 STALE_S = 24 * 3600.0
@@ -101,7 +102,7 @@ def address(scenario: _core.Scenario) -> str:
 
 
 def _with_contents(value: Any, base: Path) -> Any:
-    """Replace each file name in a scenario by a hash of the file's contents."""
+    """Replace the file name in each key `file` by a hash of the file's contents; raises `OSError`."""
     if isinstance(value, list):
         return [_with_contents(item, base) for item in value]
     if not isinstance(value, dict):
@@ -147,7 +148,10 @@ class Store:
         return self.root / address[:2] / (address + (COMPACT if keep == "summary" else ""))
 
     def find(self, address: str, keep: Keep = "tables") -> Path | None:
-        """Return the folder of a finished run. If a summary is enough, the folder may lack the tables."""
+        """Return the folder of a finished run; None if there is none.
+
+        With ``keep="summary"``, the folder may lack the tables.
+        """
         wanted: tuple[Keep, ...] = ("tables",) if keep == "tables" else ("tables", "summary")
         for kind in wanted:
             folder = self.folder(address, kind)
@@ -166,8 +170,8 @@ class Store:
     ) -> StoredRun:
         """Return a scenario's run from the store; simulate and store the run if it is missing.
 
-        Callers that know the address pass it as `known`. `finish` is called with a new result, including its
-        tables, before the folder of the run appears.
+        `known` is the address, if the caller has computed it. `finish` is called with a new result, including
+        its tables, before the folder of the run appears.
 
         Raises the exceptions of :func:`silvan.run`, and :class:`silvan.ResultError` if the run cannot be
         written or read.
@@ -181,7 +185,10 @@ class Store:
         return run
 
     def _stored(self, at: str, keep: Keep) -> StoredRun | None:
-        """Read a finished run; None if the run is missing or damaged."""
+        """Read a finished run; None if the run is missing or damaged.
+
+        Raises `ResultError` if a file cannot be read.
+        """
         folder = self.find(at, keep)
         if folder is None:
             return None
@@ -198,7 +205,8 @@ class Store:
     def summary(self, at: str, keep: Keep = "tables") -> Summary | None:
         """Return the summary of a finished run; None if the run is missing or damaged.
 
-        Only the sizes of the other files are checked, because reading all files of a large store takes hours.
+        Only the sizes of the other files are checked, because reading all files of a large store is slow.
+        Raises `OSError` if a file cannot be read.
         """
         folder = self.find(at, keep)
         if folder is None:
@@ -233,7 +241,7 @@ class Store:
         return StoredRun(result, folder, False)
 
     def _clear_damaged(self, at: str) -> None:
-        """Remove a run that cannot be read, because a search would find it instead of an intact run."""
+        """Remove a damaged run, because :meth:`find` would return it instead of an intact run."""
         for kind in ("tables", "summary"):
             folder = self.folder(at, kind)
             if not folder.is_dir() or self._stored(at, kind) is not None:
@@ -248,7 +256,7 @@ class Store:
 
     @contextmanager
     def _turn(self, at: str) -> Iterator[None]:
-        """Wait until no other process is simulating this run."""
+        """Hold the lock of this run during the block, after waiting for other processes that hold it."""
         shelf = self.root / at[:2]
         try:
             shelf.mkdir(parents=True, exist_ok=True)
@@ -267,8 +275,9 @@ class Store:
     def note(self, at: str, name: str, value: object) -> None:
         """Store a value computed from a run, next to the run's folder, completely or not at all.
 
-        `name` is a file name, and `value` is encoded as JSON. Notes are written before the run's folder, so a
-        finished run always has all of its notes.
+        `name` is a file name without a suffix, and `value` is encoded as JSON. If notes are written by
+        `finish` of :meth:`run`, a finished run has all of its notes. Raises `ResultError` if the note cannot
+        be written.
         """
         path = self._note(at, name)
         try:
@@ -280,7 +289,7 @@ class Store:
     def noted(self, at: str, name: str) -> Any:
         """Return a value that :meth:`note` stored.
 
-        Raises `KeyError` if there is no such note.
+        Raises `KeyError` if the note is missing or cannot be read.
         """
         try:
             return _files.parse_json(_files.read_text(self._note(at, name)))
@@ -293,7 +302,8 @@ class Store:
     def clear_leftovers(self) -> int:
         """Remove the partial folders of killed processes; return the number of removed folders.
 
-        Folders to which a process is currently writing are kept.
+        Folders of a run that a process has locked are kept. On a file system without locks, the folders of a
+        run are removed if all of them are older than :data:`STALE_S`.
         """
         removed = 0
         for shelf in sorted(self.root.glob("[0-9a-f][0-9a-f]")):
@@ -315,7 +325,10 @@ def _without_tables(result: Result) -> Result:
 
 
 class _Lock:
-    """A lock that the system releases when its process ends; always free on file systems without locks."""
+    """A lock file. The system releases the lock when its process ends.
+
+    On a file system without locks, each process acquires the lock immediately.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path

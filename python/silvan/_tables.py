@@ -1,6 +1,6 @@
 """Converts tables to numpy arrays and to Arrow tables.
 
-Numbers are never copied between the simulator, numpy and Arrow. Codes of names are copied once.
+Numbers of a new run are not copied between the simulator, numpy and Arrow.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ByColumn(dict[str, Value]):
 
 
 class ByName(dict[str, Table]):
-    """The tables of a run by name. For a missing table, the `KeyError` states which runs have it."""
+    """The tables of a run by name. For a missing table, the `KeyError` states the reason, if it is known."""
 
     def __missing__(self, name: str) -> Table:
         raise KeyError(_columns.missing(str(name), self))
@@ -56,7 +56,7 @@ def of_run(table: Mapping[str, ArrayView | tuple[ArrayView, list[str]]]) -> Colu
 
 
 def to_arrow(columns: Columns) -> Table:
-    """Return columns as an Arrow table with one batch that shares the memory of the arrays."""
+    """Return columns as an Arrow table with one batch, in which numbers share the memory of the arrays."""
     arrays = [_array(values) for values in columns.values()]
     fields = [Field(name, array.type, nullable=False) for name, array in zip(columns, arrays, strict=True)]
     return Table.from_arrays(arrays, schema=Schema(fields))
@@ -72,7 +72,7 @@ def _array(values: Column) -> Array:
 
 
 def of_arrow(table: Table) -> Columns:
-    """Return copies of an Arrow table's columns.
+    """Return the columns of an Arrow table as read-only arrays.
 
     Raises `TypeError` for a column that contains neither numbers nor names, or that has missing values.
     """

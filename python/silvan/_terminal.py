@@ -1,8 +1,8 @@
 """Consoles and streams of the command.
 
-Names come from files of others: a scenario, a fabric, a folder of results. A terminal interprets control
-characters, and rich interprets markup and emoji codes. The consoles here show names exactly as they are, and
-control characters and invisible characters as escapes.
+Names come from untrusted files, such as a scenario, a fabric or a folder of results. A terminal interprets
+control characters, and rich interprets markup and emoji codes. :class:`PlainConsole` shows emoji codes as
+they are, and control characters and invisible characters as escapes. Its callers escape or disable markup.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from rich.text import Text
 
 #: Exit status of a command whose reader has closed the pipe, as shells report it for other programs.
 EXIT_PIPE = 141
-#: Control characters except tab and newline, characters that change the direction of text, characters of no
-#: width, and halves of characters.
+#: Control characters except tab and newline, characters that change the direction of text, zero-width
+#: characters, and surrogates.
 HIDDEN = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
 )
@@ -48,13 +48,13 @@ class PlainConsole(Console):
         return super().render_str(clean(text), **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Clean the text of other renderables; the control sequences of rich remain."""
+        """Clean the text of other renderables, except the control sequences of rich."""
         for segment in super().render(renderable, options):
             is_clean = segment.control or HIDDEN.search(segment.text) is None
             yield segment if is_clean else Segment(clean(segment.text), segment.style)
 
     def on_broken_pipe(self) -> None:
-        """End the command quietly if the process that read its output has exited."""
+        """Exit without a message if the process that read the output has exited."""
         self.quiet = True
         discard_output()
         raise SystemExit(EXIT_PIPE)
@@ -78,7 +78,7 @@ def prepare() -> None:
 
 
 def discard_output() -> None:
-    """Send further output to the null device; otherwise, Python reports the closed pipe again at exit."""
+    """Redirect standard output to the null device, so that Python does not report the closed pipe at exit."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -86,6 +86,6 @@ def discard_output() -> None:
 def is_pipe_closed() -> bool:
     """Return whether typer has ended the command because the process that read its output has exited.
 
-    typer replaces the stream and exits with status 1, like after an error.
+    In this case, typer replaces `sys.stdout` and exits with status 1.
     """
     return type(sys.stdout).__name__ == "PacifyFlushWrapper"

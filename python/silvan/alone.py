@@ -1,9 +1,9 @@
 """Measures how much other traffic slows down each job, by comparison with a run of the job alone.
 
-Each job runs once more on its hosts, without other jobs, flows and traffic. The additional time in the full
-scenario is divided among the roots of congestion trees. The share of a root is the number of samples at which
-a host of the job contributed to the root's tree or waited for it, minus that number in the run of the job
-alone.
+Each job also runs on its hosts without other jobs, flows and traffic. The additional time in the full
+scenario is divided among the roots of congestion trees. For a root, count the samples at which a host of the
+job contributed to the root's tree or waited for it, and add these numbers for all hosts. The share of a root
+is proportional to this sum, minus the sum in the run of the job alone.
 """
 
 from __future__ import annotations
@@ -50,7 +50,11 @@ def scenarios(scenario: Scenario) -> Iterator[tuple[str, Scenario]]:
 
 
 def add(result: Result, run: Runner) -> None:
-    """Run each job alone, and add the comparison to the summary and the account of the run."""
+    """Run each job alone, and add the comparison to the summary and the account of the run.
+
+    A scenario that contains only one job is not run again. Raises the exceptions of `run`, and
+    `ScenarioError` if the scenario has no jobs.
+    """
     spec = tomllib.loads(result.scenario_toml)
     others = bool(spec.get("flow") or spec.get("traffic") or len(spec["job"]) > 1)
     programs = {
@@ -86,7 +90,10 @@ def _compare(beside: Result, alone: Result, name: str, found: JobSummary, apart:
 
 
 def _latencies(result: Result, name: str) -> dict[tuple[int, int, int], float]:
-    """Return the latency of each message of a job in ns, by its two ranks and its number between them."""
+    """Return the latency in ns of each delivered message of a job.
+
+    The keys are the sending rank, the receiving rank, and the number of the message between them, from 0.
+    """
     table = result.numpy("messages")
     own = (table["job"] == name) & np.isfinite(table["delivered_ns"])
     order = np.argsort(table["handed_ns"][own], kind="stable")
@@ -102,14 +109,14 @@ def _latencies(result: Result, name: str) -> dict[tuple[int, int, int], float]:
 
 
 def _messages(beside: Result, alone: Result, name: str) -> float | None:
-    """Return the mean ratio of the message latencies to those of the job alone, minus one."""
+    """Return the mean ratio of message latencies to those of the job alone, minus 1; None if unknown."""
     one, other = _latencies(beside, name), _latencies(alone, name)
     both = [one[key] / other[key] for key in one.keys() & other.keys() if other[key] > 0]
     return float(np.mean(sorted(both))) - 1 if both else None
 
 
 def _held(result: Result, name: str) -> Counter[str]:
-    """Count for each root the samples at which hosts of the job contributed to its tree or waited for it."""
+    """Return, for each root, the sum over the job's hosts of the samples in which they were in its trees."""
     held: Counter[str] = Counter()
     if "trees" in result.tables:
         for tree in result.forest.trees:
@@ -119,7 +126,7 @@ def _held(result: Result, name: str) -> Counter[str]:
 
 
 def _roots(beside: Result, alone: Result, name: str) -> list[RootShare]:
-    """Return the roots that slow a job down, largest share first, and the other classes that use them."""
+    """Return the roots that slow a job down, largest share first, and the other classes that contribute."""
     more = _held(beside, name) - _held(alone, name)
     total = sum(more.values())
     found: list[RootShare] = []

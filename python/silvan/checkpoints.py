@@ -1,4 +1,4 @@
-"""Checkpoints: files from which a run is continued."""
+"""Checkpoints: files from which a run can be continued."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from silvan._core import Scenario, checkpoint_scenario
 class Checkpoints:
     """Where and when :func:`silvan.run` saves a run.
 
-    ``silvan.run(resume=path)`` continues the run; the results are the same as without an interruption.
+    ``silvan.run(resume=path)`` continues the run. The results are the same as without an interruption.
     """
 
     #: The file. A new checkpoint replaces it when it is complete.
@@ -28,12 +28,13 @@ class Checkpoints:
         *,
         ask: Callable[[], bool] | None = None,
     ) -> None:
-        """Save a run in the file `path`.
+        """Set where and when to save a run.
 
         Args:
             path: The file.
-            every: Simulated time between checkpoints, such as ``"10 ms"``.
-            ask: Called after Ctrl-C; the run is saved if it returns true. By default, it is always saved.
+            every: Simulated time between checkpoints, such as ``"10 ms"``. By default, the run is saved only
+                after Ctrl-C.
+            ask: Called after Ctrl-C; the run is saved if it returns true. By default, the run is saved.
 
         """
         self.path = fspath(path)
@@ -42,14 +43,14 @@ class Checkpoints:
         self._ask = ask
 
     def interrupted(self) -> bool:
-        """Return whether to save the run that Ctrl-C stops."""
+        """Return whether to save the run after Ctrl-C."""
         return self._ask is None or self._ask()
 
     def saved(self, now_ns: int) -> None:
-        """Take note of a checkpoint at a simulated time in ns."""
+        """Record the simulated time of a checkpoint, in ns."""
         self.saved_ns = now_ns
 
 
 def scenario(path: str | PathLike[str]) -> Scenario:
-    """Return the scenario of a checkpoint; raises :class:`silvan.ScenarioError`."""
+    """Return the scenario of a checkpoint; raises :class:`silvan.ScenarioError` if it cannot be read."""
     return checkpoint_scenario(path)

@@ -1,7 +1,7 @@
 """Entry point of the command `silvan`; :mod:`silvan.commands` contains its subcommands.
 
-Exit status: 0 success, 1 error (one message on stderr), 2 wrong usage, 3 a fabric that is usable but can
-deadlock, 130 interrupted with Ctrl-C, 141 the process that read the output has exited.
+Exit status: 0 success, 1 error (with a message on stderr), 2 wrong usage, 3 the routes of a fabric or a
+scenario can deadlock, 130 interrupted with Ctrl-C, 141 the process that read the output has exited.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from silvan.commands import common, completion
 
 
 def application(command: str | None = None) -> typer.Typer:
-    """Return the application with all commands, or only with the one that is named."""
+    """Return the application with all commands, or only with `command` if there is such a command."""
     app = typer.Typer(
         help=(
             "Simulate congestion in lossless interconnection networks, and how congestion control reduces it."
@@ -32,7 +32,7 @@ def application(command: str | None = None) -> typer.Typer:
 
 
 def main() -> None:
-    """Run the command; an error becomes one message and an exit status instead of a traceback."""
+    """Run the command. A `SilvanError` or `OSError` becomes a message and an exit status, not a traceback."""
     _terminal.prepare()
     completion.prepare()
     try:

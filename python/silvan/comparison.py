@@ -1,8 +1,8 @@
 """Compares runs: first the settings that differ, then the results, with confidence intervals over seeds.
 
 Runs with the same settings and different seeds form a group. A difference between two groups has a 95 %
-confidence interval if both have several seeds; if they have the same seeds, it is the interval of the paired
-differences.
+confidence interval if both have several seeds. If they have the same seeds, the interval is that of the
+paired differences.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _QUANTILES: tuple[tuple[Literal["p50", "p95", "p99"], str, float], ...] = (
 )
 #: Suffix of the names of measures that count the values of a quantile.
 _COUNT = ": finished"
-#: Words in the names of measures of which larger values are better, and of which smaller values are.
+#: Words in the names of measures for which larger values are better, and for which smaller values are better.
 _LARGER, _SMALLER = (
     ("received", "Jain's index"),
     ("latency", "slowdown", "unfinished", "span", "links in congestion trees"),
 )
-#: Maximum number of named flows that are listed individually.
+#: Maximum number of named flows. If there are more, their rates and latencies are not compared individually.
 FLOWS_AT_MOST = 16
 
 
@@ -67,7 +67,7 @@ class Mean:
     """The mean of a measure over the runs of a group."""
 
     value: float
-    #: Half-width of the 95 % confidence interval; None if the group has one seed.
+    #: Half-width of the 95 % confidence interval; None if the group has one run.
     half: float | None
 
 
@@ -76,7 +76,7 @@ class Change:
     """The difference of a measure from the first group."""
 
     difference: float
-    #: Limits of the 95 % confidence interval; None if one of the groups has one seed.
+    #: Limits of the 95 % confidence interval; None if one of the groups has only one run.
     low: float | None
     high: float | None
 
@@ -94,16 +94,16 @@ class Row:
     unit: str
     #: One mean per group; None for a group that lacks this measure.
     means: tuple[Mean | None, ...]
-    #: One change per group, except the first group.
+    #: One change per group, except the first group; None if a mean is missing.
     changes: tuple[Change | None, ...]
 
     @property
     def is_count(self) -> bool:
-        """Whether this row is the number of transfers from which other rows have quantiles."""
+        """Whether this row is the number of finished transfers whose quantiles are in other rows."""
         return self.measure.endswith(_COUNT)
 
     def is_loss(self, change: Change | None) -> bool:
-        """Whether a change of this measure is proven, and for the worse."""
+        """Whether a change of this measure is a proven deterioration."""
         if change is None or not change.is_proven:
             return False
         signs = (1, _LARGER), (-1, _SMALLER)
@@ -115,7 +115,7 @@ class Row:
 class Loss:
     """A measure that is proven to be worse in a group than in the first group."""
 
-    #: Position of the group, from 1.
+    #: Position of the group in `Comparison.groups`, at least 1.
     group: int
     row: Row
     change: Change
@@ -131,7 +131,8 @@ class Loss:
 class Comparison:
     """The result of :func:`silvan.compare`.
 
-    A quantile has a row only if each run has enough values: 20 for the 95th percentile, 100 for the 99th.
+    A group has a mean of a quantile only if each of its runs has enough values, such as 100 for the 99th
+    percentile.
     """
 
     groups: tuple[Group, ...]
@@ -165,8 +166,8 @@ def compare(*runs: Result) -> Comparison:
     """Compare two or more runs: their settings, then their results.
 
     Args:
-        runs: Results of :func:`silvan.run` or :func:`silvan.load`. Runs that differ only in their seed form
-            a group, and their results are means with 95 % confidence intervals.
+        runs: Results of :func:`silvan.run` or :func:`silvan.load`. Runs with the same settings and different
+            seeds form a group, and their results are means with 95 % confidence intervals.
 
     Raises:
         SilvanError: fewer than two runs.
@@ -178,7 +179,7 @@ def compare(*runs: Result) -> Comparison:
     groups = _groups(runs, flat)
     firsts = [flat[group.given[0]] for group in groups]
     for own in firsts:
-        # A composition without a mechanism has the name of its reaction.
+        # A scenario without a mechanism is named by its components.
         own.setdefault("congestion.mechanism", _control.name(own))
     keys = list(dict.fromkeys(key for one in firsts for key in one))
     values = {key: tuple(one.get(key) for one in firsts) for key in keys if key not in _NOT_COMPARED}
@@ -187,7 +188,7 @@ def compare(*runs: Result) -> Comparison:
 
 
 def groups_of(runs: Sequence[Result]) -> list[Group]:
-    """Group runs that differ only in their seed, in the order of their first runs."""
+    """Group runs with the same settings and different seeds, in the order of their first runs."""
     return _groups(runs, _settings(runs))
 
 
@@ -196,7 +197,7 @@ def _settings(runs: Sequence[Result]) -> list[dict[str, Any]]:
 
 
 def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the dotted keys of nested tables with their values; a list is a value unless it holds tables."""
+    """Yield the dotted keys and the values of nested tables; elements of lists of tables have numbers."""
     if isinstance(value, dict):
         for key, one in value.items():
             yield from _flat(one, f"{path}.{key}" if path else key)
@@ -223,14 +224,14 @@ def _groups(runs: Sequence[Result], flat: Sequence[dict[str, Any]]) -> list[Grou
 
 
 def links_in_trees(result: Result) -> float:
-    """Return the number of links in congestion trees, on average after the warm-up."""
+    """Return the number of links in congestion trees, averaged over the samples after the warm-up."""
     after = result.summary["averages_from_ns"]
     samples = int((result.numpy("network")["time_ns"] > after).sum())
     return float((result.numpy("tree_links")["time_ns"] > after).sum()) / max(1, samples)
 
 
 def size_range(sizes: TransferSizes) -> str:
-    """Return the range of sizes of transfers as words, with a leading comma; nothing for all sizes."""
+    """Return the range of sizes of transfers as words, with a leading comma; empty for all sizes."""
     if "above_bytes" not in sizes:
         return ""
     if "up_to_bytes" not in sizes:
@@ -240,16 +241,16 @@ def size_range(sizes: TransferSizes) -> str:
 
 
 def by_size(sizes: Sequence[TransferSizes]) -> list[TransferSizes]:
-    """Return the rows of transfers without ranges of sizes that contain all transfers of their class."""
+    """Return the rows of transfers, except ranges of sizes that contain all transfers of their class."""
     whole = {one["class"]: one["transfers"] for one in sizes if "above_bytes" not in one}
     return [one for one in sizes if "above_bytes" not in one or one["transfers"] < whole[one["class"]]]
 
 
 def is_supported(share: float, count: int) -> bool:
-    """Return whether this number of values determines a quantile.
+    """Return whether `count` values are enough for the quantile `share`, from 0 to 1.
 
-    The 99th percentile of fewer than 100 values is the largest of them: a single value, which depends on
-    chance and grows with their number.
+    For example, the 99th percentile of fewer than 100 values is only the largest value. Its expectation
+    grows with the number of values.
     """
     return count > 0 and round(count * (1 - share), 9) >= 1
 
@@ -289,7 +290,7 @@ def measures(result: Result) -> dict[tuple[str, str], float]:
 
 
 def _of_transfers(summary: Summary) -> dict[tuple[str, str], float]:
-    """Return the slowdowns of transfers by class and range of sizes, if the run recorded them."""
+    """Return the number and the slowdowns of transfers by class and range of sizes, if they were recorded."""
     found: dict[tuple[str, str], float] = {}
     if transfers := summary.get("transfers"):
         found["transfers unfinished", ""] = transfers["unfinished"]
@@ -308,7 +309,7 @@ def _of_transfers(summary: Summary) -> dict[tuple[str, str], float]:
 
 
 def _finished_before_end(result: Result) -> set[str]:
-    """Return the jobs that finished earlier than in the last interval of the run."""
+    """Return the jobs that finished before the last sampling interval of the run."""
     if not (jobs := result.summary.get("jobs")):
         return set()
     times = result.numpy("network")["time_ns"]
@@ -351,7 +352,7 @@ def _change(first: tuple[Group, Sequence[float]], other: tuple[Group, Sequence[f
             [value - by_seed[seed] for seed, value in zip(their_group.seeds, theirs, strict=True)]
         )
     else:
-        # Welch's interval, with the smaller degrees of freedom of the two groups.
+        # Welch's interval. The degrees of freedom are those of the smaller group, which is conservative.
         freedom = min(len(ours), len(theirs)) - 1
         quantile = STUDENT[freedom - 1] if freedom <= len(STUDENT) else 1.96 + 2.5 / freedom
         half = quantile * math.sqrt(sum(float(np.var(own, ddof=1)) / len(own) for own in (ours, theirs)))

@@ -1,4 +1,4 @@
-"""The demo, which runs the published testbed without and with congestion control."""
+"""Runs the demo: the published testbed, without and with congestion control."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ SCENARIO = "testbed"
 VICTIM = "F1"
 #: File name of the report of both runs.
 REPORT = "report.html"
-#: Averages cover the end of the run, this many ns.
+#: Length of the interval at the end of a run that averages cover, in ns.
 LAST_NS = 500_000_000
 
 Simulate = Callable[[Scenario, str], "Result"]
 
 
 def find_scenario() -> Path:
-    """Load the scenario of the testbed."""
+    """Return the path of the scenario of the testbed."""
     return scenarios.find(SCENARIO).path
 
 
 def last_gbit_s(result: Result, span_ns: float = LAST_NS) -> dict[str, float]:
-    """Return the throughput of each flow in Gbit/s at the end of a run."""
+    """Return the mean throughput of each flow, in Gbit/s, in the last `span_ns` of a run."""
     series = plot.Series(result, "flows", "flow", "received_bytes")
     end_ns = series.end_ns[-1]
     last = series.end_ns - series.interval_ns >= end_ns - span_ns - 1.0
@@ -46,7 +46,10 @@ def last_gbit_s(result: Result, span_ns: float = LAST_NS) -> dict[str, float]:
 
 
 def run(console: Console, out: Path, simulate: Simulate) -> None:
-    """Run the testbed twice, print the comparison, and write results and figures to `out`."""
+    """Run the testbed twice, print the comparison, and write results, figures and a report to `out`.
+
+    Raises `FileExistsError` if the demo would overwrite files that it did not write.
+    """
     scenario = Scenario.load(find_scenario())
     _refuse_foreign(out)
     off = simulate(scenario.with_overrides({"congestion.mechanism": "none"}), "CC off")
@@ -74,7 +77,7 @@ def _refuse_foreign(out: Path) -> None:
     runs = [out / "cc-off", out / "cc-on"]
     for folder in runs:
         _folder.refuse_foreign(folder)
-    # An earlier demo wrote these files after both runs. If a run is missing, the files are not from the demo.
+    # The demo writes these files after both runs. If a run is missing, the files are not from the demo.
     drawn = ("comparison.png", "comparison.svg", REPORT)
     figures = [path for name in drawn if (path := out / name).exists()]
     if figures and not all(folder.is_dir() for folder in runs):

@@ -22,12 +22,7 @@ def jain(shares: ArrayLike) -> float:
 
 
 def jain_of_hosts(summary: Summary) -> float | None:
-    """Return Jain's index of the hosts that are destinations; None if fewer than two of them receive.
-
-    The index of a single receiver is always 1.
-
-    The index of a single receiver is always 1, which says nothing.
-    """
+    """Return Jain's index of the hosts that are destinations; None if fewer than two of them receive."""
     receivers = sum(host["received_gbit_s"] > 0 for host in summary["hosts"])
     return summary["jain_hosts"] if receivers > 1 else None
 
@@ -51,7 +46,7 @@ def rates_gbit_s(
 ) -> NDArray[Any]:
     """Return received Gbit/s of flows or hosts, with a row per name and a column per interval in the span.
 
-    Raises `KeyError` for a name that the table does not contain.
+    `table` is ``flows`` or ``hosts``. Raises `KeyError` for a name that the table does not contain.
     """
     columns = result.numpy(table)
     key = {"flows": "flow", "hosts": "host"}[table]

@@ -59,15 +59,17 @@ def contention(
     Args:
         topology: A fat tree, as the table ``[topology]`` of a scenario.
         routing: ``default`` (D-mod-K), or adaptive by ``flow-count``, ``bytes`` or ``random``.
-        permutations: Number of permutations. Each is set up on an empty network, in random order.
-        seed: Seed from which they are drawn.
+        permutations: Number of permutations. The flows of each are set up on an empty network, in random
+            order.
+        seed: Seed of the random numbers.
         first: Number of the first permutation, to divide the work among several calls.
         cache_entries: Entries of the route cache of an input port; unlimited by default.
         progress: ``True`` for a bar on the terminal, or a function that is called with the number of
-            finished permutations and of all.
+            finished permutations and the number of all permutations.
 
     Raises:
-        SilvanError: the topology is wrong or not a fat tree, or the routing is unknown.
+        SilvanError: the topology is wrong or not a fat tree, the routing is unknown, or a number is out of
+            range.
 
     """
     for name, value, low in (("permutations", permutations, 1), ("seed", seed, 0), ("first", first, 0)):

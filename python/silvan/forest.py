@@ -6,10 +6,9 @@ credit for two packets because the packets behind them go to the root, directly 
 With special queues, branches are the outputs that may not send to the root's host. A tree starts when a link
 waits for a root, and ends when the root is no longer busy.
 
-*Contributors* send packets through the root; *victims* send packets through a branch but not through the root
-(Paper I, Paper IV). A
-tree is *silent* if its contributors send only through the root, *windy* if they also send elsewhere, and
-*moving* if its contributors came from another root or later moved to one (Paper IV).
+*Contributors* send packets through the root. *Victims* send packets through a branch but not through the root
+(Paper I, Paper IV). A tree is *silent* if its contributors send only through the root, *windy* if they also
+send elsewhere, and *moving* if its contributors came from another root or later moved to one (Paper IV).
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class TreeLink:
     #: Bytes queued for the link, and bytes in the buffer at its other end.
     queued_bytes: int
     downstream_bytes: int
-    #: Whether only packets in special queues wait, so that others pass.
+    #: Whether only packets in special queues wait, so that other packets can pass.
     isolated: bool
 
     @property
@@ -60,7 +59,7 @@ class Contributor:
     """A host that sends a class of traffic through a root: a row of the table ``contributors``."""
 
     tree: int
-    #: Name of the flow or the traffic pattern.
+    #: Name of the class of traffic.
     class_: str
     host: str
     #: First and last time in ns at which the host contributed.
@@ -79,7 +78,7 @@ class Victim:
     """A class of a host that waits because of a tree: a row of the table ``victims``."""
 
     tree: int
-    #: Name of the flow or the traffic pattern.
+    #: Name of the class of traffic.
     class_: str
     host: str
     #: First and last time in ns at which the host waited.
@@ -142,7 +141,7 @@ class Failure:
 
     link: str
     first_ns: float
-    #: Infinity, if it was down until the end of the run.
+    #: Infinity if the link was down until the end of the run.
     last_ns: float
 
 
@@ -202,7 +201,7 @@ class Forest:
 
     @cached_property
     def failures(self) -> tuple[Failure, ...]:
-        """The times during which links were down, ordered by their starts; with both directions of links."""
+        """The times during which links were down, ordered by their starts, with one entry per direction."""
         if "events" not in self._result.tables:
             return ()
         rows = self._result.numpy("events")

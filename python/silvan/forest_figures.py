@@ -51,7 +51,7 @@ COLOURS, PALETTE_FRAMES = 64, 8
 FEW, NAMED = 48, 24
 #: Colors of links, hosts and switches that are not in a tree.
 IDLE, HOST, SWITCH = "#c3c8ce", "#6b7480", "#2f363d"
-#: Color of links that are down, and the number of them that have names.
+#: Color of links that are down, and the maximum number of them that are listed by name.
 DEAD, DEAD_LINKS = "#c02020", 4
 NOWHERE = np.zeros((0, 2))
 _UNITS = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
@@ -75,7 +75,8 @@ def still(
 
     By default, it is a time at which as many links of each run are in trees as on average.
 
-    Raises `ValueError` for a time outside a run, and `KeyError` for a run without a forest.
+    Raises `ValueError` for a time outside a run, without runs, or for a wrong number of titles. Raises
+    `KeyError` for a run without a forest.
     """
     picture = _Picture(results, titles)
     picture.show(picture.typical_ns if time_ns is None else time_ns)
@@ -83,9 +84,10 @@ def still(
 
 
 def named_time(results: Sequence[Result], text: str) -> float:
-    """Return the time, in ns, of a text such as ``4.5 s``, ``typical`` or ``busiest``; raises `ValueError`.
+    """Return the time of a text such as ``4.5 s``, ``typical`` or ``busiest``, in ns.
 
-    Raises `KeyError` if a time is named and a run has no forest.
+    Raises `ValueError` for another text. For ``typical`` and ``busiest``, raises `KeyError` if a run has no
+    forest.
     """
     if text == TYPICAL:
         return _Picture(results, None).typical_ns
@@ -98,13 +100,13 @@ def named_time(results: Sequence[Result], text: str) -> float:
 
 
 def save(figure: Figure, path: str | PathLike[str]) -> list[Path]:
-    """Write a figure as SVG and as PDF; `path` has no suffix."""
+    """Write a figure as SVG and as PDF, to `path` plus suffix; return the paths."""
     stem = Path(path)
     stem.parent.mkdir(parents=True, exist_ok=True)
     written = [stem.with_name(f"{stem.name}.{ending}") for ending in ("svg", "pdf")]
     with plot.style():
         for target in written:
-            # Omit the current date, so that equal runs give equal files.
+            # Omit the date, so that equal figures give equal files.
             date = {"Date": None} if target.suffix == ".svg" else {"CreationDate": None}
             figure.savefig(target, metadata=date)
     return written
@@ -121,9 +123,11 @@ def animate(
 ) -> Path:
     """Write an animation of the networks of runs as GIF or (with ffmpeg) MP4; return its path.
 
-    The frames are evenly spaced over the span (ns); the default span is from 0 to the end of the shortest
-    run. Raises `ValueError` for another suffix, or for a span outside the runs, and
-    :class:`silvan.SilvanError` if ffmpeg is missing.
+    The frames are evenly spaced over the span (ns). The default span is from 0 to the end of the shortest
+    run.
+
+    Raises `ValueError` for another suffix, for a span outside the runs, or without frames. Raises
+    :class:`silvan.SilvanError` without ffmpeg, and `OSError` if the file cannot be written.
     """
     path = Path(file)
     if path.suffix not in (".gif", ".mp4"):
@@ -144,7 +148,7 @@ def animate(
         if path.suffix == ".gif":
             _write_gif(picture, times, partial, frames_per_s)
         else:
-            # Keep the suffix, from which ffmpeg recognizes the format.
+            # ffmpeg recognizes the format by the suffix.
             named = partial.with_name(partial.name + ".mp4")
             try:
                 _write_mp4(picture, times, named, frames_per_s)
@@ -201,7 +205,7 @@ def _cut(name: str, letters: int = 12) -> str:
 
 
 class _Picture:
-    """The networks of several runs side by side, which can be drawn at any time."""
+    """An image of the networks of several runs side by side at any simulated time."""
 
     def __init__(self, results: Sequence[Result], titles: Sequence[str] | None) -> None:
         if not results:
@@ -227,7 +231,10 @@ class _Picture:
 
     @property
     def busiest_ns(self) -> float:
-        """The time, up to the end of the shortest run, at which most links are in trees."""
+        """The time at which most links are in trees, in the run with the most rows in `tree_links`.
+
+        The time is at most the end of the shortest run.
+        """
         scene = max((one.scene for one in self._networks), key=lambda one: len(one.spans["link"]))
         return min(float(scene.clock.frames_ns[scene.busiest]), self.end_ns)
 
@@ -263,7 +270,7 @@ class _Dead:
     """The links of a network that are down."""
 
     def __init__(self, axes: Axes, size: float, width: float) -> None:
-        # They cover links that wait for them.
+        # The lines cover the links that wait for a root.
         self._lines = LineCollection([], colors=DEAD, linewidths=width, linestyles=":", zorder=2.5)
         axes.add_collection(self._lines)
         self._crosses = axes.scatter([], [], size, DEAD, marker="x", linewidths=1.4, zorder=4)

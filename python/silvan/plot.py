@@ -1,6 +1,6 @@
-"""Draws figures of a run over time.
+"""Draws figures of a run.
 
-Each function draws into the given axes or creates new ones, and returns the axes:
+The functions that draw one figure use the given axes or create new ones, and return the axes:
 
 >>> from silvan import plot
 >>> axes = plot.throughput(result)  # doctest: +SKIP
@@ -36,18 +36,19 @@ if TYPE_CHECKING:
 
     from silvan.results import Result
 
-#: The palette of Okabe and Ito without yellow, which color-blind readers can distinguish.
+#: The palette of Okabe and Ito, which color-blind readers can distinguish, with gray instead of yellow.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9", "#999999")
 DASHES = ("-", "--", ":", "-.")
 #: Length of the dashes of overlapping lines, in line widths.
 STRIPE = 6
-#: If there are more lines, a band from the 5th to the 95th percentile replaces them.
+#: Maximum number of lines. If there are more, a figure over time shows a band from the 5th to the 95th
+#: percentile instead.
 LINES_AT_MOST = 12
 #: Ratio of the largest to the smallest latency above which the axis is logarithmic.
 FAR_APART = 20
-#: Maximum number of rows of a heat map. The rows show the busiest links.
+#: Maximum number of rows of a heat map, which shows the busiest links.
 ROWS_AT_MOST = 30
-#: Links whose utilization never exceeds this value carry only control packets, and are omitted.
+#: Links whose utilization (0 to 1) stays below this value are omitted from a heat map.
 WORTH_SHOWING = 0.02
 
 STYLE: dict[Any, Any] = {
@@ -92,7 +93,7 @@ PRINT: dict[Any, Any] = {
 class Format:
     """Width and colors of figures, see :func:`formatted`."""
 
-    #: Width in inches; None leaves each figure's own.
+    #: Width in inches; None for each figure's own width.
     width: float | None = None
     #: Whether figures are for black-and-white print.
     is_print: bool = False
@@ -106,12 +107,12 @@ def formatted(width: str | float | None = None, *, is_print: bool = False) -> It
     """Draw figures inside the block with a width, or for black-and-white print.
 
     Args:
-        width: A name of :data:`WIDTHS`, or inches (1 to 40). Text then has 8 points, as journals ask for, and
-            the height shrinks less than the width, so that the labels have space.
+        width: A name of :data:`WIDTHS`, or inches (1 to 40). Text is then smaller, and the height changes
+            less than the width, so that the labels have space.
         is_print: Use shades of gray, dashes and a serif font.
 
     Raises:
-        ValueError: no such width.
+        ValueError: the width is not valid.
 
     """
     token = _format.set(Format(None if width is None else inches(width), is_print))
@@ -181,13 +182,13 @@ class Picture(Figure):
 def new_figure(
     columns: int = 1, width: float = 8.0, height: float = 4.2, **shared: Any
 ) -> tuple[Figure, list[Axes]]:
-    """Create a figure in Silvan's style with axes side by side; it is independent of pyplot.
+    """Create a figure in Silvan's style with `columns` axes side by side, independent of pyplot.
 
     `width` and `height` are in inches; :func:`formatted` changes them.
     """
     wanted = _format.get().width
     if wanted is not None:
-        # Labels keep their size, so the height shrinks with the square root only.
+        # Labels keep their size, so the height shrinks less than the width.
         width, height = wanted, height * math.sqrt(wanted / width)
     with style():
         figure = Picture(figsize=(width, height))
@@ -210,7 +211,7 @@ def legend_beside(ax: Axes) -> None:
 
 
 def save(figure: Figure | SubFigure, path: str | PathLike[str]) -> list[Path]:
-    """Write a figure, or the whole figure of a part of one, as PNG and as SVG; `path` has no suffix."""
+    """Write a figure, or the figure that contains a subfigure, as PNG and as SVG, to `path` plus suffix."""
     whole = figure.figure
     stem = Path(path)
     stem.parent.mkdir(parents=True, exist_ok=True)
@@ -223,7 +224,10 @@ def save(figure: Figure | SubFigure, path: str | PathLike[str]) -> list[Path]:
 
 
 class Series:
-    """A column of a table as time series, with one row per name and one column per sample."""
+    """A column of a table as time series, with one row per name and one column per sample.
+
+    Missing values are 0.
+    """
 
     def __init__(self, result: Result, table: str, key: str, column: str) -> None:
         columns = result.numpy(table)
@@ -248,7 +252,7 @@ class Series:
         return [literal(name) for name in self.names]
 
     def rates_gbit_s(self) -> NDArray[np.float64]:
-        """Convert bytes per interval to Gbit/s."""
+        """Return the values, which must be bytes per interval, in Gbit/s."""
         return self.values * 8.0 / self.interval_ns
 
     @property
@@ -274,7 +278,7 @@ def _time_axis(ax: Axes, end_ns: float) -> float:
 def _steps(
     ax: Axes, series: Series, values: NDArray[np.float64], what: str, *, logarithmic: bool = False
 ) -> None:
-    """Draw one line per name over time, or a band if there are many names."""
+    """Draw one line per name over time. Draw a band, the median and three lines if there are many names."""
     if logarithmic:
         ax.set_yscale("log")
     end = float(series.end_ns[-1]) if len(series.end_ns) else 1.0
@@ -300,7 +304,7 @@ def _steps(
                 values[i], edges, baseline=None, linewidth=1.2, label=series.labels[i], **line_look(rank)
             )
     else:
-        # Omit the zeros before the first value of a line.
+        # Omit the zeros before the first positive value of a line.
         shown = np.where(np.maximum.accumulate(values > 0, axis=1), values, np.nan)
         place, many = _overlaps(shown, logarithmic=logarithmic)
         for i, name in enumerate(series.labels):
@@ -434,7 +438,7 @@ def ccti(result: Result, ax: Axes | None = None, *, title: str | None = None) ->
 
 @style()
 def utilisation(result: Result, ax: Axes | None = None, *, title: str | None = None) -> Axes:
-    """Draw a heat map of the utilization of directed links over time, busiest links on top."""
+    """Draw a heat map of the utilization of the busiest directed links over time, busiest links on top."""
     series = Series(result, "links", "link", "utilisation")
     busy = np.flatnonzero(series.values.max(axis=1, initial=0.0) >= WORTH_SHOWING)
     order = busy[np.argsort(-series.values[busy].mean(axis=1), kind="stable")][:ROWS_AT_MOST]
@@ -484,10 +488,10 @@ def in_trees(result: Result) -> dict[str, NDArray[np.float64]]:
 
 @style()
 def congestion(result: Result, ax: Axes | None = None, *, title: str | None = None) -> Axes:
-    """Draw the number of links in congestion trees, and the number of throttled flows, over time.
+    """Draw the numbers of roots and waiting links, throttled flows, and outputs that mark, over time.
 
     If trees were not recorded (``measure.forest``), draw the number of packets inside the network, on a
-    separate axis, instead of the links.
+    separate axis, instead of the roots and links.
     """
     ax = _axes(ax)
     network = result.numpy("network")
@@ -549,7 +553,7 @@ def _cumulative(
 def latency(
     result: Result, ax: Axes | None = None, *, since: str = "injection", title: str | None = None
 ) -> Axes:
-    """Draw the cumulative distribution of the packet latency of each class of traffic."""
+    """Draw the cumulative distribution of the packet latency of the first :data:`LINES_AT_MOST` classes."""
     ax = _axes(ax)
     columns = result.numpy("latency")
     chosen = columns["since"] == since
@@ -557,7 +561,7 @@ def latency(
     for i, name in enumerate(classes[:LINES_AT_MOST]):
         rows = chosen & (columns["class"] == name)
         bounds_us, share = _cumulative(columns, rows)
-        # Equal distributions stay visible: later lines are wider, and lie below the earlier ones.
+        # Later lines are wider and lie below earlier lines, so that equal distributions are visible.
         width, order = 1.3 + 0.5 * min(i, 4), 3.0 - 0.05 * i
         ax.plot(bounds_us, share, label=literal(str(name)), linewidth=width, zorder=order, **line_look(i))
     ax.set_xscale("log")
@@ -580,7 +584,7 @@ def latency(
 def compare(
     results: Sequence[Result], titles: Sequence[str], draw: Callable[..., Axes] = throughput
 ) -> Figure:
-    """Draw the same figure for several results side by side, with the same scale."""
+    """Draw the same figure for several results side by side, with the same vertical axis."""
     figure, axes = new_figure(len(results), width=5.6 * len(results), sharey=True)
     for ax, result, title in zip(axes, results, titles, strict=True):
         draw(result, ax, title=title)
@@ -591,7 +595,7 @@ def compare(
     for ax in axes[1:]:
         ax.set_ylabel("")
     if axes[0].get_yscale() == "linear":
-        # The axes share their limits, but each figure set its own: use the highest.
+        # Each call of `draw` sets the shared limits, so set them again for all data.
         axes[0].set_ylim(top=max(1.1 * float(ax.dataLim.y1) for ax in axes))
     return figure
 
@@ -614,7 +618,7 @@ def save_all(result: Result, folder: str | PathLike[str]) -> Path:
     target = Path(folder)
     for name, (draw, table, column) in FIGURES.items():
         if table in result.tables and len(result.numpy(table).get(column, ())) > 0:
-            # Skip the figure if all indices are always zero.
+            # Skip the figure if all indices are zero.
             if name == "ccti" and not result.numpy(table)[column].any():
                 continue
             figure = draw(result).get_figure(root=True)

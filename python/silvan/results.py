@@ -30,13 +30,16 @@ Progress = Callable[[int, int, int], object]
 
 
 class Viewer(Protocol):
-    """Receives a run while it progresses, as JSON; :class:`silvan.live.Recording` is one."""
+    """Receives the network and the samples of a run, as JSON, while the run progresses.
+
+    An example is :class:`silvan.live.Recording`.
+    """
 
     def network(self, text: str, /) -> int:
-        """Take the network at the start; return n to get every n-th sample."""
+        """Receive the network at the start of the run; return n to receive every n-th sample."""
 
     def sample(self, text: str, /) -> object:
-        """Take a sample."""
+        """Receive a sample."""
 
 
 class ResultError(SilvanError):
@@ -62,7 +65,7 @@ class Result:
     account: list[str]
     #: Keys of the scenario that had no effect, and limits that the run reached.
     warnings: list[str]
-    #: Maps table names to tables. For a missing table, the `KeyError` states which runs have it.
+    #: Maps table names to tables. For a missing table, the `KeyError` states the reason, if it is known.
     tables: dict[str, Table]
 
     def __init__(
@@ -102,7 +105,7 @@ class Result:
 
     @property
     def columns(self) -> dict[str, tuple[str, ...]]:
-        """Column names by table. A name ends with the unit, as in `time_ns`."""
+        """Column names by table. The name of a quantity with a unit ends with it, as in `time_ns`."""
         return {name: tuple(table.column_names) for name, table in self.tables.items()}
 
     def table(self, name: str) -> Table:
@@ -126,7 +129,7 @@ class Result:
 
     @property
     def classes(self) -> Table:
-        """Time series of the classes of traffic (flows and patterns)."""
+        """Time series of the classes of traffic."""
         return self.table("classes")
 
     @property
@@ -142,8 +145,8 @@ class Result:
     def numpy(self, name: str) -> Mapping[str, NDArray[Any]]:
         """Return a table as arrays by column name. For an unknown column, the `KeyError` lists the columns.
 
-        Numeric columns of a new run share the simulator's memory. Columns of names become text arrays at the
-        first call. All arrays are read-only.
+        Numeric columns are read-only, and those of a new run share the simulator's memory. Columns of names
+        become arrays of strings at the first call.
         """
         if name not in self._numpy:
             arrays: dict[str, NDArray[Any]] = {}
@@ -157,7 +160,7 @@ class Result:
         return self._numpy[name]
 
     def coded(self, name: str) -> _tables.Columns:
-        """Return a table like :meth:`numpy`, but with each column of names as codes and a list of names."""
+        """Return a table like :meth:`numpy`, but each column of names as indices and a list of names."""
         if name not in self._coded:
             self._coded[name] = _tables.ByColumn(name, _tables.of_arrow(self.table(name)))
         return self._coded[name]
@@ -166,7 +169,7 @@ class Result:
         """Write the run's folder completely or not at all; return its path.
 
         The run replaces an earlier run of a scenario with the same name; with `force`, a run of any scenario.
-        Raises :class:`ResultError` if the folder contains anything else.
+        Raises :class:`ResultError` if the folder contains anything else, or cannot be written.
         """
         try:
             return _folder.write(Path(folder), self, force=force)
@@ -182,7 +185,7 @@ class Result:
     def save_csv(self, folder: str | PathLike[str], tables: Iterable[str] | None = None) -> list[Path]:
         """Write tables (by default all) to ``NAME.csv`` in a folder; return the paths.
 
-        Raises :class:`ResultError` if a file cannot be written.
+        Raises :class:`ResultError` if a file cannot be written, and `KeyError` for a missing table.
         """
         target, paths = Path(folder), []
         try:
@@ -221,9 +224,11 @@ def run(
     Args:
         scenario: A scenario, its file, or the name of one that comes with Silvan, such as ``"testbed"``; with
             `resume`, it is optional.
-        progress: Called at most five times a second with the simulated time and the end (ns), and events.
+        progress: Called at most five times a second with the simulated time (ns), the end of the run (ns),
+            and the number of events.
         alone: Also run each job of the scenario alone on the network: ``summary["alone"]`` and the account
-            then state how much slower the job is in the scenario, at which links, and who shares them.
+            then state how much slower the job is in the scenario, at which links, and which traffic shares
+            them.
         viewer: Receives the network and samples while the run progresses.
         checkpoints: Where and when to save the run.
         resume: A checkpoint of the scenario, from which the run continues.
@@ -231,9 +236,11 @@ def run(
             ``congestion__mechanism="ib-cc"``, or ``**{"congestion.mechanism": "ib-cc"}``.
 
     Raises:
-        ScenarioError: a scenario that is wrong, or a checkpoint that is damaged or belongs to another one.
-        ModelError: a run that cannot continue.
-        KeyboardInterrupt: Ctrl-C, within a fraction of a second; other threads continue during a run.
+        TypeError: neither a scenario nor a checkpoint is given.
+        ScenarioError: the scenario is wrong or, with `alone`, has no jobs; or the checkpoint is damaged or
+            belongs to another scenario.
+        ModelError: the run cannot continue.
+        KeyboardInterrupt: Ctrl-C was pressed.
 
     """
     if scenario is None:
@@ -245,7 +252,7 @@ def run(
     if overrides:
         scenario = scenario.with_overrides(of_keywords(overrides))
     if alone:
-        # Find errors now, so that a long simulation is not wasted.
+        # Raise errors before a long simulation.
         next(_alone.scenarios(scenario))
     result = _run(scenario, progress, viewer, checkpoints, resume)
     sharing.add(result)
@@ -255,7 +262,7 @@ def run(
 
 
 def of_keywords(overrides: Mapping[str, object]) -> dict[str, object]:
-    """Return overrides by dotted key."""
+    """Replace double underscores in the keys of overrides by dots."""
     return {key.replace("__", "."): value for key, value in overrides.items()}
 
 

@@ -35,7 +35,7 @@ Kind = Literal["scenario", "study"]
 _SHIPPED = Path(__file__).parent / "shipped"
 _FOLDERS: Mapping[str, Kind] = {"scenarios": "scenario", "studies": "study"}
 _COMMANDS: Mapping[Kind, str] = {"scenario": "silvan run", "study": "silvan sweep"}
-#: Longer strings in a scenario are text and not paths.
+#: Strings in a scenario with more characters are not paths.
 _PATH_AT_MOST = 255
 
 
@@ -46,7 +46,7 @@ class Shipped:
     name: str
     #: ``scenario`` (for ``silvan run``) or ``study`` (for ``silvan sweep``).
     kind: Kind
-    #: One sentence from the file; empty if the file contains none.
+    #: The key `description` of the file; empty if the file does not contain this key.
     description: str
     path: Path
 
@@ -89,26 +89,31 @@ def find(name: str) -> Shipped:
 def load(scenario: str | os.PathLike[str], overrides: Mapping[str, Any] | None = None) -> Scenario:
     """Load a scenario from a file, or by the name of one that comes with Silvan.
 
-    `overrides` are those of :class:`silvan.Scenario`. A file takes precedence over a name. Raises
-    :class:`silvan.ScenarioError`; if the file does not exist, the message lists similar names.
+    `overrides` maps dotted keys to values. A file takes precedence over a name. Raises
+    :class:`silvan.ScenarioError`; if the file does not exist, the message suggests similar names.
     """
     return Scenario.load(locate(scenario), None if overrides is None else dict(overrides))
 
 
 def from_toml(text: str, origin: str, overrides: Mapping[str, Any] | None = None) -> Scenario:
-    """Read a scenario from text; relative file names in it start from the current folder."""
+    """Read a scenario from text; relative file names in it are relative to the current folder.
+
+    Raises :class:`silvan.ScenarioError`.
+    """
     return Scenario.from_toml(text, origin=origin, overrides=None if overrides is None else dict(overrides))
 
 
 def locate(name: str | os.PathLike[str], kind: Kind = "scenario") -> Path:
-    """Return the path of a file, or of a scenario or study with that name that comes with Silvan.
+    """Return the path of a file, or of a scenario or study with this name that comes with Silvan.
 
-    Raises :class:`silvan.ScenarioError` if there is neither; the message lists similar names.
+    A file takes precedence over a name, and a name over a folder. Raises :class:`silvan.ScenarioError` if
+    `name` is only the folder of a run. The error is also raised if nothing has this name, and its message
+    then suggests similar names.
     """
     path = Path(name)
     if os.path.lexists(path) and not path.is_dir():
         return path
-    # Only the names are read: parsing all files would take longer than the rest of `silvan check`.
+    # Read only the file names, because parsing all files is slow.
     shipped = {path.stem: (one, path) for one, path in _files_of_all()}
     found = shipped.get(str(name).removesuffix(".toml"))
     if found is not None and found[0] == kind:
@@ -140,10 +145,11 @@ def _instead(path: Path, kind: Kind, shipped: Mapping[str, tuple[Kind, Path]]) -
 
 
 def copy(name: str, target: str | os.PathLike[str] = ".") -> list[Path]:
-    """Copy a scenario or study and the files that it names to a folder; return the paths, its own first.
+    """Copy a scenario or study and the files that it names to a folder, and return the paths of the copies.
 
-    Paths in the copies refer to the copies. The folder is created if necessary. Raises `FileExistsError`
-    before anything is written if a file would be replaced.
+    The first path is that of the scenario or study. Paths in the copies refer to the copies. The folder is
+    created if necessary. Raises `FileExistsError` before anything is written if a file would be replaced, and
+    `SilvanError` for an unknown name.
     """
     into = Path(target)
     texts: dict[Path, str | None] = dict(_with_files(find(name).path))
@@ -161,7 +167,10 @@ def copy(name: str, target: str | os.PathLike[str] = ".") -> list[Path]:
 
 
 def _with_files(path: Path) -> Iterator[tuple[Path, str | None]]:
-    """Yield a file and all files that it names, recursively: the text of the copy, None if unchanged."""
+    """Yield a file and all files that it names, recursively, each with the text of its copy.
+
+    The text is None for a file that is copied without changes.
+    """
     if path.suffix != ".toml":
         yield path, None
         return

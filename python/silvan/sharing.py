@@ -5,9 +5,9 @@ unbalanced tables or the placement of a job. If their demand exceeds the rate of
 it, and no output has to wait for another one: there is no congestion tree.
 
 The *critical* messages of a job or of a class of transfers are the tenth that lost the most time, compared
-with an empty network. The utilization of a link by a critical message is the amount of data of all recorded
-messages and transfers that crosses the link while the message is on its way, relative to what the link can
-carry in this time. A message counts in proportion to the time that it overlaps.
+with an empty network. The utilization of a link during a critical message is the data of all recorded
+messages and transfers that crosses the link in this time, relative to the capacity of the link. Each message
+counts in proportion to the time for which it overlaps with the critical message.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ if sys.version_info >= (3, 11):
 else:  # pragma: no cover - the same parser under its older name
     import tomli as tomllib
 
-#: Ratio to the ideal duration from which links are named: of a job, and of the 95th percentile of transfers,
-#: of which single ones meet others by chance at any load. Utilization from which a link counts.
+#: Minimum slowdown of a job, and of the 95th percentile of transfers, for which links are reported. The
+#: second is larger, because single transfers collide by chance at any load. Minimum utilization of such a
+#: link.
 SLOW, SLOW_TAIL, BUSY = 1.05, 2.0, 0.5
-#: Share of the samples up to which a root counts as none, as in the account of a run.
+#: Roots that exist in at most this share of the samples are ignored, as in the account of a run.
 RARE = 0.1
 #: Maximum numbers of critical messages that are examined, of links, and of flows per link.
 MESSAGES_AT_MOST, LINKS_AT_MOST, FLOWS_AT_MOST = 100, 3, 4
@@ -56,7 +57,7 @@ class Shared:
 
 @dataclass(frozen=True)
 class _Messages:
-    """Messages between different hosts that were delivered, as columns."""
+    """Delivered messages between different hosts, as columns."""
 
     class_: NDArray[Any]
     source: NDArray[Any]
@@ -68,12 +69,15 @@ class _Messages:
 
     @property
     def lost_ns(self) -> Floats:
-        """The additional time compared with an empty network."""
+        """The additional time of each message compared with an empty network."""
         return self.end_ns - self.start_ns - self.ideal_ns
 
 
 def add(result: Result) -> None:
-    """Add a sentence to the account for each job and class of transfers that is slow without a tree."""
+    """Add a sentence to the account for each job and class of transfers that is slow without a tree.
+
+    Nothing is added if the flows on a link are unknown, or if no link is shared.
+    """
     slow = list(_slow(result))
     if not slow or (routes := _routes(result)) is None:
         return
@@ -84,7 +88,7 @@ def add(result: Result) -> None:
 
 
 def _slow(result: Result) -> Iterator[tuple[str, str]]:
-    """Yield the classes that are slower than ideal and in no congestion tree, with a description."""
+    """Yield each class that is slow and in no congestion tree, with its description."""
     if "trees" not in result.tables:
         return
     held = _held(result)
@@ -116,8 +120,9 @@ def _held(result: Result) -> set[str]:
 def links(result: Result, name: str) -> list[Shared]:
     """Return the links between switches that a job's or a class's critical messages share with other flows.
 
-    Links with the largest utilization come first. The list is empty if the routes depend on the load, or if a
-    hash determines them and hosts may have several sources of traffic, whose numbers the hash includes.
+    Only links with a utilization of at least :data:`BUSY` are returned, largest utilization first. The list
+    is empty if the routes depend on the load, or on a hash that includes the number of one of several
+    sources.
     """
     routes = _routes(result)
     return [] if routes is None else _links(_messages(result), routes, name)
@@ -168,8 +173,9 @@ def _links(messages: _Messages, routes: FlowRoutes, name: str) -> list[Shared]:
 def _used(
     messages: _Messages, mine: Ints, over: Ints, share: Floats, rate_gbit_s: float
 ) -> tuple[float, Ints]:
-    """Return the mean utilization of a link by critical messages, and the messages at the same time.
+    """Return the mean utilization of a link during critical messages, and the messages that overlap them.
 
+    `mine` and `over` are the indices of the critical messages and of all messages that cross the link.
     `share` is the share of each message in `over` that crosses the link.
     """
     start, end = messages.start_ns[over], messages.end_ns[over]

@@ -11,9 +11,9 @@ from silvan._core import SilvanError
 
 #: Maximum number of hosts of a new scenario.
 MOST_HOSTS = 4096
-#: Maximum rate of its links in Gbit/s.
+#: Maximum rate of links of a new scenario in Gbit/s.
 MOST_GBIT_S = 1600
-#: The rate of links that a scenario does not give, in Gbit/s.
+#: Default rate of links in scenarios, in Gbit/s.
 SILVAN_GBIT_S = 16
 
 
@@ -26,8 +26,8 @@ class Network:
 
     #: Short description.
     about: str
-    #: Maps a number of hosts to the smallest network with at least this number: its actual number of hosts,
-    #: and its tables.
+    #: Maps a number of hosts to the smallest network with at least this number, or to the largest network.
+    #: Returns the actual number of hosts and the TOML tables.
     of: Callable[[int], tuple[int, str]]
 
 
@@ -82,21 +82,21 @@ NETWORKS = {
 
 @dataclass(frozen=True)
 class Fabric:
-    """A kind of network technology that a new scenario can have."""
+    """A network technology that a new scenario can use."""
 
     #: Short description.
     about: str
     #: Networks for which its switches and links are suitable.
     networks: tuple[str, ...]
-    #: The usual mechanism, and others of the fabric to compare it with.
+    #: The mechanisms of the fabric. Examples are compared with the first one that is not `none`.
     mechanisms: tuple[str, ...]
-    #: The usual traffic.
+    #: The default traffic.
     traffic: str
     #: Rate of links in Gbit/s; None for the default.
     gbit_s: int | None = None
     #: Tables of switches, links and packets.
     tables: str = ""
-    #: Tables that only trees with several routes have.
+    #: Additional tables for fat trees.
     of_trees: str = ""
 
 
@@ -195,12 +195,15 @@ MECHANISMS = {
 
 
 def fabric_of(mechanism: str) -> str:
-    """Return the fabric to which a mechanism belongs; `none` belongs to the first."""
+    """Return the fabric of a mechanism; `infiniband` for `none` and for unknown mechanisms."""
     return next((name for name, one in FABRICS.items() if mechanism in one.mechanisms), "infiniband")
 
 
 def rate_gbit_s(text: str) -> int:
-    """Read a rate such as `400G` or `400 Gbit/s`; raise :class:`silvan.SilvanError` for others."""
+    """Parse a rate such as `400G` or `400 Gbit/s`, in Gbit/s.
+
+    Raises :class:`silvan.SilvanError` unless it is a whole number from 1 to :data:`MOST_GBIT_S`.
+    """
     found = re.fullmatch(r"(\d+) ?(G|Gbps|Gb/s|Gbit/s)?", text.strip(), re.IGNORECASE)
     if not found or not 1 <= int(found[1]) <= MOST_GBIT_S:
         raise SilvanError(f"rate `{text}`; give Gbit/s, 1 to {MOST_GBIT_S}, such as 400G")
@@ -216,9 +219,9 @@ def write(
     fabric: str | None = None,
     gbit_s: int | None = None,
 ) -> str:
-    """Return a scenario; raises :class:`silvan.SilvanError` for values that are not possible.
+    """Return a scenario in TOML; raises :class:`silvan.SilvanError` for invalid or incompatible arguments.
 
-    Without a fabric, it has that of the mechanism.
+    By default, the fabric is that of the mechanism, and the rate of links is that of the fabric.
     """
     fabric = fabric or fabric_of(mechanism)
     for value, known, what in (
@@ -247,10 +250,10 @@ def write(
     gbit_s = gbit_s or kind.gbit_s
     tables = kind.tables + kind.of_trees
     if network != "fat-tree":
-        # There is one route, so packets arrive in order.
+        # There is only one route, so packets arrive in order.
         tables = kind.tables.replace('delivery = "out-of-order"\n', "")
     if mechanism in ("none", "rccc"):
-        # Without marks, sources do not learn which routes are congested.
+        # Sources receive no marks, so they cannot avoid congested routes.
         tables = tables.replace('spraying = "mixed"', 'spraying = "oblivious"')
     compared = "none" if mechanism != "none" else next(one for one in kind.mechanisms if one != "none")
     return "\n".join(
@@ -268,7 +271,7 @@ def write(
             f'name = "{name}"',
             "seed = 1           # another seed draws other random numbers",
             'duration = "4 ms"  # simulated time',
-            # A run ends with its job, so averages begin when the hotspot does.
+            # A run with an all-reduce ends with its job, so averages begin with the hotspot.
             f'warmup = "{"500 us" if traffic == "all-reduce" else "2 ms"}"'.ljust(18)
             + " # averages are over the time after it",
             *(["end_with_jobs = false"] if traffic == "incast" else []),
@@ -292,7 +295,7 @@ def _others(fabric: str, mechanism: str) -> list[str]:
 
 
 def _rated(topology: str, fabric: str, gbit_s: int | None) -> str:
-    """Write the rate and the delay of links into a topology, if they differ from the usual ones."""
+    """Insert the rate of links, and their delay unless the fabric is InfiniBand, into a topology."""
     if gbit_s is None:
         return topology
     delay = "" if fabric == "infiniband" else 'link_delay = "500 ns" # cables of 100 m\n'
@@ -328,7 +331,7 @@ def _incast(hosts: int, gbit_s: int) -> str:
 def _traffic(kind: str, hosts: int, gbit_s: int) -> str:
     if kind == "incast":
         return _incast(hosts, gbit_s)
-    # The largest power of two that leaves hosts to others.
+    # The largest power of two that is at most half of the hosts.
     ranks = 1 << max(1, (hosts // 2).bit_length() - 1)
     senders = [host for host in _spread(hosts) if kind != "all-reduce" or host > ranks + 1] or [hosts]
     hot = (
@@ -370,12 +373,15 @@ def _traffic(kind: str, hosts: int, gbit_s: int) -> str:
 
 
 def _call_kib(gbit_s: int) -> int:
-    """Return half of the KiB that a host sends in about 150 us, so that ten calls take some milliseconds."""
+    """Return half of the KiB that a host sends in 150 us, rounded to a power of two of at least 16."""
     return 1 << max(4, round(math.log2(gbit_s * 1e9 / 8 * 150e-6 / 2 / 1024)))
 
 
 def _listed(numbers: Sequence[int]) -> str:
-    """Return hosts as a list of names and ranges; at least three hosts with the same distance are a range."""
+    """Return hosts as a list of names and ranges in TOML.
+
+    A range contains at least three hosts with equal differences of their numbers.
+    """
     parts = []
     at = 0
     while at < len(numbers):
@@ -393,6 +399,6 @@ def _listed(numbers: Sequence[int]) -> str:
 
 
 def _spread(hosts: int) -> list[int]:
-    """Return some hosts from all parts of the network, without the first host."""
+    """Return the numbers of 2 to 17 hosts from all parts of the network, without the first host."""
     number = max(2, min(16, hosts // 8))
     return sorted({2 + step * (hosts - 2) // number for step in range(number)} | {hosts})

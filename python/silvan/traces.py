@@ -85,7 +85,8 @@ def generate(
     `messages`, `flops`, `seed`; one of :data:`COLLECTIVES`, with `ranks`, `groups`, `bytes`, `iterations`,
     `compute_ns`; or `transformer`, with `layers`, `hidden`, `feed_forward`, `vocabulary`, `sequence`,
     `micro_batch`, `micro_batches`, `bytes`, `gradient_bytes`, `tensor`, `pipeline`, `data`, `flops`, `steps`.
-    See `docs/traces.md`. Raises `TraceError` if an argument is invalid.
+    See `docs/traces.md`. Raises `TraceError` if an argument is invalid, and `OSError` if `out` cannot be
+    written.
     """
     if kind not in KINDS:
         raise TraceError(f"`{kind}` is not one of {', '.join(KINDS)}")
@@ -101,7 +102,7 @@ def generate(
 
 @contextmanager
 def _readable(path: Path, request: dict[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield a file that the core can read: the trace itself, or a recording converted from OTF2."""
+    """Yield a file that the core can read, and the request: the trace, or a recording converted from OTF2."""
     if path.suffix != ".otf2" and request.get("format") != "otf2":
         yield path, request
         return

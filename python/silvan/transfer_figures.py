@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from silvan.results import Result
 
-#: The quantiles of a figure of slowdowns.
+#: Default quantiles of a figure of slowdowns.
 SHARES = (0.5, 0.99)
 NAMES = {0.5: "Median", 0.95: "95th percentile", 0.99: "99th percentile"}
 MARKERS = "osD^vPX*"
@@ -32,8 +32,8 @@ def slowdowns(
 ) -> Figure:
     """Draw quantiles of the slowdown over the size of transfers, with a line per group of runs.
 
-    A group contains runs that differ only in their seed. Its line shows their mean, with 95 % confidence
-    intervals if there are several.
+    A group contains runs that differ only in their seed. Its line shows the mean of the runs, with 95 %
+    confidence intervals if there are several runs. Raises `SilvanError` as :func:`silvan.transfers.finished`.
     """
     figure, all_axes = plot.new_figure(len(shares), width=4.6 * len(shares) + 0.8, height=4.0)
     for share, ax in zip(shares, all_axes, strict=True):
@@ -54,7 +54,7 @@ def slowdowns(
         _size_axis(ax)
         ax.set_title(NAMES.get(share, f"{100 * share:g}th percentile"))
         ax.set_ylabel(_slowdown_label(acked=acked))
-        # Intervals of few seeds are long; the lines determine the range of the axis.
+        # Intervals of few seeds are wide, so only the lines determine the range of the axis.
         values = np.concatenate([curve.slowdowns for curve in curves])
         ax.set_yscale("log")
         ax.set_ylim(0.95 * np.nanmin(values), 1.6 * np.nanmax(values))
@@ -99,7 +99,7 @@ def _size_axis(ax: Axes) -> None:
 
 
 def _plain_log(axis: Axis, limits: tuple[float, float]) -> None:
-    """Label a logarithmic axis with a short range as one with a long range."""
+    """Label a logarithmic axis with plain numbers instead of powers of ten."""
     low, high = limits
     ticks = [factor * 10.0**power for power in range(-1, 7) for factor in (1, 1.5, 2, 3, 5, 7)]
     inside = [tick for tick in ticks if low <= tick <= high]

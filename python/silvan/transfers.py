@@ -3,7 +3,7 @@
 >>> from silvan import transfers
 >>> groups = transfers.by_size([[off], [on]], share=0.99)  # doctest: +SKIP
 
-The slowdown of a transfer is its duration divided by that on the empty network.
+The slowdown of a transfer is its duration divided by its duration on an empty network.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ class Curve:
 
     #: Largest size of each range in bytes.
     sizes: NDArray[np.float64]
-    #: Quantile of each range; NaN without transfers.
+    #: Quantile of each range; NaN if a run has no transfers in the range.
     slowdowns: NDArray[np.float64]
     #: Half-width of the 95 % confidence interval; None for a single run.
     half: NDArray[np.float64] | None
 
 
 def finished(result: Result, *, acked: bool = False) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the sizes and the slowdowns of the finished transfers of a run that started after the warm-up.
+    """Return the sizes (bytes) and slowdowns of the transfers that started after the warm-up and finished.
 
-    Raises :class:`SilvanError` if the run did not record transfers, or with `acked`, if receivers do not
-    acknowledge all data.
+    Raises :class:`SilvanError` if the run did not record transfers, or if none of them was delivered or,
+    with `acked`, acknowledged.
     """
     if "transfers" not in result.tables:
         raise SilvanError(f"{result.name}: no transfers were recorded; set measure.transfers = true")
@@ -57,7 +57,7 @@ def finished(result: Result, *, acked: bool = False) -> tuple[NDArray[np.float64
 
 
 def edges(sizes: Sequence[NDArray[np.float64]], ranges: int = RANGES) -> NDArray[np.float64]:
-    """Return the largest size of each of at most `ranges` ranges that contain equally many transfers."""
+    """Return the largest size in bytes of at most `ranges` ranges, each with about as many transfers."""
     shares = np.arange(1, ranges + 1) / ranges
     return np.unique(np.quantile(np.concatenate(sizes), shares, method="inverted_cdf"))
 
@@ -72,6 +72,9 @@ def by_size(
         share: The quantile, such as 0.99.
         acked: Whether a transfer lasts until its last acknowledgement instead of its delivery.
         ranges: Maximum number of ranges.
+
+    Raises:
+        SilvanError: a run has no finished transfers; see :func:`finished`.
 
     """
     found = [[finished(run, acked=acked) for run in group] for group in groups]

@@ -1,15 +1,19 @@
-"""Builds the site of the documents in target/site/html; `make site` does it.
+"""Builds the site of the documents in target/site/html; `make site` runs this program.
 
     python tools/site/build_site.py
 
-Pages are those of the repository, at the places that they have there, so that their links hold: the README,
-docs/, the others of `TEXTS`, and the files that they name. Made here are the gallery with its
-pictures, the scoreboard (the rows of papers/, with the numbers of their record), a page per paper, live
-reports, a page per table of scenario files (from their schema), the playground (left out, with a message,
-where the compiler cannot make a module for browsers), and the reference of the Python modules from their
-docstrings. MkDocs turns all into HTML; any of its warnings is an
-error, and so is a link in the HTML that leads nowhere, or to another machine for anything but a reader's
-click.
+The site contains pages of the repository at the same relative paths, so that their links work: docs/, the
+README and the other files of `TEXTS`, and the files to which they link. This program generates the other
+pages:
+
+- the gallery with its pictures, and live reports;
+- the scoreboard (the rows of papers/ with the recorded numbers), and a page per paper;
+- a page per table of scenario files, from their schema;
+- the playground, unless the compiler cannot build a module for browsers;
+- the reference of the Python modules, from their docstrings.
+
+MkDocs converts the pages to HTML. Its warnings are errors, as are broken links in the HTML and resources that
+a page loads from another machine.
 """
 
 from __future__ import annotations
@@ -49,13 +53,13 @@ MODULES = (
     "silvan", "silvan.forest", "silvan.plot", "silvan.forest_figures", "silvan.report", "silvan.scenarios",
     "silvan.sweeps", "silvan.traces", "silvan.fairness", "silvan.flow_level", "silvan.papers",
 )  # fmt: skip
-#: The line of docs/scenario.md that the list of tables takes the place of.
+#: The line of docs/scenario.md that the list of tables replaces.
 KEYS = "<!-- keys -->"
-#: The line of docs/papers.md that the score takes the place of.
+#: The line of docs/papers.md that the score replaces.
 SCORE = "<!-- score -->"
-#: The line of docs/verification.md that the list of checks takes the place of.
+#: The line of docs/verification.md that the list of checks replaces.
 CHECKS = "<!-- checks -->"
-#: The line of docs/results.md that a link to the columns of tables takes the place of.
+#: The line of docs/results.md that a link to the columns of tables replaces.
 COLUMNS = "<!-- columns -->"
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
 
@@ -89,7 +93,7 @@ def main() -> int:
 
 
 def gather() -> None:
-    """Copy the repository's pages, and the files that they name."""
+    """Copy the repository's pages, and the files to which they link."""
     shutil.copytree(ROOT / "docs", PAGES / "docs", ignore=shutil.ignore_patterns("*.md", "__pycache__"))
     for path in (*(ROOT / name for name in TEXTS), *sorted((ROOT / "docs").rglob("*.md"))):
         text = path.read_text(encoding="utf-8")
@@ -107,7 +111,7 @@ def gather() -> None:
 
 
 def relisted(text: str) -> str:
-    """Indent the contents of lists by four columns per level, as Python-Markdown requires."""
+    """Return Markdown with the contents of lists indented by four columns per level, for Python-Markdown."""
     lines = text.split("\n")
     more = [0] * len(lines)
     for token in MarkdownIt("commonmark").enable("table").parse(text):
@@ -126,14 +130,14 @@ def relisted(text: str) -> str:
 
 
 def write(name: str, text: str) -> None:
-    """Write a page."""
+    """Write a page; `name` is its path in the sources of the site."""
     path = PAGES / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
 
 
 def make_gallery() -> None:
-    """Draw the gallery's pictures, each with its code."""
+    """Draw the gallery's pictures, and write the page that shows each picture with its code."""
     parts = [
         "# Gallery\n\nThe build of this site drew these pictures. The code below each picture draws it.\n"
     ]
@@ -169,7 +173,10 @@ hosts](reports/silent-forest.html), while control settles. [What is what](docs/r
 
 
 def make_playground() -> None:
-    """Write the playground and a link to it in its document, or print why it is omitted."""
+    """Write the playground and a link to it in its document, or print why it is omitted.
+
+    Raises :class:`SiteError` if `SILVAN_SKIPS` is `expected` and the playground should be available.
+    """
     try:
         module = playground.build_module()
     except playground.MissingError as missing:
@@ -189,7 +196,7 @@ def make_playground() -> None:
 
 
 def make_scoreboard() -> None:
-    """Compare all published numbers with the record, in a table with a filter."""
+    """Write the table that compares all published numbers with the record."""
     rows, sources = [], {}
     found = record.rows_by_experiment(record.find_record(), list_experiments())
     pages = {one.id: slug(paper) for paper, members in by_paper(found) for one, _, _ in members}
@@ -221,7 +228,7 @@ def make_scoreboard() -> None:
         "SOURCES": "".join(f"<option>{escape(name)}</option>" for name in sorted(sources)),
         "VERDICTS": "".join(f"<option>{name}</option>" for name in VERDICTS),
         "HEAD": "".join(f"<th>{name}</th>" for name in heads),
-        # The rows that the score counts go first.
+        # The rows that the headline counts come first.
         "ROWS": "\n".join(text for _, text in sorted(rows, key=lambda row: row[0])),
     }
     page = Path(__file__).with_name("scoreboard.template").read_text(encoding="utf-8")
@@ -248,7 +255,7 @@ def make_keys() -> None:
 
 
 def make_checks() -> None:
-    """Write the list of the checks of the oracles into the document about verification."""
+    """Write the output of `verify.covered` into the document about verification."""
     command = [sys.executable, "-m", "verify.covered"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -263,7 +270,7 @@ def make_columns() -> None:
 
 
 def replace_line(page: Path, line: str, text: str) -> None:
-    """Replace a line that marks a place in a page."""
+    """Replace a line that marks a position in a page; raises :class:`SiteError` if there is no such line."""
     content = page.read_text(encoding="utf-8")
     if line not in content:
         raise SiteError(f"{page.relative_to(PAGES)}: no line {line}")
@@ -271,7 +278,7 @@ def replace_line(page: Path, line: str, text: str) -> None:
 
 
 def make_reference() -> None:
-    """Write a page per module, and name them in the navigation."""
+    """Write a page per module, and the configuration of MkDocs with all generated pages."""
     settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     papers = [f"docs/papers/{path.name}" for path in sorted((PAGES / "docs" / "papers").glob("*.md"))]
     keys = [f"docs/keys/{name}" for name in _reference.pages(silvan.schema())]
@@ -294,9 +301,9 @@ def make_reference() -> None:
 
 
 def build() -> None:
-    """Have MkDocs make the HTML; its warnings are errors."""
+    """Run MkDocs; raises :class:`SiteError` for errors and warnings."""
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", SITE / "mkdocs.yml"]
-    # Material announces its successor at every build.
+    # The variable suppresses an announcement of the theme Material.
     env = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -324,7 +331,7 @@ class Links(HTMLParser):
 
 
 def check() -> int:
-    """Follow all links of the HTML; return the number of pages."""
+    """Check all links of the HTML; return the number of pages. Raises :class:`SiteError` for broken links."""
     pages = {path: Links(path.read_text(encoding="utf-8")) for path in sorted(HTML.rglob("*.html"))}
     wrong = [f"{path.relative_to(HTML)}: {link}" for path in pages for link in _broken(path, pages)]
     if wrong:
@@ -338,7 +345,7 @@ def _broken(path: Path, pages: dict[Path, Links]) -> Iterator[str]:
         parts = urlsplit(link)
         if parts.scheme == "data" or (parts.scheme in ("https", "mailto") and link in page.leads):
             continue
-        # Links from the top of a site, where the page for missing pages leads.
+        # Links of the page for missing pages start at the root of the site.
         base = HTML if parts.path.startswith("/") else path.parent
         file = (base / unquote(parts.path).lstrip("/")).resolve() if parts.path else path
         file = file / "index.html" if file.is_dir() else file

@@ -1,25 +1,25 @@
-"""Makes Markdown of docstrings: references become plain code, and what follows ``>>>`` a block."""
+"""Converts docstrings to Markdown: references become plain code, and text after ``>>>`` becomes a block."""
 
 import re
 from typing import Any
 
 from griffe import Docstring, Extension, Module, Object
 
-#: `:class:`silvan.Result`` and the like; of `~silvan.Result` the last part.
+#: References such as `:class:`silvan.Result``; only the last part of a name after a tilde.
 ROLE = re.compile(r":[a-z]+:`(?:~(?:\w+\.)*)?([^`]+)`")
 #: A dialogue with Python, up to an empty line.
 DIALOGUE = re.compile(r"^>>> .*(?:\n.+)*", re.MULTILINE)
 
 
 class Markdown(Extension):
-    """Rewrites each docstring once all are read."""
+    """An extension of griffe that rewrites each docstring."""
 
     def on_object(self, *, obj: Object, **_: Any) -> None:
         """Rewrite the docstrings of the objects in a package."""
         rewrite(obj.docstring)
 
     def on_package(self, *, pkg: Module, **_: Any) -> None:
-        """Rewrite the docstring of a package, which is in none."""
+        """Rewrite the docstring of a top-level package."""
         rewrite(pkg.docstring)
 
 

@@ -1,4 +1,4 @@
-"""The gallery's pictures: each function draws one, and is shown with it as its source."""
+"""Draws the gallery's pictures. The gallery shows each picture with the source code of its function."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from silvan import forest_figures, plot, scenarios
 
 @cache
 def testbed(mechanism: str) -> silvan.Result:
-    """Run the testbed with a mechanism, or with none."""
+    """Run the testbed with a mechanism, or without one (``none``)."""
     return silvan.run(scenarios.find("testbed").path, congestion__mechanism=mechanism)
 
 
@@ -36,7 +36,7 @@ def still(out: Path) -> Path:
 
 
 def forest(out: Path) -> Path:
-    """Eight silent trees on 648 hosts, at the time when most links wait."""
+    """Eight silent trees on 648 hosts, at a typical time."""
     return forest_figures.save(forest_figures.still([silent("none")]), out / "forest")[0]
 
 
@@ -54,12 +54,12 @@ def moving(out: Path) -> Path:
 
 
 def ccti(out: Path) -> Path:
-    """The CCT indices of the contributors: how much each is throttled."""
+    """The CCT indices of the flows: how much each is throttled."""
     return _saved(plot.ccti(testbed("ib-cc")), out / "ccti")
 
 
 def congestion(out: Path) -> Path:
-    """Location of congestion on 648 hosts, and the bytes that wait inside."""
+    """Roots and waiting links of congestion trees on 648 hosts."""
     return _saved(plot.congestion(silent("none")), out / "congestion")
 
 

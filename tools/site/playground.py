@@ -1,9 +1,9 @@
-"""Makes the playground: a page with the simulator as a WebAssembly module, and the renderer of reports.
+"""Builds the playground: a page with the simulator as a WebAssembly module, and the renderer of reports.
 
     python tools/site/playground.py [FILE]
 
-builds the module and writes the page, by default to target/site/playground.html. `make site` does the same
-as a part of the site.
+The program builds the module and writes the page, by default to target/site/playground.html. `make site` also
+builds the playground.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MODULE = ROOT / "target" / TARGET / "web" / "silvan_web.wasm"
 SCRIPTS = ("scenario.js", "live.js", "live-network.js", "stories.js", "controls.js", "playground.js")
 
 
-#: The line of docs/playground.md that the page takes the place of.
+#: The line of docs/playground.md that the page or a message replaces.
 PLACE = "<!-- playground -->"
 #: Networks of the page, as topologies of scenarios, for the speed of the native simulator.
 NETWORKS = {
@@ -39,22 +39,26 @@ NETWORKS = {
     "dragonfly": {"kind": "dragonfly", "p": 2, "a": 4, "h": 2},
     "fat-tree-648": {"kind": "fat-tree-648"},
 }
-#: Kinds of the networks above whose routing needs virtual lanes. The rings of the torus are too short for
-#: that.
+#: Kinds of these networks that need virtual lanes for their routing. The rings of the torus are too short to
+#: need them.
 WITH_LANES = ("dragonfly",)
 
 
 class MissingError(Exception):
-    """The playground cannot be built here; the message says why."""
+    """The playground cannot be built here. The message states the reason."""
 
     def __init__(self, message: str, *, is_unexpected: bool = False) -> None:
         super().__init__(message)
-        #: Whether a compiler that is here should be able to build it.
+        #: Whether the build should be possible with the installed tools.
         self.is_unexpected = is_unexpected
 
 
 def build_module() -> bytes:
-    """Compile the simulator for browsers, and return the module; not if `SILVAN_PLAYGROUND` is `none`."""
+    """Compile the simulator for browsers, and return the module.
+
+    Raises :class:`MissingError` if the compiler does not support browsers or `SILVAN_PLAYGROUND` is `none`,
+    and `RuntimeError` if the module does not compile.
+    """
     if os.environ.get("SILVAN_PLAYGROUND") == "none":
         raise MissingError("SILVAN_PLAYGROUND is none")
     add_target()
@@ -67,7 +71,7 @@ def build_module() -> bytes:
 
 
 def add_target() -> None:
-    """Make sure that the compiler has the standard library for browsers."""
+    """Install the compiler's standard library for browsers if it is missing; raises :class:`MissingError`."""
     library = _output("tools/with-rust", "rustc", "--print", "target-libdir", "--target", TARGET)
     if library and any(Path(library).glob("libstd-*.rlib")):
         return
@@ -91,7 +95,7 @@ def native_speeds() -> dict[str, float]:
     """
     speeds = {}
     for name, topology in NETWORKS.items():
-        # Of about as many packets each.
+        # Simulate about equal numbers of packets.
         hosts = {"testbed": 1, "fat-tree-648": 648}.get(name, 64)
         short, long = (_measured(topology, us) for us in (5_000 // hosts, 100_000 // hosts))
         speeds[name] = round((long[0] - short[0]) / max(long[1] - short[1], 1e-3) / 1e6, 2)

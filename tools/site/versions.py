@@ -1,10 +1,10 @@
-"""Adds the built site to a folder that has the sites of several versions.
+"""Adds the built site to a folder with the sites of several versions.
 
     python tools/site/versions.py FOLDER
 
-`make site` builds the site of the present version. Its copy is FOLDER/VERSION. The theme reads
-FOLDER/versions.json and lets readers select a version, on a web server only. FOLDER/index.html leads to the
-newest version. The layout is that of the program mike, which would need a branch for it.
+`make site` builds the site of the present version. This program copies the site to FOLDER/VERSION. On a web
+server, the theme reads FOLDER/versions.json and lets readers select a version. FOLDER/index.html redirects to
+the newest version. The layout is that of the program mike, which uses a Git branch instead of a folder.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ START = '<!doctype html><meta http-equiv="refresh" content="0; url={0}/"><a href
 
 
 def add(site: Path, folder: Path, version: str) -> list[str]:
-    """Copy a site into the folder, replacing an earlier one of this version; return all versions.
+    """Copy a site to the folder, and replace an earlier site of this version; return all versions.
 
     The newest version comes first. Raises `FileNotFoundError` if the site has no start page.
     """
@@ -37,7 +37,7 @@ def add(site: Path, folder: Path, version: str) -> list[str]:
 
 
 def order(version: str) -> list[tuple[int, str]]:
-    """Return the key by which versions are sorted: numbers by value, other parts before them."""
+    """Return the key by which versions are sorted: numbers by value, and other parts before numbers."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in version.split(".")]
 
 

@@ -1,8 +1,8 @@
 """A second model of a lossless network with congestion control: slow, short, separate.
 
-It shares no code with the simulator and uses no optimizations: every credit that returns, every
-output that becomes free, every delay that ends is an event, and after the arrivals of an instant
-every node decides what to do. Time is in whole picoseconds; fractions are exact.
+It shares no code with the simulator and uses no optimizations. Every credit that returns, every output that
+becomes free, and every delay that ends is an event. After the arrivals of an instant, every node decides what
+to send. Time is in whole picoseconds. Fractions are exact.
 
     host --channel--> switch --channel--> switch --channel--> host
          <--credits--        <--credits--        <--credits--
@@ -14,16 +14,18 @@ every node decides what to do. Time is in whole picoseconds; fractions are exact
 | `retrying` | errors of links, link-level retry |
 | `pausing` | pause frames, the buffers of receivers and their thresholds |
 | `hosts` | flows, injection, sinks |
+| `acknowledging` | acknowledgements of several packets |
+| `recovering`, `faults` | loss recovery at hosts; links and hosts that change |
 | `marking` | the state of an output port's congestion manager |
 | `switches` | the state that all switches share, and the VOQ switch |
 | `queues` | the queues of an input, for any organization |
 | `queued` | switches with such queues: a read port per queue, or one per input and iSLIP |
-| `reactions` | when a source may send its next packet |
+| `reactions`, `rdma`, `credits` | when a source may send its next packet |
 | `streams` | random numbers |
-| `rounds` | the input that an output serves next where inputs may be busy |
+| `rounds` | the input that an output serves next if inputs may be busy |
 | `isolation` | special queues for congestion trees |
 | `cioq` | switches with buffers at inputs and outputs |
-| `sources`, `forests` | the messages that hosts generate |
+| `sources`, `own_flows`, `forests` | the messages that hosts generate |
 | `waking`, `adapters` | hosts that schedule their own attempts to send; hosts with an output buffer |
 | `announcing`, `routes` | flows that are announced: their rates, their routes |
 | `choices`, `ordering` | adaptive routing per packet, and the packet order at receivers |

@@ -1,4 +1,4 @@
-"""Acknowledgements of several packets: the packets of each flow that a receiver has, and when it answers."""
+"""Acknowledgements of several packets: what each receiver has received of a flow, and when it answers."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 @dataclass
 class Got:
-    """The numbers of a flow's packets that have arrived, and of those that no acknowledgement covers."""
+    """The numbers of a flow's packets that have arrived, and the packets that are not yet acknowledged."""
 
     numbers: set[int] = field(default_factory=set)
     is_asked: bool = False
     waiting: list[tuple[int, Packet]] = field(default_factory=list)
-    #: The time at which the first of the unacknowledged packets must be acknowledged, and a number that
-    #: orders flows with the same time.
+    #: The time at which the oldest unacknowledged packet must be acknowledged, and a number that orders flows
+    #: with equal times.
     due: int = 0
     turn: int = 0
 
@@ -29,12 +29,12 @@ class Got:
 
     @property
     def size(self) -> int:
-        """Bytes on the wire that no acknowledgement covers."""
+        """Bytes on the wire that are not yet acknowledged."""
         return sum(packet.size for _, packet in self.waiting)
 
 
 class Acknowledger:
-    """The acknowledgements of a receiving host: after some bytes, or some picoseconds at the latest."""
+    """Acknowledgements of a receiving host, sent after some bytes, or at the latest after a time."""
 
     def __init__(self, host: Host, unit: tuple[int, int]) -> None:
         self.host = host
@@ -43,7 +43,7 @@ class Acknowledger:
         self.turns = 0
 
     def take(self, packet: Packet) -> None:
-        """Take a data packet."""
+        """Receive a data packet."""
         now = self.host.net.now
         got = self.flows.setdefault(packet.flow, Got())
         got.numbers.add(packet.number)
@@ -59,7 +59,7 @@ class Acknowledger:
             self.host.at_timer(got.due, self.expire)
 
     def expire(self) -> None:
-        """Acknowledge the packets whose time has come, after a grant at this instant."""
+        """Acknowledge the packets that are due, after any grant that is due at the same instant."""
         if self.host.granter:
             self.host.granter.expire()
         now = self.host.net.now
@@ -68,7 +68,7 @@ class Acknowledger:
             self.answer(got)
 
     def answer(self, got: Got) -> None:
-        """Acknowledge everything that has arrived of a flow, with the fields of the last packet."""
+        """Acknowledge all packets of a flow that have arrived, with the marks and entropy of the last one."""
         arrived, last = got.waiting[-1]
         answer = self.host.control_packet(last.flow, last.flow.origin, last.lane, "answer")
         answer.becn, answer.validated, answer.severity = last.fecn, last.validated, last.severity

@@ -3,8 +3,8 @@
     flows (one queue per destination) -> arbiter -> normal queues  -> link
                                                     special queues ->
 
-The arbiter moves a packet at a time, at the rate of injection, of flows whose delay has passed, for
-which there is room and which no line has stopped.
+The arbiter moves one packet at a time, at the injection rate. It selects flows whose delay has passed, for
+which there is room, and whose destinations no line has stopped.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class AdapterHost(WakingHost):
-    """A host with an output buffer, which is a node of one input and one output."""
+    """A host with an output buffer, which is a node with one input and one output."""
 
     def __init__(self, net: Network, name: str) -> None:
         super().__init__(net, name)
@@ -38,7 +38,7 @@ class AdapterHost(WakingHost):
         self.lane_served = net.plan.lanes.count - 1
 
     def notice(self, port: int, notice: Notice) -> None:
-        """Take a notification from the switch."""
+        """Receive a notification about a line of the switch."""
         if isinstance(self.buffers, IsolatingBuffers):
             self.buffers.received(1, notice)
             self.buffers.notices = []
@@ -51,12 +51,12 @@ class AdapterHost(WakingHost):
         has_moved = self.injection.free_at <= now and self.draw_and_move()
         wants = has_moved or any(self.control.values())
         if not has_sent and wants and self.send_buffered() and self.injection.free_at <= now:
-            # The departure may have made room for a flow that was waiting for room.
+            # The departure may have made room for a waiting flow.
             has_moved = self.draw_and_move()
         self.plan_wakes(has_moved=has_moved)
 
     def plan_wakes(self, *, has_moved: bool) -> None:
-        """Schedule an attempt when the link is free, and when the next packet may be moved."""
+        """Schedule attempts for when the link is free, and for when the next packet may be moved."""
         now, has_control = self.net.now, any(self.control.values())
         if (any(self.buffers.bytes.values()) or has_control) and self.out.free_at > now:
             self.wake(0, self.out.free_at)
@@ -66,7 +66,7 @@ class AdapterHost(WakingHost):
             self.wake(0, max(min(times), self.injection.free_at))
 
     def draw_and_move(self) -> bool:
-        """Move a packet of the first flow that may go, for which there is room."""
+        """Move a packet of the first flow that may send and has room, and return whether there was one."""
         self.enlist_held()
         while True:
             self.take_stock()
@@ -76,7 +76,7 @@ class AdapterHost(WakingHost):
                 return False
 
     def move_one(self) -> bool:
-        """Move a packet of the first flow in the ring that may send; flows that may not are throttled."""
+        """Move a packet of the first flow in the ring that may send. Others are throttled or held."""
         self.select()
         for _ in range(len(self.ring)):
             flow = self.ring.popleft()
@@ -93,11 +93,11 @@ class AdapterHost(WakingHost):
         return False
 
     def part_of(self, packet: Packet) -> tuple[int, int]:
-        """Return the lane and region of the buffer that a packet is stored in."""
+        """Return the lane and region of the buffer in which a packet is stored."""
         return packet.lane, self.organisation.index(1, self.net.number[packet.destination])
 
     def put(self, packet: Packet) -> int:
-        """Move a packet into the buffer; return when it is through."""
+        """Move a packet into the buffer, and return when it is there completely."""
         self.buffers.store(packet, 1)
         self.forget_changes()
         return self.injection.free_at
@@ -113,13 +113,13 @@ class AdapterHost(WakingHost):
         self.forget_changes()
 
     def forget_changes(self) -> None:
-        """Discard the notifications for the upstream node: a host has none."""
+        """Discard notifications for the upstream node, which a host does not have."""
         self.buffers.asked = []
         if isinstance(self.buffers, IsolatingBuffers):
             self.buffers.moved, self.buffers.notices = [], []
 
     def send_buffered(self) -> bool:
-        """Put a packet on the link: a control packet, or one of the buffer, in turn for the lanes."""
+        """Send a control packet, or a packet of the buffer by round robin among the lanes."""
         if self.out.free_at > self.net.now:
             return False
         if self.send_oldest_control({}):
@@ -128,7 +128,7 @@ class AdapterHost(WakingHost):
         return any(self.send_lane((self.lane_served + 1 + step) % count, self.out) for step in range(count))
 
     def send_lane(self, lane: int, out: Channel) -> bool:
-        """Send from a lane of the buffer; in divided memory, packets may pass those that lack credit."""
+        """Send from a lane of the buffer. In divided memory, packets may pass those that lack credit."""
         self.buffers.return_from_aside((1, lane))
         while self.buffers.asking((1, lane)):
             queue = self.buffers.first((1, lane), 1)

@@ -1,11 +1,12 @@
 """Flows that are announced before they start, and get a rate that depends on the links of their route.
 
 A flow is a message here. A set-up packet adds the time that the flow needs at a link's full rate to the sum
-of each link on its route, and returns the largest sum; probes query it again, each after twice the time; a
-tear-down packet behind the data subtracts it. The flow sends at the ratio of its own time to that sum.
-Instead of probes, data packets may carry the sum that the source knows and collect the largest sum; the
-receiver returns what they collected if it differs. Retained flows have no tear-down until a message of
-another size follows.
+of each link on its route, and returns the largest sum. Probes query the largest sum again, each after twice
+the time of the last one. A tear-down packet behind the data subtracts the time. The flow sends at the ratio
+of its own time to the largest sum.
+
+Instead of probes, data packets may carry the sum that the source has and collect the largest sum. The
+receiver returns this if it differs. Retained flows have no tear-down until a message of another size follows.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ if TYPE_CHECKING:
     from verify.reference.hosts import Flow, Host
     from verify.reference.sources import Source
 
-#: The unit of shares of a link.
+#: The share that is the whole rate of a link.
 WHOLE = 2**32
 
 
 @dataclass
 class Announcement:
-    """The content of a packet: the bytes of the flow, the largest sum so far, and the sum of its source."""
+    """The content of an announcement: the bytes of the flow, the largest sum so far, and the source's sum."""
 
     kind: str
     size: int
@@ -42,7 +43,7 @@ class Trip:
 
     size: int
     weight_ps: int
-    #: Time to the next probe; none without probe packets.
+    #: Time to the next probe; `None` without probe packets.
     probe_after_ps: int | None
     stage: str = "announced"
     largest_ps: int = 0
@@ -55,7 +56,7 @@ class Trip:
 
 
 def weight_ps(size: int, pace: Fraction) -> int:
-    """Return how long a link takes for this number of bytes."""
+    """Return the time in ps in which a link transmits this number of bytes, rounded down."""
     return int(size * pace)
 
 
@@ -70,7 +71,10 @@ class Announcer:
         self.probes: list[tuple[int, int, int]] = []
 
     def leave(self, flow: Flow, asked: int) -> int | None:
-        """Return when a flow may send according to its announcement; announce it if necessary."""
+        """Return when a flow may send according to its announcement; `None` if this is not yet known.
+
+        A flow without an announcement is announced.
+        """
         trip = self.trips.get((flow.source, flow.destination))
         if trip is None:
             size = flow.messages[0].left
@@ -90,7 +94,7 @@ class Announcer:
         return asked
 
     def go_on(self, trip: Trip, flow: Flow, start: int) -> None:
-        """Start the next message of a retained flow, or end the flow if the size is another."""
+        """Start the next message of a retained flow, or end the flow if the size differs."""
         assert self.rates
         if trip.size != flow.messages[0].left:
             trip.stage = "ending"
@@ -101,7 +105,7 @@ class Announcer:
         self.plan_probe(trip, flow, start)
 
     def plan_probe(self, trip: Trip, flow: Flow, start: int) -> None:
-        """Note when the next probe of a flow is due."""
+        """Schedule the next probe of a flow, if it has probes."""
         if trip.probe_after_ps is not None:
             due = start + trip.probe_after_ps
             trip.probe_after_ps *= 2
@@ -109,7 +113,7 @@ class Announcer:
             self.probes.append((due, flow.source.number, number))
 
     def carry(self, flow: Flow, packet: Packet) -> None:
-        """Let a data packet collect the sums of its links."""
+        """Let a data packet collect the sums of its links, if there are no probes."""
         if self.rates and self.rates.probe_ps is None:
             known_ps = self.trips[flow.source, flow.destination].largest_ps
             packet.announcement = Announcement("probe", 0, known_ps=known_ps)
@@ -128,7 +132,10 @@ class Announcer:
         return trip.sent * WHOLE // trip.share(self.own_ps) if trip else 0
 
     def sent(self, flow: Flow, size: int, *, is_last: bool) -> None:
-        """Record a packet; with periodic selection, all rates together determine the next packet's time."""
+        """Record a sent packet.
+
+        With periodic selection, the sum of all rates determines when the next packet may be sent.
+        """
         trip, now = self.trips[flow.source, flow.destination], self.host.net.now
         span = ceil(size * self.host.out.pace)
         trip.sent += size
@@ -155,7 +162,7 @@ class Announcer:
                 self.say(self.host.flow(source, destination), "probe", 0)
 
     def came_back(self, packet: Packet) -> bool:
-        """Take a returned announcement; return whether it changed anything."""
+        """Process a returned announcement, and return whether it changed anything."""
         flow, announcement = packet.flow, packet.announcement
         assert announcement
         key = flow.source, flow.destination
@@ -169,7 +176,7 @@ class Announcer:
             trip.largest_ps = announcement.largest_ps
             self.plan_probe(trip, flow, self.host.net.now)
         else:
-            # The flow has sent its last packet before the probe returned.
+            # The flow sent its last packet before the probe returned.
             return False
         self.host.reopen(flow)
         return True

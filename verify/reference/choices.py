@@ -1,8 +1,7 @@
 """Adaptive routing per packet: the least loaded of the ports that lead nearer to the destination.
 
-The load of a port is the sum of the bytes that wait for it in the switch and the bytes in use of the far
-end's buffer on the packet's lane. Loads are compared in grades; among several equal ports, a hash selects
-one.
+The load of a port is the sum of the bytes that wait for it in the switch and the bytes in use of the next
+node's buffer on the packet's lane. Loads are compared in grades. A hash selects one of several equal ports.
 
 With UGAL-L, the first switch of a packet compares the loads of two routes, each multiplied by the number of
 its links.
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Choices:
-    """The choices of one switch."""
+    """The choices of one switch among ports."""
 
     def __init__(self, switch: Switch, rule: PacketRouting) -> None:
         self.switch, self.rule = switch, rule
@@ -31,7 +30,7 @@ class Choices:
         self.count = 0
 
     def output(self, packet: Packet) -> int:
-        """Return the output of a packet."""
+        """Return the output of a packet: that of the table, unless the packet may choose among ports."""
         group = self.groups[packet.destination]
         if not self.is_free(packet, group):
             return self.switch.table[packet.destination]
@@ -51,7 +50,7 @@ class Choices:
         return may_choose and len(group) > 1 and not packet.is_pinned and not self.keeps(packet)
 
     def keeps(self, packet: Packet) -> bool:
-        """Return whether the packet takes the table's port because its destination is isolated here."""
+        """Return whether a packet takes the table's port because its destination is isolated here."""
         return "isolated" in self.rule.pinned and self.switch.isolates(packet)
 
     def load(self, port: int, lane: int) -> int:
@@ -79,10 +78,10 @@ class Detours:
         return None if is_minimal else over
 
     def cost(self, packet: Packet, over: int | None) -> int:
-        """Return the load of a route's first port times the number of links between switches."""
+        """Return the load of a route's first port, multiplied by the number of links between switches."""
         source, destination = packet.flow.ends
         port, lane = self.wiring.hop(self.switch.name, source, destination, over)
-        # Each switch except the last is followed by one link of the route.
+        # A route has one link between switches for each of its switches except the last.
         links = len(self.wiring.way(source, destination, over).steps) - 1
         return load_of(self.switch, port, lane) * links
 

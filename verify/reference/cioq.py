@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class CioqSwitch(QueuedSwitch):
-    """Outputs serve inputs in rounds."""
+    """A switch whose outputs serve inputs in rounds."""
 
     def __init__(self, net: Network, name: str) -> None:
         super().__init__(net, name)
@@ -43,7 +43,7 @@ class CioqSwitch(QueuedSwitch):
         self.pending: list[int] = []
 
     def enqueue(self, packet: Packet, port: int) -> None:
-        """Store a packet that arrived."""
+        """Store a packet that has arrived."""
         self.used_in[port, packet.lane] += packet.space
         self.buffers.store(packet, port)
         self.mark_at_input(packet, port)
@@ -52,13 +52,13 @@ class CioqSwitch(QueuedSwitch):
         self.spread()
 
     def spread(self) -> None:
-        """Schedule outputs that have new requests, when both ports are free; the latest first."""
+        """Schedule outputs with new requests, the latest request first."""
         asked, self.buffers.asked = self.buffers.asked, []
         for way, port in reversed(asked):
             self.ask(way, port)
 
     def ask(self, way: Way, port: int) -> None:
-        """Decide for an output when both ports are free, immediately if they are."""
+        """Schedule a decision of an output for when both ports are free, or make it if they are."""
         free = max(self.read_free[port], self.write_free[way[0]])
         if free > self.net.now:
             self.wake(way[0], free)
@@ -70,7 +70,7 @@ class CioqSwitch(QueuedSwitch):
         return super().waiting_bytes(way) + sum(packet.size for packet in self.leaving[way])
 
     def decide(self) -> None:
-        """Decide for outputs that are woken, in the order of ports, then for those with new requests."""
+        """Decide for woken outputs in the order of ports, then for those with new requests."""
         for output in sorted(self.woken):
             if output not in self.pending:
                 self.settle(output)
@@ -79,7 +79,7 @@ class CioqSwitch(QueuedSwitch):
             self.settle(self.pending.pop(0))
 
     def settle(self, output: int) -> None:
-        """Send from an output, take in a packet, and send that packet if none was sent before."""
+        """Send from an output, move a packet to it, and send this packet if the link is free."""
         self.send(output)
         if self.take_in(output):
             self.send(output)
@@ -87,7 +87,10 @@ class CioqSwitch(QueuedSwitch):
         self.plan_wake(output)
 
     def plan_wake(self, output: int) -> None:
-        """Schedule an attempt when the link or a port is free that packets wait for, not for credit."""
+        """Schedule an attempt for when the link or a port that packets wait for is free.
+
+        The return of credit causes an attempt separately.
+        """
         ways = [(output, lane) for lane in self.lanes]
         asking = {port for way in ways for port in self.buffers.asking(way)}
         times = []
@@ -100,7 +103,7 @@ class CioqSwitch(QueuedSwitch):
             self.wake(output, min(times))
 
     def send(self, output: int) -> None:
-        """Put a packet on the link, the lane after the one served last first, of those with credit."""
+        """Send a packet from the first lane with credit, starting with the lane after the last served one."""
         channel = self.out[output]
         if channel.free_at > self.net.now:
             return
@@ -116,7 +119,7 @@ class CioqSwitch(QueuedSwitch):
                 return
 
     def free_memory(self, used: dict[Way, int], way: Way, space: int, time: int) -> None:
-        """Free the space of a packet whose tail has left."""
+        """Free the space of a packet at the time at which its tail leaves."""
 
         def frees() -> None:
             used[way] -= space
@@ -136,7 +139,7 @@ class CioqSwitch(QueuedSwitch):
         return False
 
     def choose(self, way: Way) -> Queue | None:
-        """Return the next queue in turn whose input can be read and whose packet has room."""
+        """Return the next queue in turn whose input can be read, if its packet has room at the output."""
         asking = set(self.buffers.asking(way))
         if not asking:
             return None
@@ -177,7 +180,8 @@ class CioqSwitch(QueuedSwitch):
         if rule.kind == "mvpm":
             self.mark(packet)
         elif rule.kind == "ipm":
-            # If another packet has no room: all packets for the outputs that this input's packets wait for.
+            # Another packet has no room. All packets are marked that go to outputs for which packets of this
+            # input wait.
             wanted = {other.output for other in self.waiting(port, lane)}
             for input_ in self.ports():
                 for other in self.waiting(input_, lane):
@@ -185,7 +189,7 @@ class CioqSwitch(QueuedSwitch):
                         self.mark(other)
 
     def waiting(self, port: int, lane: int) -> list[Packet]:
-        """Return the packets at an input."""
+        """Return the packets that wait at an input on a lane."""
         queues = [q for q in self.buffers.queues.values() if (q.port, q.lane) == (port, lane)]
         return [packet for queue in queues for packet in queue.packets]
 
@@ -194,7 +198,6 @@ class CioqSwitch(QueuedSwitch):
         rule, way = self.net.plan.congestion.marking, (packet.output, packet.lane)
         if isinstance(rule, Marking | RedMarking | TelemetryMarking):
             asking = len(self.buffers.asking(way))
-            # No input's queue has changed.
             self.fill_changed(*way, Fill(self.waiting_bytes(way), 0, port=0, asking=asking))
             if self.states[way].marks(packet.size, is_control=packet.is_control):
                 self.mark(packet, self.severity(packet))

@@ -1,4 +1,4 @@
-"""Credit that receivers grant (Ultra Ethernet's RCCC): the sources' side and the receivers' side."""
+"""Credit that receivers grant (Ultra Ethernet's RCCC), at sources and at receivers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from verify.reference.hosts import Flow, Host
     from verify.reference.links import Packet
 
-#: Bytes in which credit is granted.
+#: Unit of grants, in bytes.
 QUANTUM = 256
 
 
@@ -36,9 +36,9 @@ class RcccControl(Control):
         self.window = NsccControl(reaction.nscc, pace) if reaction.nscc else None
 
     def wanted(self, size: int, flows: int = 1) -> int:
-        """Return up to where, in quanta, the receiver should grant once a packet of this size was sent.
+        """Return the target up to which the receiver should grant, in quanta, after a packet of this size.
 
-        A division among the flows that may send rounds up.
+        If the demand is divided among the flows that may send, the result is rounded up.
         """
         backlog, credit = self.backlog - size, self.credit - size
         wanted = min(backlog, self.limit)
@@ -57,30 +57,33 @@ class RcccControl(Control):
         return not self.has_sent or is_last or (self.window is not None and self.window.must_ask(size))
 
     def queued(self, size: int) -> int:
-        """Take a message of this size on the wire; return the target to request, or zero."""
+        """Add a message of this size on the wire, and return the target to request, or zero."""
         is_idle = self.backlog == 0
         self.backlog += size
         return self.ask() if is_idle and self.credit <= 0 else 0
 
     def ask(self) -> int:
-        """Return the target to request."""
+        """Record a request, and return its target."""
         self.has_asked = True
         return self.wanted(0)
 
     def end_speculation(self) -> int:
-        """End speculation; return the target to request for bytes that the receiver was not informed of."""
+        """End speculation, and return the target to request, or zero.
+
+        It is not zero if bytes wait of which no packet has informed the receiver.
+        """
         is_told = not self.is_speculative or self.has_asked
         self.stop_speculating()
         return self.ask() if self.backlog > 0 and not is_told else 0
 
     def stop_speculating(self) -> None:
-        """Take the rest of the speculative credit."""
+        """Discard the remaining speculative credit."""
         if self.is_speculative:
             self.credit = min(self.credit, 0)
         self.is_speculative = False
 
     def leaves(self, packet: Packet, now: int, end: int) -> None:
-        """Spend credit."""
+        """Subtract a sent packet from the credit and the backlog."""
         super().leaves(packet, now, end)
         self.credit -= packet.size
         self.backlog -= packet.size
@@ -90,7 +93,7 @@ class RcccControl(Control):
             self.window.leaves(packet, now, end)
 
     def take(self, granted: int) -> None:
-        """Take a grant; the first one or an acknowledgement ends speculation."""
+        """Receive a grant, which ends speculation if an acknowledgement has not."""
         self.stop_speculating()
         more = max(granted - self.granted, 0)
         self.granted += more
@@ -101,12 +104,12 @@ class RcccControl(Control):
         return max(self.wanted(0), 1) if self.backlog > 0 and self.credit <= 0 else 0
 
     def arrived(self, size: int) -> None:
-        """Let the window take that a packet has arrived."""
+        """Report to the window, if there is one, that a packet has arrived."""
         if self.window:
             self.window.arrived(size)
 
     def lose(self, loss: Loss) -> int:
-        """Let a lost packet wait again; request credit unless a data packet requests it."""
+        """Count a lost packet as waiting. Return the target to request; zero if none is needed."""
         had_some, had_credit = self.backlog > 0, self.credit > 0
         self.backlog += loss.size
         self.stop_speculating()
@@ -116,12 +119,12 @@ class RcccControl(Control):
         return 0 if is_asked_for else self.ask()
 
     def take_answer(self, answer: Answer) -> None:
-        """Let an acknowledgement change the window."""
+        """Report an acknowledgement to the window, if there is one."""
         if self.window:
             self.window.take_answer(answer)
 
     def eligible_at(self, now: int) -> int | None:
-        """Return now, if there is credit and the window allows it."""
+        """Return the time given, if there is credit and the window permits a packet; otherwise `None`."""
         if self.credit <= 0:
             return None
         if self.window:
@@ -130,13 +133,13 @@ class RcccControl(Control):
         return now
 
     def strength(self, now: int) -> int:
-        """Return how many packets lack credit, or how many the window is short of its largest size."""
+        """Return how many packets lack credit, or the shortage of the window in packets if this is larger."""
         missing = max(min(self.backlog, self.limit) - self.credit, 0) // self.reaction.full
         return max(min(missing, 2**16 - 1), self.window.strength(now) if self.window else 0)
 
 
 def most(reaction: RcccReaction, pace: Fraction) -> int:
-    """Return the most credit of a flow whose link has a pace."""
+    """Return the maximum credit of a flow in bytes, for a link with this pace."""
     usual = ceil(reaction.trip_ps / pace) * 3 // 2
     packet = ceil(Fraction(reaction.full, QUANTUM)) * QUANTUM
     return min(max(usual if reaction.limit is None else reaction.limit, packet), 2**30)
@@ -154,7 +157,7 @@ class Slowdown:
         self.ends_at = self.length()
 
     def length(self) -> int:
-        """Draw the length of an interval."""
+        """Draw the length of an interval in ps, from 0.75 to 1.25 of the mean."""
         part = self.rule.interval_ps // 2 * self.random.bits() // 2**32
         return self.rule.interval_ps // 4 * 3 + part
 
@@ -182,7 +185,7 @@ class Slowdown:
 
 
 class Granter:
-    """The pacer of a receiving host."""
+    """Grants of a receiving host, which are paced."""
 
     def __init__(self, host: Host, reaction: RcccReaction, pace: Fraction) -> None:
         self.host, self.reaction, self.pace = host, reaction, pace
@@ -198,13 +201,13 @@ class Granter:
         self.slowdown = Slowdown(rule, plan.seed, host.net.number[host.name]) if rule else None
 
     def count(self, packet: Packet) -> None:
-        """Count a data packet."""
+        """Count a data packet and its mark for the rate of grants."""
         if self.slowdown:
             self.slowdown.pass_time(self.host.net.now)
             self.slowdown.marks.append(packet.fecn)
 
     def count_lost(self, header: Packet) -> None:
-        """Count a packet whose payload was lost."""
+        """Count a packet whose payload was lost for the rate of grants."""
         if self.slowdown:
             self.slowdown.pass_time(self.host.net.now)
             self.slowdown.losses.append(header.at_last)
@@ -214,18 +217,18 @@ class Granter:
         return self.targets.get(flow, 0) - self.grants.get(flow, 0)
 
     def asked(self, request: Packet) -> None:
-        """Take a request; repeat the last grant if the request is repeated and its flow has no demand."""
+        """Receive a request. If it is repeated and its flow has no demand, the last grant is repeated."""
         has_granted = self.note(request)
         if request.validated and self.demand(request.flow) <= 0 and not has_granted:
             self.say(request.flow, request.lane)
 
     def note(self, packet: Packet) -> bool:
-        """Take the target of a packet; return whether that led to a grant to some flow."""
+        """Process the target of a packet, and return whether a grant to any flow follows."""
         flow = packet.flow
         if packet.target <= self.targets.get(flow, 0):
             return False
         self.targets[flow] = packet.target
-        # A flow whose target exceeds its grants by less than the idle credit counts as satisfied.
+        # Grants may exceed the target of a flow by less than the idle credit.
         is_asking = self.demand(flow) > 0
         queue = self.asking if is_asking else self.met
         is_due = is_asking or -self.demand(flow) < self.ahead
@@ -243,7 +246,7 @@ class Granter:
         self.host.reply(packet)
 
     def grant(self) -> None:
-        """Grant to the next flow."""
+        """Grant credit to the next flow, if there is one, and schedule the next grant."""
         if self.asking:
             flow, lane = self.asking.popleft()
             quanta = min(self.demand(flow), self.turn)
@@ -270,6 +273,6 @@ class Granter:
         self.host.at_timer(self.free_at, self.expire)
 
     def expire(self) -> None:
-        """Grant again, unless that has happened at this instant."""
+        """Make the next grant, unless a grant was made at this instant."""
         if self.free_at <= self.host.net.now:
             self.grant()

@@ -21,21 +21,21 @@ NEVER = 1 << 62
 
 @dataclass
 class Fault:
-    """The state of a channel, and what was lost on it."""
+    """The state of a channel that can change, and the packets that were lost on it."""
 
     down_until: int = 0
-    #: When a host that waits for its link would have sent its last packet.
+    #: The time at which a host that waits for its link would have finished its last packet.
     free_at: int = 0
     loss_ppb: int = 0
     stream: Stream | None = None
     data_packets: int = 0
     control_packets: int = 0
     bytes: int = 0
-    #: How many of these packets the receiver dropped.
+    #: Number of these packets that the receiver dropped.
     dropped: int = 0
 
     def loses(self, packet: Packet, started: int) -> bool:
-        """Tell whether a packet that arrives now is lost, and count it."""
+        """Return whether a packet that arrives now is lost, and count it if so."""
         is_bad = self.stream is not None and self.loss_ppb > 0 and self.stream.chance(self.loss_ppb, 10**9)
         if not is_bad and self.down_until <= started:
             return False
@@ -50,17 +50,17 @@ class Fault:
 
 
 class Faults:
-    """The changes of a network."""
+    """The changes of a network's links and hosts."""
 
     def __init__(self, net: Network) -> None:
         self.net = net
-        #: The usual pace of channels, and of the drain of hosts.
+        #: The configured pace of channels.
         self.paces = {channel: channel.usual_pace for channel in net.channels}
         self.states: dict[Host, tuple[Fraction, bool, int]] = {}
-        #: The tables at the start, and the links that are down according to the tables in use.
+        #: The tables at the start of the run.
         self.tables = {name: dict(switch.table) for name, switch in net.switches.items()}
         rule = net.plan.ecmp or net.plan.by_packet
-        #: The groups of ports at the start, if packets can choose.
+        #: The groups of ports at the start. Empty if packets cannot choose among ports.
         self.groups = rule.groups if rule else {}
         times = {time for event in net.plan.events for span in self.spans(event) for time in span}
         for time in sorted(times):
@@ -80,10 +80,10 @@ class Faults:
     def reroute(self, down: frozenset[Channel]) -> None:
         """Give all switches the tables of the network without some links.
 
-        With given tables, all switches use these, and keep the routes that the tables lack. Otherwise, a
-        route stays if it is still a shortest one, or if there is none. Others are distributed over the
-        ports of shortest routes by the number of the destination. A switch that no packet passes on these
-        keeps its route.
+        Tables that the scenario gives apply to all switches. Entries that they lack are those of the start.
+        Without such tables, a route remains if it is still a shortest one, or if there is none. Others are
+        distributed over the ports of shortest routes by the number of the destination. A switch that no
+        packet passes on these keeps its route.
         """
         given = self.net.plan.tables_after if down else {}
         if given is not None:
@@ -120,7 +120,7 @@ class Faults:
     def edges(
         self, down: frozenset[Channel]
     ) -> tuple[dict[str, tuple[str, int]], dict[str, list[tuple[int, str]]]]:
-        """Return the switch and the port of each host, and the ports of switches to others that are up."""
+        """Return the switch and the port of each host, and the ports of each switch to other switches."""
         to_host: dict[str, tuple[str, int]] = {}
         edges: dict[str, list[tuple[int, str]]] = {name: [] for name in self.net.switches}
         for channel in self.net.channels:
@@ -135,7 +135,7 @@ class Faults:
 
     @staticmethod
     def hops(home: str, edges: dict[str, list[tuple[int, str]]]) -> dict[str, int]:
-        """Return the number of links from each switch to one."""
+        """Return the number of links from each switch to a given one, for switches that reach it."""
         found, now = {home: 0}, [home]
         while now:
             near = [name for name in edges if name not in found and any(far in now for _, far in edges[name])]
@@ -144,7 +144,7 @@ class Faults:
         return found
 
     def spans(self, event: EventPlan) -> list[tuple[int, int]]:
-        """Return the beginnings and ends of an event."""
+        """Return the start and end times of each occurrence of an event, in ps."""
         begins = [event.start_ps]
         if event.every_ps:
             begins = list(range(event.start_ps, self.net.plan.duration_ps, event.every_ps))
@@ -152,7 +152,10 @@ class Faults:
         return [(begin, min(begin + lasts, NEVER)) for begin in begins]
 
     def end_of_span(self, event: EventPlan, now: int) -> int | None:
-        """Return when the change of an event at a time ends; `None` without one. Its spans do not overlap."""
+        """Return when the occurrence of an event at a time ends; `None` if there is none at this time.
+
+        Occurrences of an event do not overlap.
+        """
         begin = event.start_ps
         if event.every_ps and now > begin:
             begin += (now - begin) // event.every_ps * event.every_ps
@@ -174,7 +177,7 @@ class Faults:
         return [self.net.hosts[name] for name in event.places] if event.is_of_hosts else []
 
     def change_port(self, channel: Channel, *, is_down: bool) -> None:
-        """Let the switch that sends into a channel avoid the port after a delay, or use it again."""
+        """Let the switch that sends into a channel avoid the port, or use it again, after the delay."""
         delay, switch = self.net.plan.ports_after_ps, self.net.switches.get(channel.sender.name)
         if delay is None or switch is None:
             return
@@ -182,7 +185,7 @@ class Faults:
         self.net.at(self.net.now + delay, lambda: change(channel.sender_port), rank=(8, 1))
 
     def change(self) -> None:
-        """Apply the state of this instant."""
+        """Apply the state of links and hosts at this instant."""
         now = self.net.now
         active = [
             (event, end)
@@ -204,7 +207,7 @@ class Faults:
                 channel.fault.down_until = NEVER if is_down else now
                 self.change_port(channel, is_down=is_down)
                 if channel.sender.name in self.net.hosts:
-                    # A host keeps its packets until its link is up.
+                    # A host does not send until its link is up again.
                     before, channel.fault.free_at = channel.fault.free_at, channel.free_at
                     channel.free_at = NEVER if is_down else max(before, now)
                     if not is_down:

@@ -1,7 +1,7 @@
 """Outputs that serve first come, first served, regardless of the input.
 
-Any number of packets may leave an input's memory at the same time. With packet trimming, the data that waits
-for an output has a limit.
+Several packets may leave an input's memory at the same time. With packet trimming, the data that waits for a
+lane of an output has a limit.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class FcfsSwitch(Switch):
-    """Per output and lane a queue, and one for control packets where these have priority."""
+    """A switch with a queue per output and lane, and another for control packets if these have priority."""
 
     def __init__(self, net: Network, name: str) -> None:
         super().__init__(net, name)
@@ -31,18 +31,18 @@ class FcfsSwitch(Switch):
             for lane in self.lanes
             for is_control in (True, False)
         }
-        #: The queues of each output. Outputs without waiting packets are skipped.
+        #: The queues of each output.
         self.queues_of = {
             output: [queue for (to, _, _), queue in self.queues.items() if to == output]
             for output in self.ports()
         }
         self.lane_served = dict.fromkeys(self.ports(), self.lanes[-1])
 
-        #: The choices of each output's lane, where packets are trimmed.
+        #: The random choices for each output and lane, if packets are trimmed.
         self.choices_of: dict[tuple[int, int], Stream] = {}
 
     def make_room(self, packet: Packet, port: int, rule: Trimming) -> None:
-        """Trim a data packet that does not fit, or the newest one of its queue."""
+        """Trim a data packet that does not fit, or instead the newest packet of its queue."""
         queue = self.queues[packet.output, packet.lane, False]
         limit = rule.limit(self.out[packet.output].usual_pace)
         waiting = sum(other.size for other, _ in queue)
@@ -62,14 +62,14 @@ class FcfsSwitch(Switch):
         return sum(other.size for first in (True, False) for other, _ in self.queues[(*way, first)])
 
     def choice(self, output: int, lane: int) -> Stream:
-        """Return the stream of choices of an output's lane."""
+        """Return the random stream for an output and lane."""
         owner = self.number << 16 | (output - 1) * len(self.lanes) + lane
         if (output, lane) not in self.choices_of:
             self.choices_of[output, lane] = Stream(self.net.plan.seed, "trimming", owner)
         return self.choices_of[output, lane]
 
     def enqueue(self, packet: Packet, port: int) -> None:
-        """Queue a packet behind those that arrived before."""
+        """Append a packet to the queue of its output and lane."""
         is_first = not packet.follows_data and self.net.plan.switch.control_first
         self.queues[packet.output, packet.lane, is_first].append((packet, port))
         self.sample(packet, self.waiting_bytes((packet.output, packet.lane)))
@@ -80,13 +80,13 @@ class FcfsSwitch(Switch):
         return sum(packet.size for queue in self.queues_of[output] for packet, _ in queue)
 
     def queue_changed(self, output: int, lane: int) -> None:
-        """Report to the congestion manager of an output."""
+        """Report the fill of an output and lane to its congestion manager."""
         waiting = [*self.queues[output, lane, True], *self.queues[output, lane, False]]
         total = sum(packet.size for packet, _ in waiting)
         self.fill_changed(output, lane, Fill(total, total, port=0, asking=0))
 
     def decide(self) -> None:
-        """Send from each output, beginning with the lane after the one served last that has credit."""
+        """Send from each output, from the first lane with credit after the one served last."""
         for output in self.out:
             if not any(self.queues_of[output]):
                 continue

@@ -1,7 +1,7 @@
 """Silent, windy and moving congestion trees: hosts with roles, and hotspots.
 
-Victims send to random hosts, contributors to the hotspot of their subset, mixed hosts p percent to their
-hotspot and the rest to others. With a lifetime, new hotspots are selected after each period.
+Victims send to random hosts, and contributors to the hotspot of their subset. Mixed hosts send p percent to
+their hotspot and the rest to random hosts. With a lifetime, new hotspots are selected after each period.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class Placement:
             ("contributor", forest.contributors),
         ):
             percent += share
-            # Rounding the sums keeps the whole within the number of senders.
+            # Sums of shares are rounded, so that the total never exceeds the number of senders.
             end = (2 * len(order) * min(percent, 100) + 100) // 200
             for place, host in enumerate(order[first:end]):
                 self.roles[host] = Role(kind, 0 if kind == "victim" else place % self.subsets)
             first = max(first, end)
 
     def _draw_hotspots(self, number: int, period: int) -> list[str]:
-        """Select distinct hotspots, one for each subset; each period has a random stream of its own."""
+        """Select distinct hotspots, one for each subset. Each period has its own random stream."""
         random, hosts = Stream(self.plan.seed, "hotspots", number << 32 | period), self.plan.wiring.hosts
         found: list[str] = []
         while len(found) < self.subsets:
@@ -62,14 +62,17 @@ class Placement:
         return found
 
     def period(self, now: int) -> int:
-        """Return the number of the period that a time lies in."""
+        """Return the number of the period that contains a time."""
         forest = self.traffic.forest
         if not forest or not forest.lifetime_ps:
             return 0
         return min(max(now - self.traffic.timing.start_ps, 0) // forest.lifetime_ps, self.periods - 1)
 
     def target(self, period: int, subset: int, me: str) -> str | None:
-        """Return a member's hotspot; if that is the member itself, the next subset's."""
+        """Return the hotspot of a member of a subset; if this is the member, that of the next subset.
+
+        `None` if this is the member as well.
+        """
         hotspots = self.hotspots[period]
         own, following = hotspots[subset], hotspots[(subset + 1) % len(hotspots)]
         if own != me:
@@ -84,7 +87,10 @@ class Placement:
         return Generator(self, host, role.subset, percent, owner)
 
     def pace(self, host: str, percent: int) -> Fraction:
-        """Return the pace of a share of a host's traffic; unlimited if the host sends at its full rate."""
+        """Return the pace of a percentage of a host's traffic, in ps per byte.
+
+        It is 0 if the host sends all of its traffic without a rate limit, or none.
+        """
         if self.traffic.rate_bits is None and percent == 100:
             return Fraction(0)
         rate = self.traffic.rate_bits
@@ -97,7 +103,7 @@ class Placement:
 
 
 class Generator:
-    """The messages of a host of a forest: two shares, each with its own rate."""
+    """The messages of a host of a forest: to hotspots and to random hosts, each with its own rate."""
 
     def __init__(self, placement: Placement, host: str, subset: int, percent: int, owner: int) -> None:
         self.placement, self.host, self.subset, self.percent = placement, host, subset, percent
@@ -107,11 +113,14 @@ class Generator:
         self.hot_pace, self.random_pace = (placement.pace(host, share) for share in (percent, 100 - percent))
         start = Fraction(placement.traffic.timing.start_ps)
         self.hot_due = self.random_due = start
-        #: The period of the latest message for a hotspot, and how many messages of that period are waiting.
+        #: The period of the latest message for a hotspot, and the number of waiting messages of this period.
         self.period = self.on_hand = 0
 
     def hot_time(self, now: int) -> int | None:
-        """Return when a message for the hotspot may be generated: one at a time, or after a move."""
+        """Return when a message for the hotspot may be generated; `None` if never.
+
+        One message waits at a time, except after the hotspots have moved.
+        """
         if self.percent == 0:
             return None
         period = self.placement.period(now)
@@ -124,11 +133,11 @@ class Generator:
         return max(self.placement.traffic.timing.start_ps + (period + 1) * lifetime, floor(self.hot_due))
 
     def random_time(self, *, has_room: bool) -> int | None:
-        """Return when a message for a random host may be generated."""
+        """Return when a message for a random host may be generated; `None` if not, or without room."""
         return floor(self.random_due) if self.percent < 100 and has_room else None
 
     def times(self, now: int, *, has_room: bool) -> list[int]:
-        """Return when a message of either kind may be generated."""
+        """Return the times at which a message of either kind may be generated."""
         both = (self.hot_time(now), self.random_time(has_room=has_room))
         return [time for time in both if time is not None]
 

@@ -1,6 +1,6 @@
 """Equal-cost multipath: a hash of a packet's fields selects one of the ports that lead nearer.
 
-The same for one of the LIDs of the destination, if hosts have several.
+If hosts have several LIDs, it selects one of the LIDs of the destination.
 """
 
 from __future__ import annotations
@@ -23,21 +23,20 @@ class Hashing:
     def __init__(self, switch: Switch, rule: Ecmp) -> None:
         self.switch = switch
         self.groups = rule.groups[switch.name]
-        #: Whether the value of a packet is the position of its port, as with path bits that packets use in
-        #: turn.
+        #: Whether the entropy value of a packet is the position of its port, as with path bits per packet.
         self.is_position = rule.by_lid and rule.spraying != "none"
         #: All switches must select the same LID, so they have the same salt.
         self.salt = 0 if rule.by_lid else Stream(switch.net.plan.seed, "ecmp", switch.number).bits()
 
     def output(self, packet: Packet) -> int:
-        """Return the output of a packet; answers are packets of their flow in the other direction."""
+        """Return the output of a packet. An answer counts as a packet of its flow in the other direction."""
         group = self.groups[packet.destination]
         output = self.choice(packet, group)
         others = [port for port in group if port not in self.switch.avoided]
         return output if output in others or not others else self.choice(packet, others)
 
     def choice(self, packet: Packet, group: Sequence[int]) -> int:
-        """Return one of some ports."""
+        """Select one of the ports of a group."""
         if self.is_position:
             return group[packet.entropy % len(group)]
         there, back = packet.flow.ends

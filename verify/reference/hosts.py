@@ -34,14 +34,14 @@ TIMERS = (4, 0)
 
 @dataclass
 class Limiter:
-    """A rate limit that is exact over any number of packets: fractions of a picosecond are kept."""
+    """A rate limit that is exact for any number of packets, because fractions of a picosecond are kept."""
 
     pace: Fraction
     free_at: int = 0
     rest: Fraction = Fraction(0)
 
     def take(self, start: int, size: int) -> int:
-        """Pass bytes from a time on, after the previous ones; return when they have passed."""
+        """Transmit bytes from a time on, after the previous ones, and return when they have passed."""
         through = size * self.pace + self.rest
         self.rest = through - floor(through)
         self.free_at = max(start, self.free_at) + floor(through)
@@ -62,20 +62,20 @@ class Flow:
         self.sent = self.received = 0
         #: Data packets sent.
         self.packets = 0
-        #: Packets whose payload was lost, by number, to be sent again.
+        #: Packets to be sent again, by number.
         self.lost: dict[int, Packet] = {}
-        #: Identifies the flow within the host while its state is stored.
+        #: The number of the flow within the host while its state is stored.
         self.number: int | None = None
-        #: The times at which its reaction may throttle it.
+        #: The scheduled times at which the reaction may throttle the flow.
         self.timers: set[int] = set()
-        #: The number of the host's packet that was the source's last one when the flow began to wait.
+        #: The value of `served` of the flow's source when the flow began to wait.
         self.served_before = 0
-        #: A number that shows which of the host's flows began to wait first.
+        #: A number that increases with the time at which the flow began to wait.
         self.began = 0
 
 
 class Host:
-    """A host: control packets first, then its flows round robin; a sink with a rate."""
+    """A host that sends control packets first and serves flows by round robin, and a sink with a rate."""
 
     def __init__(self, net: Network, name: str) -> None:
         self.net, self.name = net, name
@@ -85,47 +85,46 @@ class Host:
         self.flows: dict[tuple[Source, str], Flow] = {}
         self.ring: deque[Flow] = deque()
         self.waiting: list[tuple[int, Flow]] = []
-        #: Flows whose windows are closed, and flows that lack credit of their own while other flows send.
+        #: Flows whose windows are closed, and flows that lack credit while others have some.
         self.closed: list[Flow] = []
         self.held: list[Flow] = []
-        #: Numbers of flows, and numbers that were returned for reuse.
+        #: The next number of a flow, and numbers that are free for reuse.
         self.numbers, self.given_back = 0, list[int]()
-        #: Control packets that wait on each lane. Each has a number from the order of all lanes, so that the
-        #: packet that has waited longest is known.
+        #: Control packets that wait on each lane, with a number in their order over all lanes.
         self.control: dict[int, deque[tuple[int, Packet]]] = {
             lane: deque() for lane in range(net.plan.lanes.count)
         }
         self.answers = 0
-        #: The time of the packet that caused the last notification, per received flow or for all flows.
+        #: The time of the last notification, by the source of the received flow, or for all flows together.
         self.notified: dict[Source | None, int] = {}
-        #: Per flow, the marks of the packets that have arrived since the last answer per message.
+        #: For each flow, the marks of the packets that have arrived since the last answer to a message.
         self.arrived: dict[Flow, list[tuple[bool, bool, int]]] = {}
-        #: Whether there is a reason for an attempt.
+        #: Whether there is a reason to try to send.
         self.is_asked = False
-        #: Present where flows are announced.
+        #: Present if flows are announced.
         self.announcer: Announcer | None = None
         #: Data packets sent so far, and payload sent and received.
         self.served = self.sent = self.received = 0
-        #: Present where packets may overtake each other.
+        #: Present if packets may overtake each other.
         self.order = Order(net.reordering, accepts=net.plan.accepts) if net.plan.reorders else None
-        #: Present where packets have entropy values.
+        #: Present if packets have entropy values.
         self.sprayer = Sprayer(self, net.plan.ecmp) if net.plan.ecmp and net.plan.sprays else None
-        #: Present where control is per service level.
+        #: The controls of service levels, if control is per service level.
         self.levels: dict[int, Control] = {}
-        #: How often a flow has begun to wait.
+        #: Number of times that a flow has begun to wait.
         self.begun = 0
-        #: Answers that raised an index to its threshold: time, the other host, level, source.
+        #: Answers that raised an index to its threshold: time, number of the other host, level, and source.
         self.raised: list[tuple[int, int, int, str]] = []
-        #: Number of sources that were made for single messages.
+        #: Number of sources that were created for single messages.
         self.own_sources = 0
-        #: Per received flow, the bytes that no acknowledgement covers yet.
+        #: For each received flow, the bytes that are not yet acknowledged.
         self.uncovered: dict[Flow, int] = {}
-        #: Present where receivers grant credit.
+        #: Present if receivers grant credit.
         self.granter: Granter | None = None
         unit = self.congestion.acknowledge
-        #: Present where acknowledgements cover several packets.
+        #: Present if acknowledgements cover several packets.
         self.acknowledger = Acknowledger(self, unit) if unit else None
-        #: Present where lost packets are sent again after a timeout.
+        #: Present if lost packets are sent again after a timeout.
         self.recovery = Recovery(self, net.plan.recovery) if net.plan.recovery else None
 
     def channel_owner(self, port: int) -> int:
@@ -133,14 +132,14 @@ class Host:
         return 1 << 32 | self.net.number[self.name] << 8
 
     def link_was_used(self, port: int) -> None:
-        """Do nothing: the next attempt finds the link occupied."""
+        """Do nothing, because the next attempt finds the link occupied."""
 
     def connect(self, port: int, out: Channel, into: Channel) -> None:
-        """Wire the host."""
+        """Connect the host to its link, and create the parts that depend on the rate of the link."""
         self.out, self.into = out, into
         plan = self.net.plan
         has_limit = plan.injection is not None or plan.message_overhead_ps > 0 or plan.adapter is not None
-        # The link limits the injection rate, so the time per message is added to that.
+        # The link limits the rate, so that the time per message is added to the time on the link.
         self.usual_injection = max(plan.injection or out.pace, out.pace) if has_limit else Fraction(0)
         self.injection = Limiter(self.usual_injection)
         self.drain = Limiter(self.net.plan.drain or into.pace)
@@ -164,11 +163,11 @@ class Host:
         self.is_shared = pace is not None
 
     def part(self, packet: Packet) -> Hashable:
-        """Return the region of the buffer that a packet is stored in: there is only one."""
+        """Return the region of the buffer in which a packet is stored, which is the only one."""
         return 0
 
     def part_size(self) -> int:
-        """Return the bytes of each lane's buffer."""
+        """Return the bytes of each lane's receive buffer."""
         return UNLIMITED if self.net.plan.switch.trimming else self.net.plan.host_buffer
 
     def fixed_parts(self) -> Iterable[int]:
@@ -176,10 +175,10 @@ class Host:
         return [0]
 
     def notice(self, port: int, notice: Notice) -> None:
-        """Take a notification from the switch: without a buffer there are no lines."""
+        """Ignore a notification from the switch, because a host without an output buffer has no lines."""
 
     def report(self, port: int, report: Report) -> None:
-        """Take the report of a switch that has marked a packet."""
+        """Process the report of a switch that has marked a packet of this host."""
         self.net.becn_received += 1
         before = report.flow.control.strength(self.net.now)
         report.flow.control.answered("hot", self.net.now, report.severity)
@@ -188,15 +187,15 @@ class Host:
         self.is_asked = True
 
     def wake(self, port: int, time: int) -> None:
-        """Schedule an attempt, unless there is an earlier one."""
+        """Schedule an attempt to send, unless an earlier one is scheduled."""
         raise NotImplementedError
 
     def credit_is_back(self, port: int) -> None:
-        """Make an attempt."""
+        """Try to send."""
         raise NotImplementedError
 
     def add(self, source: Source) -> None:
-        """Add a source."""
+        """Add a source, and schedule its first message."""
         source.number = len(self.sources)
         self.sources.append(source)
         self.net.at(floor(source.next_due))
@@ -204,7 +203,7 @@ class Host:
             self.net.at(source.due[0])
 
     def flow(self, source: Source, destination: str) -> Flow:
-        """Return the flow from a source to a destination, created at its first use."""
+        """Return the flow from a source to a destination. It is created at its first use."""
         if (source, destination) not in self.flows:
             level = self.level(destination, source.level)
             held_back = control(self.net, self.name, level, self.out.pace)
@@ -215,18 +214,18 @@ class Host:
         return self.flows[source, destination]
 
     def level(self, destination: str, level: int) -> int:
-        """Return the service level of packets to a host: that of their source, or of the route."""
+        """Return the service level of packets to a host: that of the route if it has one, or `level`."""
         net = self.net.plan.wiring
         if self.net.plan.lanes.by_way and isinstance(net, Direct):
             return net.way(self.name, destination).level
         return level
 
     def comes(self, packet: Packet, port: int, head: int, tail: int) -> None:
-        """Receive the head of a packet."""
+        """Schedule the reception of a packet for when its tail arrives."""
         self.net.at(tail, lambda: self.receive(packet, head), rank=(1, 0))
 
     def receive(self, packet: Packet, head: int) -> None:
-        """Take a packet whose tail has just arrived."""
+        """Process a packet whose tail has just arrived."""
         if self.into.loses(packet, head, self.net.now):
             return
         self.into.store(packet)
@@ -269,7 +268,7 @@ class Host:
                 self.reply(answer)
 
     def take_control(self, packet: Packet) -> None:
-        """Take a control packet, or the header of a data packet."""
+        """Process a control packet, or the header of a trimmed data packet."""
         if packet.announcement:
             self.take_reply(packet)
         elif packet.kind == "request":
@@ -297,7 +296,7 @@ class Host:
                 self.end(packet.flow)
 
     def take_grant(self, packet: Packet) -> None:
-        """Take credit for a flow."""
+        """Process a grant of credit for a flow."""
         packet.flow.control.take(packet.target)
         self.is_asked = True
         self.reopen(packet.flow)
@@ -305,7 +304,7 @@ class Host:
             self.recovery.granted(packet.flow)
 
     def lack(self, header: Packet) -> None:
-        """Answer the header of a packet whose payload was lost."""
+        """Answer the header of a packet whose payload was trimmed."""
         if self.granter:
             self.granter.count_lost(header)
             self.granter.note(header)
@@ -314,7 +313,7 @@ class Host:
         self.reply(nack)
 
     def was_lost(self, nack: Packet) -> None:
-        """Send a packet of a flow again, before its messages."""
+        """Schedule a trimmed packet to be sent again, before the flow's messages."""
         flow, header = nack.flow, nack.answers
         assert header
         if self.sprayer:
@@ -323,7 +322,7 @@ class Host:
                 flow, nack.entropy, is_marked=nack.becn or is_lost, skips=4 if is_lost else 1
             )
         if self.recovery and not self.recovery.settle(flow, header.number)[0]:
-            # It has been sent again after a timeout.
+            # The packet has already been sent again after a timeout.
             return
         is_idle = not flow.messages and not flow.lost
         flow.lost[header.number] = header
@@ -343,7 +342,7 @@ class Host:
         return self.recovery is not None and self.recovery.rule.has_acks
 
     def settled(self, flow: Flow, number: int) -> bool:
-        """Take an acknowledgement of a packet; return whether the packet was outstanding."""
+        """Process the acknowledgement of a packet, and return whether the packet was outstanding."""
         assert self.recovery
         kept = self.recovery.sent.get(flow, {}).get(number)
         was_outstanding, arrived = self.recovery.settle(flow, number)
@@ -362,18 +361,18 @@ class Host:
         return was_outstanding
 
     def send_again(self, packets: list[Packet]) -> None:
-        """Send packets of a flow again, before its messages."""
+        """Schedule packets of a flow to be sent again, before its messages."""
         flow = packets[0].flow
         is_idle = not flow.messages and not flow.lost
         for packet in packets:
             flow.lost[packet.number] = packet
             self.net.repeated += packet.payload
-            # A packet that was trimmed has the size of its header.
+            # A trimmed packet has the size of its header, so its original size is computed.
             size = packet.payload + self.net.plan.header
             flow.control.lose(Loss(self.net.now, packet.injected, size, at_last=False, is_answer=False))
             if self.sprayer:
                 self.sprayer.take_answer(flow, packet.entropy, is_marked=True, skips=4)
-        # The packets may have asked for credit.
+        # The lost packets may have requested credit.
         self.ask(flow, flow.control.missing_grant())
         self.set_timer(flow)
         self.is_asked = True
@@ -385,16 +384,16 @@ class Host:
         self.await_grant(flow)
 
     def at_timer(self, time: int, act: Callable[[], None]) -> None:
-        """Act when a timer expires."""
+        """Schedule an action for a time, after all arrivals of this instant."""
         self.net.at(time, act, rank=TIMERS)
 
     def reply(self, answer: Packet) -> None:
-        """Queue an answer to a data packet, and make an attempt."""
+        """Queue an answer to a data packet, and request an attempt to send."""
         self.say(answer)
         self.is_asked = True
 
     def answer_message(self, packet: Packet) -> None:
-        """Answer the last packet of a message, with the marks of all its packets."""
+        """Record the marks of a packet. If it ends a message, answer it with the marks of all its packets."""
         marks = self.arrived.setdefault(packet.flow, [])
         marks.append((packet.fecn, packet.validated, packet.severity))
         if packet.ends_message:
@@ -420,7 +419,7 @@ class Host:
         return self.congestion.notification in ("ack", "ack-message", "ack-each", "ack-grant")
 
     def may_notify(self, flow: Flow) -> bool:
-        """Return whether a mark causes a notification packet now, or is too soon after another."""
+        """Return whether a mark causes a notification packet, or comes too soon after another one."""
         if self.congestion.coalescing is None:
             return True
         interval, is_per_flow = self.congestion.coalescing
@@ -437,12 +436,12 @@ class Host:
         self.control[packet.lane].append((self.answers, packet))
 
     def return_weights(self, packet: Packet) -> None:
-        """Return the sums that a data packet has collected, if they differ from those of its source."""
+        """Return the sum that a data packet has collected, if it differs from that of its source."""
         if packet.announcement and packet.announcement.largest_ps != packet.announcement.known_ps:
             self.take_reply(packet)
 
     def take_reply(self, packet: Packet) -> None:
-        """Return a packet that announces another host's flow, or take one that has returned."""
+        """Answer an announcement of another host's flow, or process such an answer."""
         if packet.kind == "reply":
             assert self.announcer
             self.is_asked |= self.announcer.came_back(packet)
@@ -452,7 +451,7 @@ class Host:
         self.say(reply)
 
     def answered(self, packet: Packet) -> None:
-        """Take the answer to a packet of a flow."""
+        """Process the answer to a packet of a flow."""
         flow, mark = packet.flow, "cold"
         if packet.becn:
             is_warm = self.congestion.validates and not packet.validated
@@ -467,7 +466,7 @@ class Host:
         flow.control.take_answer(Answer(mark, self.net.now, packet.severity, sent_at, size, data.hops))
         self.log(flow, before)
         self.set_timer(flow)
-        # An index grows only when an answer arrives; windows may open, and pauses end.
+        # Windows may open and pauses may end. An index, however, only increases when an answer arrives.
         if self.congestion.has_windows:
             self.reopen(flow)
 
@@ -488,16 +487,16 @@ class Host:
             self.net.at(due, lambda: self.expire(flow), rank=TIMERS)
 
     def expire(self, flow: Flow) -> None:
-        """Ask again whether a flow may send, and whether others may go instead."""
+        """Check again whether a flow, and flows that share its control, may send."""
         flow.timers.discard(self.net.now)
         self.is_asked = True
         self.reopen(flow)
 
     def reopen(self, flow: Flow) -> None:
-        """Schedule an attempt when a flow's pause ends, an answer is due or its announcement allows it."""
+        """Check again when a waiting flow, and waiting flows that share its control, may send."""
         all_waiting = [waiting for _, waiting in self.waiting] + self.closed
         if self.congestion.has_control_per_level:
-            # All flows with this control, in the order in which they began to wait.
+            # All flows with this control are checked in the order in which they began to wait.
             again = sorted(
                 (other for other in all_waiting if other.control is flow.control), key=lambda one: one.began
             )
@@ -509,12 +508,12 @@ class Host:
             self.wait(other)
 
     def take_out(self, packet: Packet) -> None:
-        """Take a packet out of the buffer and deliver the packets that are in order then."""
+        """Remove a packet from the receive buffer, and deliver the packets that are then in order."""
         for ready in self.order.drained(packet, self.net.now) if self.order else [packet]:
             self.deliver(ready)
 
     def deliver(self, packet: Packet) -> None:
-        """Count a packet that is delivered."""
+        """Count a delivered packet."""
         self.net.delivered += 1
         packet.flow.received += packet.payload
         self.received += packet.payload
@@ -523,7 +522,10 @@ class Host:
             packet.flow.source.delivered = self.net.now
 
     def control_packet(self, flow: Flow, to: str, lane: int, kind: str) -> Packet:
-        """Return a control packet on the lane of control packets; a tear-down uses the lane of its data."""
+        """Return a new control packet, on the lane of control packets if there is one.
+
+        A tear-down uses the lane of its data. If routes determine lanes, the route does.
+        """
         size, own_lane = self.net.plan.control, self.net.plan.lanes.control
         if own_lane is not None and kind != "tear-down":
             lane = own_lane
@@ -536,18 +538,18 @@ class Host:
         raise NotImplementedError
 
     def draw_and_send(self, lacking: dict[int, int]) -> str:
-        """Generate messages and send a packet, if one may be sent; return the result of the attempt."""
+        """Generate messages and send a packet if one may be sent. Return `sent`, `blocked` or `idle`."""
         self.enlist_held()
         attempt, wants = "idle", True
         while attempt == "idle" and wants:
             self.take_stock()
             attempt = self.send_data(dict(lacking))
-            # Sources may generate others instead of those that were just found to be throttled.
+            # Sources may generate messages instead of those whose flows were found to be throttled.
             wants = any(self.is_due(source) for source in self.sources)
         return attempt
 
     def next_draw(self, source: Source) -> int | None:
-        """Return when a source generates its next message."""
+        """Return when a source generates its next message; `None` if this is not determined."""
         return source.next_draw(self.net.now, is_ready=any(flow.source is source for flow in self.ring))
 
     def is_due(self, source: Source) -> bool:
@@ -556,9 +558,10 @@ class Host:
         return due is not None and due <= self.net.now
 
     def send_data(self, lacking: dict[int, int]) -> str:
-        """Send a packet of the first flow that may send and whose lane has credit; return what was done.
+        """Send a packet of the first flow that may send and whose lane has credit.
 
-        Flows whose lane lacks credit keep their turn, and no flow behind them uses that lane.
+        Flows whose lane lacks credit keep their turn, and no flow behind them uses that lane. Return `sent`,
+        `blocked` if all lanes lack credit, or `idle`.
         """
         attempt = "idle"
         kept: list[Flow] = []
@@ -584,27 +587,27 @@ class Host:
         return attempt
 
     def has_credit(self, packet: Packet) -> bool:
-        """Return whether a packet can be sent; if not, schedule an attempt for when it can."""
+        """Return whether a packet can be sent. If not, schedule an attempt for when it can."""
         raise NotImplementedError
 
     def select(self) -> None:
-        """Among flows with rates, move the flow to the front that has sent least relative to its rate."""
+        """Move the flow with a rate that has sent least relative to its rate to the front of the ring."""
         if self.announcer and self.announcer.rates and self.ring:
             first = min(self.ring, key=self.announcer.urgency)
             self.ring.remove(first)
             self.ring.appendleft(first)
 
     def enlist_held(self) -> None:
-        """Return flows to the ring that lacked credit or a window of their own."""
+        """Return the held flows to the ring. They lacked credit or a window."""
         held, self.held = self.held, []
         for flow in held:
             self.wait(flow)
 
     def take_stock(self) -> None:
-        """Put flows into the ring, when the host could send.
+        """Generate the messages that are due, and put flows that may send into the ring.
 
-        The order is: flows that have a message again, then those whose delay has passed, the longest released
-        first; among those released at one instant, the one whose source had been served longest ago when it
+        Flows with a new message come first, then those whose delay has passed, in the order of release. Of
+        flows released at one instant, the first is the one whose source had been served longest ago when it
         began to wait, then the one with the lower number.
         """
         for source in self.sources:
@@ -627,7 +630,7 @@ class Host:
             self.wait(flow)
 
     def sender(self, source: Source, message: Message) -> Source:
-        """Return the source that sends a message: a new one if each message has a flow of its own."""
+        """Return the source of a message, which is a new one if each message has a separate flow."""
         if not isinstance(source, Generator):
             return source
         number = len(self.sources) + self.own_sources
@@ -639,7 +642,7 @@ class Host:
         return own
 
     def end(self, flow: Flow) -> None:
-        """Record that a message with a flow of its own has ended."""
+        """Record that the message of a separate flow has ended."""
         assert isinstance(flow.source, OwnSource)
         assert isinstance(flow.source.parent, Generator)
         if flow.number is not None:
@@ -660,14 +663,14 @@ class Host:
             self.recovery.await_grant(flow)
 
     def ask(self, flow: Flow, target: int, *, is_repeated: bool = False) -> None:
-        """Request credit up to a target, unless it is zero; the validation bit marks a repeated request."""
+        """Request credit up to a target, unless it is zero. The validation bit marks a repeated request."""
         if target:
             request = self.control_packet(flow, flow.destination, flow.lane, "request")
             request.target, request.validated = target, is_repeated
             self.say(request)
 
     def remember(self, flow: Flow) -> None:
-        """Give a flow with a message a number, if it has none."""
+        """Give a flow a number, if it has none."""
         if flow.number is None and self.given_back:
             flow.number = self.given_back.pop()
         elif flow.number is None:
@@ -675,18 +678,18 @@ class Host:
             self.numbers += 1
 
     def forget(self, flow: Flow) -> None:
-        """Return the number of a flow without messages, unless it has an index of its own."""
+        """Free the number of a flow without messages, unless control is per flow."""
         if flow.number is not None and not self.congestion.has_control_per_flow:
             self.given_back.append(flow.number)
             flow.number = None
 
     def wait(self, flow: Flow, since: int | None = None) -> None:
-        """Put a flow into the ring, or make it wait until it may send."""
+        """Put a flow into the ring, or let it wait until it may send."""
         if not self.holds_back(flow, since):
             self.ring.append(flow)
 
     def holds_back(self, flow: Flow, since: int | None = None) -> bool:
-        """Return whether a flow is held by its announcement or throttled by its reaction; if so, it waits."""
+        """Return whether a flow may not send yet. If so, it waits."""
         asked = self.net.now if since is None else since
         release = self.release(flow, asked)
         self.begun += 1
@@ -700,13 +703,13 @@ class Host:
         return release != asked
 
     def release(self, flow: Flow, asked: int) -> int | None:
-        """Return when a flow may send from a time on, as things stand; `None` if it needs an answer first."""
+        """Return when a flow may send, not before `asked`; `None` if this depends on an answer."""
         release = self.announcer.leave(flow, asked) if self.announcer else asked
         flow.control.next_size = self.next_packet(flow).size
         return flow.control.eligible_at(asked) if release == asked else release
 
     def next_packet(self, flow: Flow) -> Packet:
-        """Take the next packet of a flow: one to be sent again, or one of its message."""
+        """Return the next packet of a flow: one to be sent again, or one of its first message."""
         if flow.lost:
             before = flow.lost[min(flow.lost)]
             size = before.payload + self.net.plan.header
@@ -737,7 +740,7 @@ class Host:
         )
 
     def put(self, packet: Packet) -> int:
-        """Put a packet on the link; return when it has left."""
+        """Send a packet on the link, and return when its tail has left."""
         self.count_sent(packet)
         return self.out.send(packet)
 
@@ -749,7 +752,7 @@ class Host:
         self.net.injected += 1
 
     def send(self, flow: Flow, packet: Packet, kept: int = 0) -> None:
-        """Send the next packet of a flow; some flows may keep their turn."""
+        """Send the next packet of a flow. `kept` is the number of flows that keep their turn."""
         if packet.is_again:
             del flow.lost[packet.number]
             self.net.resent += 1
@@ -783,8 +786,7 @@ class Host:
             self.announcer.carry(flow, packet)
             self.announcer.sent(flow, packet.size, is_last=packet.ends_message)
         if flow.messages or flow.lost:
-            # No other flow sends before the tail has left, so a flow without a delay joins the ring
-            # immediately.
+            # No other flow sends before the tail has left, so a flow without a delay joins the ring now.
             self.wait(flow, since=end)
         else:
             self.forget(flow)

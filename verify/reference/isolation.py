@@ -3,10 +3,10 @@
     normal queue --head matches a line--> special queue, a line each: destinations of a root or branch
     output: lines of the next node's input, stopped or not
 
-A normal queue above `detection` shows a root: the output that its first packet asks for. Either a
-special queue is taken for it (`at_root`), or the normal queue, which is the root's own, gets a line.
-Lines go upstream when their queue is above `stop` (for a normal queue at detection), the next packet
-stored above `stop` sends Stop, falling to `go` Go, and an empty queue that is not stopped Release.
+A normal queue above `detection` indicates a root: the output that its first packet requests. With `at_root`,
+a special queue is allocated for the root. Otherwise, the normal queue gets a line. A line is propagated
+upstream when its queue exceeds `stop`, or for a normal queue `detection`. The next packet that is stored
+above `stop` causes Stop. A decrease to `go` causes Go. An empty queue that is not stopped causes Release.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Notice:
     lane: int
     line: str
     destinations: tuple[str, ...] = ()
-    #: The rate at which the root serves the line's flows, in bits per second, if requested and known.
+    #: Rate at which the root serves the line's flows in bit/s, if requested and available.
     rate: int | None = None
 
 
@@ -45,8 +45,8 @@ class Notice:
 class Line:
     """The line of a special queue.
 
-    Its destinations are those of a root at this node, or those of a line of the next node; after the release
-    of that line, nothing matches any more (neither is set).
+    Its destinations are those of a root at this node, or those of a line of the next node. After the release
+    of that line, neither is set, and no packet matches.
     """
 
     way: Way
@@ -59,7 +59,7 @@ class Line:
 
 @dataclass(eq=False)
 class OutputLine:
-    """A line of the next node's input."""
+    """A line of the next node's input, which an output stores."""
 
     name: str
     destinations: tuple[str, ...]
@@ -69,7 +69,7 @@ class OutputLine:
 
 @dataclass(frozen=True)
 class Place:
-    """The environment of the queues: the time now, and picoseconds per byte of the link at an output."""
+    """The environment of the queues: the current time, and the pace of the link at an output."""
 
     now: Callable[[], int]
     pace: Callable[[int], Fraction] = lambda output: Fraction(0)
@@ -77,7 +77,7 @@ class Place:
 
 @dataclass
 class Tally:
-    """The counts so far."""
+    """Counts since the start: allocated special queues, failed allocations, and notifications."""
 
     allocations: int = 0
     exhausted: int = 0
@@ -100,15 +100,15 @@ class IsolatingBuffers(Buffers):
         super().__init__(organisation, numbers, control_first=control_first)
         self.rule, self.place, self.detects = rule, place, detects
         self.special: dict[Input, list[Line | None]] = {}
-        #: Lines of normal queues: whether Stop has been sent.
+        #: Lines of normal queues by input and output, and whether Stop has been sent for them.
         self.own: dict[tuple[Input, int], bool] = {}
         self.known: dict[Way, list[OutputLine]] = {}
         self.wanting: set[Input] = set()
         self.taken = 0
-        #: The time until which special queues let normal ones pass, unless they take turns.
+        #: The time until which a special queue lets normal ones pass, unless all queues take turns.
         self.due: dict[Queue, int] = {}
         self.tally = Tally()
-        #: Packets that changed queues with their inputs, and notifications with their ports.
+        #: Packets that changed queues with their input ports, and notifications with their ports.
         self.moved: list[tuple[Packet, int]] = []
         self.notices: list[tuple[int, Notice]] = []
 
@@ -127,7 +127,7 @@ class IsolatingBuffers(Buffers):
         self.notices.append((place[0], Notice(kind, place[1], line, destinations, rate)))
 
     def in_use(self, ports: int, lanes: range) -> dict[str, int]:
-        """Return the special queues and lines in use of a node with this number of ports."""
+        """Return the counts of special queues and lines in use at a node with this number of ports."""
         taken = [
             sum(line is not None for line in self.lines((p + 1, v))) for p in range(ports) for v in lanes
         ]
@@ -141,7 +141,7 @@ class IsolatingBuffers(Buffers):
     # Events of queues.
 
     def store(self, packet: Packet, port: int) -> None:
-        """Store a packet; a normal queue that grows may show a root."""
+        """Store a packet. A normal queue that grows may indicate a root."""
         queue, way = self.queue_for(packet, port), (packet.output, packet.lane)
         self.bytes[way] = self.bytes.get(way, 0) + packet.size
         queue.packets.append(packet)
@@ -154,7 +154,7 @@ class IsolatingBuffers(Buffers):
             self.reconsider(queue)
 
     def take(self, queue: Queue) -> Packet:
-        """Take the packet at the head of a queue; a queue that is empty then may be released."""
+        """Remove the packet at the head of a queue. A special queue that is then empty may be released."""
         packet = queue.packets.popleft()
         self.bytes[packet.output, packet.lane] -= packet.size
         if queue.role == "special":
@@ -168,19 +168,19 @@ class IsolatingBuffers(Buffers):
         return packet
 
     def head_changed(self, queue: Queue) -> None:
-        """Update the output that a queue requests for its head, unless the head belongs in another queue."""
+        """Update the output that a queue requests for its head, after moving heads to special queues."""
         self.leave_seat(queue)
         self.isolate(queue)
         self.sit(queue)
 
     def reconsider(self, queue: Queue) -> None:
-        """Check whether the head of a normal queue belongs in a special one now."""
+        """Check whether the head of a normal queue belongs in a special queue, and move it if so."""
         if self.isolate(queue):
             self.leave_seat(queue)
             self.sit(queue)
 
     def isolate(self, queue: Queue) -> bool:
-        """Move packets from the head of a normal queue as long as they match; return whether any did."""
+        """Move packets from the head of a normal queue while they match, and return whether any did."""
         has_moved, place = False, (queue.port, queue.lane)
         while queue.role == "normal" and queue.packets and queue.packets[0].follows_data:
             number = self.special_for(queue.packets[0], place)
@@ -198,7 +198,11 @@ class IsolatingBuffers(Buffers):
         return has_moved
 
     def special_for(self, packet: Packet, place: Input) -> int | None:
-        """Return the special queue for a packet: one with such packets, of a line that lists it, or new."""
+        """Return the number of the special queue for a packet, or `None`.
+
+        It is one with packets to the same destination, one of a line that lists it, or a new one for a line
+        of the next node.
+        """
         way, to = (packet.output, packet.lane), packet.destination
         lines = [(number, line) for number, line in enumerate(self.lines(place)) if line is not None]
         for number, _ in lines:
@@ -222,11 +226,11 @@ class IsolatingBuffers(Buffers):
         return known.destinations if known else ()
 
     def named(self, way: Way, name: str | None) -> OutputLine | None:
-        """Return the line of an output to which the next node refers by this number."""
+        """Return the line of an output with this name, by which the next node refers to it."""
         return next((known for known in self.known.get(way, []) if known.name == name), None)
 
     def take_special(self, place: Input, line: Line) -> int | None:
-        """Take a free special queue for a line, if there is one."""
+        """Allocate a free special queue for a line, and return its number; `None` if there is none."""
         lines = self.lines(place)
         if None not in lines:
             self.wanting.add(place)
@@ -241,7 +245,7 @@ class IsolatingBuffers(Buffers):
     # Detection, propagation, Stop and Go, release.
 
     def detect(self, queue: Queue) -> None:
-        """Check whether a normal queue shows a root."""
+        """Check whether a normal queue indicates a root, and allocate or update its line if so."""
         if not queue.packets or (self.rule.at_root and not queue.packets[0].follows_data):
             return
         place, output = (queue.port, queue.lane), queue.packets[0].output
@@ -259,7 +263,7 @@ class IsolatingBuffers(Buffers):
             self.say(place, "allocate", name, tuple(self.extended([], waiting)))
 
     def extended(self, known: list[str], waiting: list[str]) -> list[str]:
-        """Return a list of destinations extended by others that wait, as many as fit."""
+        """Return a list of destinations, extended by waiting ones up to the size of a line."""
         return list(dict.fromkeys(known + waiting))[: self.rule.destinations]
 
     def found_root(self, place: Input, way: Way, waiting: list[str]) -> None:
@@ -286,7 +290,7 @@ class IsolatingBuffers(Buffers):
             self.say(place, "go", name)
 
     def special_grew(self, queue: Queue) -> None:
-        """Propagate a special queue's line, or stop its senders."""
+        """Propagate the line of a special queue that exceeds `stop`, or stop its senders."""
         place, name = (queue.port, queue.lane), f"special {queue.number}"
         line = self.lines(place)[queue.number]
         assert line is not None
@@ -300,7 +304,7 @@ class IsolatingBuffers(Buffers):
             self.say(place, "allocate", name, self.listed(line))
 
     def special_shrank(self, queue: Queue) -> None:
-        """Resume the senders to a special queue."""
+        """Resume the senders to a special queue that has decreased to `go`."""
         place = queue.port, queue.lane
         line = self.lines(place)[queue.number]
         assert line is not None
@@ -309,7 +313,7 @@ class IsolatingBuffers(Buffers):
             self.say(place, "go", f"special {queue.number}")
 
     def release(self, place: Input, number: int) -> None:
-        """Release an empty special queue, unless it is stopped; isolate packets that waited for one."""
+        """Release an empty special queue unless it is stopped, and isolate packets that waited for one."""
         line = self.lines(place)[number]
         if line is None:
             return
@@ -327,13 +331,13 @@ class IsolatingBuffers(Buffers):
                 self.reconsider(queue)
 
     def is_stopped(self, packet: Packet) -> bool:
-        """Return whether the next node has stopped packets for a destination."""
+        """Return whether the next node has stopped packets to the destination of a packet."""
         lines = self.known.get((packet.output, packet.lane), [])
         stopped = any(line.is_stopped and packet.destination in line.destinations for line in lines)
         return stopped and packet.follows_data
 
     def isolates(self, packet: Packet) -> bool:
-        """Return whether a root here, or a next node's line, lists a packet's destination and lane."""
+        """Return whether a root at this node or a line of a next node lists a packet's destination."""
         roots = [
             line.roots or []
             for (_, lane), lines in self.special.items()
@@ -348,7 +352,7 @@ class IsolatingBuffers(Buffers):
         ]
         return any(packet.destination in listed for listed in [*roots, *upstream])
 
-    # The queue whose turn it is, if special queues are due only at certain times.
+    # Turns of queues, if special queues are due only at certain times.
 
     def first(self, way: Way, port: int) -> Queue:
         """Return the queue whose turn it is; special queues that are not due let normal queues pass."""
@@ -362,30 +366,30 @@ class IsolatingBuffers(Buffers):
 
     @property
     def is_strict(self) -> bool:  # type: ignore[override]
-        """Return whether special queues go after all others."""
+        """Return whether special queues are served after all others."""
         return self.rule.arbitration == "strict"
 
     def with_yielding(self, way: Way, others: set[int], yielding: set[int]) -> set[int]:
-        """With `strict`, return the yielding inputs whose queues have waited longest."""
+        """Return the inputs to be served. With `strict`, yielding inputs count if they waited longest."""
         if not self.is_strict:
             return super().with_yielding(way, others, yielding)
         due = {port: self.due[self.first(way, port)] for port in yielding}
         return others | {port for port in due if due[port] == min(due.values())}
 
     def lets_pass(self, queue: Queue) -> bool:
-        """Return whether a queue is a special one that is not due yet."""
+        """Return whether a queue is a special queue that is not due yet."""
         is_plain = queue.role != "special" or self.rule.arbitration == "round-robin"
         return not is_plain and self.due[queue] > self.place.now()
 
     def sit(self, queue: Queue) -> None:
-        """Add a queue to the requests for its head's output; a special queue's wait counts from now."""
+        """Add a queue to the requests for its head's output. The wait of a special queue starts now."""
         super().sit(queue)
         if queue.role == "special" and queue.packets and not queue.is_aside:
             now, is_strict = self.place.now(), self.rule.arbitration == "strict"
             self.due[queue] = now + self.rule.longest_wait if is_strict else max(now, self.due.get(queue, 0))
 
     def charge(self, queue: Queue, packet: Packet) -> None:
-        """With `weighted`, make a special queue due again when its packet has passed at its share."""
+        """With `weighted`, make a special queue due when its packet would have left at the queue's share."""
         line, now = self.lines((queue.port, queue.lane))[queue.number], self.place.now()
         assert line is not None
         share = self.share(line)
@@ -393,7 +397,7 @@ class IsolatingBuffers(Buffers):
         self.due[queue] = now if share is None else max(now, min(now, self.due[queue]) + passes)
 
     def share(self, line: Line) -> int | None:
-        """Return the rate at which the root serves a line's flows: its rate over its local lines."""
+        """Return the rate of a line's flows in bit/s: that of the root, divided by the local lines for it."""
         if line.roots is not None:
             whole: int | None = int(8 * 10**12 / self.place.pace(line.way[0]))
         else:
@@ -409,7 +413,7 @@ class IsolatingBuffers(Buffers):
         return None if whole is None else whole // len(alike)
 
     def announced_rate(self, place: Input, name: str) -> int | None:
-        """Return the share of a line's flows that a notification reports to the upstream node."""
+        """Return the rate of a line's flows, in bit/s, that a notification reports upstream."""
         kind, number = name.split()
         if kind == "own":
             sharers = [where for where, output in self.own if output == int(number) and where[1] == place[1]]
@@ -421,7 +425,7 @@ class IsolatingBuffers(Buffers):
     # Notifications from the next node.
 
     def received(self, port: int, notice: Notice) -> None:
-        """Take a notification that arrived at an output port."""
+        """Process a notification that arrived at an output port."""
         way = port, notice.lane
         self.note(way, notice)
         for place, number in self.branches(way, notice.line):
@@ -439,7 +443,7 @@ class IsolatingBuffers(Buffers):
                 self.stand_aside(queue)
 
     def note(self, way: Way, notice: Notice) -> None:
-        """Update an output's lines by a notification from the next node."""
+        """Update an output's lines according to a notification from the next node."""
         lines, known = self.known.setdefault(way, []), self.named(way, notice.line)
         if known:
             known.rate = notice.rate
@@ -454,7 +458,7 @@ class IsolatingBuffers(Buffers):
             known.is_stopped = notice.kind == "stop"
 
     def adopt(self, way: Way, known: OutputLine) -> None:
-        """Move queues whose line was released to a new line that lists their destinations."""
+        """Assign special queues whose line was released to a new line that lists their destinations."""
         for place, lines in self.special.items():
             for number, line in enumerate(lines):
                 if line and line.way == way and line.roots is None and line.branch is None:
@@ -472,7 +476,7 @@ class IsolatingBuffers(Buffers):
         ]
 
     def telling_bytes(self, port: int, output: int, lane: int, destination: str) -> int:
-        """Return the bytes of the root's special queue, where roots have one."""
+        """Return the bytes of the root's special queue, if roots have special queues."""
         if not self.rule.at_root:
             return super().telling_bytes(port, output, lane, destination)
         for number, line in enumerate(self.lines((port, lane))):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Report:
-    """The report of a switch to the source of a packet that it marks."""
+    """The report of a switch to the source of a packet that the switch has marked."""
 
     flow: Flow
     severity: int
@@ -34,7 +34,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Hop:
-    """Telemetry of a switch: time, bytes sent by its output, bytes that wait, ps per byte."""
+    """Telemetry of a switch: time, bytes that its output has sent, bytes that wait, and ps per byte."""
 
     time: int
     sent: int
@@ -44,12 +44,12 @@ class Hop:
 
 @dataclass(eq=False)
 class Packet:
-    """A packet; sizes in bytes. A control packet has no payload and belongs to a flow too.
+    """A packet. Sizes are in bytes. A control packet has no payload and belongs to a flow as well.
 
-    It is an `answer` (which carries a BECN if it answers a marked packet, not if it merely
-    acknowledges a message), a `request` of credit or a `grant`, a `set-up`, `probe` or `tear-down` of a
-    flow, or the `reply` to one; or the `header` of a data packet whose payload was lost, or the `nack` that
-    answers that; or the `receipt` of a data packet.
+    Kinds of control packets are: `answer`, which carries a BECN if the answered packet was marked; `request`
+    and `grant` of credit; `set-up`, `probe` and `tear-down` of a flow, and the `reply` to one; the `header`
+    of a data packet whose payload was lost, and the `nack` that answers it; and the `receipt` of a data
+    packet.
     """
 
     flow: Flow
@@ -82,7 +82,7 @@ class Packet:
     waited: int = 0
     #: Whether the source of a data packet requests an acknowledgement.
     asks: bool = False
-    #: Up to where its flow is to be granted credit; in a grant, up to where it is.
+    #: The target of credit that a flow requests. In a grant, the target up to which credit is granted.
     target: int = 0
     #: The value that switches hash in addition to the fields of the flow.
     entropy: int = 0
@@ -111,13 +111,13 @@ class Node(Protocol):
     name: str
 
     def channel_owner(self, port: int) -> int:
-        """Return the number from which the random streams of the link out of a port are derived."""
+        """Return the number from which the random streams of the outgoing link of a port are derived."""
 
     def comes(self, packet: Packet, port: int, head: int, tail: int) -> None:
-        """Receive the head of a packet."""
+        """Receive the head of a packet; `head` and `tail` are the times of arrival."""
 
     def part(self, packet: Packet) -> Hashable:
-        """Return the region of the buffer that a packet is stored in."""
+        """Return the region of the buffer in which a packet is stored."""
 
     def part_size(self) -> int:
         """Return the bytes of each region."""
@@ -126,40 +126,40 @@ class Node(Protocol):
         """Return the regions that exist from the start."""
 
     def notice(self, port: int, notice: Notice) -> None:
-        """Take a notification about a line of the node at the other end."""
+        """Process a notification about a line of the node at the other end."""
 
     def report(self, port: int, report: Report) -> None:
-        """Take a report: for this host, or to be forwarded."""
+        """Process a report to this host, or forward it."""
 
     def wake(self, port: int, time: int) -> None:
-        """Try to send from a port at this time at the latest."""
+        """Schedule an attempt to send from a port, at this time at the latest."""
 
     def credit_is_back(self, port: int) -> None:
-        """Try to send from a port now: the credit that a packet waits for is there."""
+        """Try to send from a port, because credit that a packet waits for has returned."""
 
     def link_was_used(self, port: int) -> None:
-        """Note that something other than a packet of a queue occupies the link of a port."""
+        """Record that something other than a packet of a queue occupies the link of a port."""
 
 
 class Channel:
-    """One direction of a link: packets in this direction, credit of their lane (and region) in the other."""
+    """One direction of a link: packets in this direction, and credit per lane and region in the other."""
 
     def __init__(self, net: Network, pace: Fraction, delay: int, ends: tuple[Node, int, Node, int]) -> None:
         self.net, self.pace, self.delay = net, pace, delay
-        #: The pace without changes, by which switches are configured.
+        #: The configured pace.
         self.usual_pace = pace
         self.sender, self.sender_port, self.receiver, self.port = ends
         plan, owner = net.plan, self.sender.channel_owner(self.sender_port)
-        #: The first time at which the receiver returns credits, and the period.
+        #: The time between returns of credits by the receiver, and the first time of a return.
         self.spacing, self.phase = plan.return_spacing_ps, 0
         if self.spacing:
             self.phase = Stream(plan.seed, "credit returns", owner).below(self.spacing)
         self.retry = Retry(self, plan.retry, owner) if plan.retry else None
-        #: Present if the link changes during the run.
+        #: Present if the link changes during the run, or if some lanes are lossy.
         self.fault: Fault | None = None
-        #: Present if the receiver sends pause frames. Then, credits have no limit.
+        #: Present if the receiver sends pause frames. Credits then have no limit.
         self.pausing: Pausing | None = None
-        #: The maximum that a lane can use, and the credits that lanes share.
+        #: The maximum credit of a lane, the reserve of each lane, and the credit that lanes share.
         self.capacity = UNLIMITED if plan.pfc else self.receiver.part_size()
         self.reserve = self.pool = 0
         if plan.shared:
@@ -173,10 +173,10 @@ class Channel:
         for lane in range(net.plan.lanes.count):
             for part in self.receiver.fixed_parts():
                 self.parts[lane, part] = self.capacity
-        #: Credit on its way back, and the credit that the sender waits for.
+        #: Credit on its way back, by time and bytes, and the credit for which the sender waits.
         self.returning: defaultdict[tuple[int, Hashable], list[tuple[int, int]]] = defaultdict(list)
         self.wanted: dict[tuple[int, Hashable], int] = {}
-        #: The time at which the credit that a sender waits for will have returned, if it is known.
+        #: The time at which the credit for which a sender waits will have returned, if known.
         self.ready: dict[tuple[int, Hashable], int] = {}
 
     @property
@@ -186,7 +186,7 @@ class Channel:
         return "->".join(f"{node.name}:{port}" if port else node.name for node, port in ends)
 
     def span(self, size: int) -> int:
-        """Return how long a packet of this size is on the wire at one place."""
+        """Return the transmission time of a packet of this size in ps, rounded up."""
         return -floor(-size * self.pace)
 
     def sent_by(self, time: int) -> int:
@@ -200,7 +200,7 @@ class Channel:
         return packet.lane, self.receiver.part(packet)
 
     def must_wait(self, where: tuple[int, Hashable], space: int) -> bool:
-        """Return whether a packet of a lane, a region and this space must wait."""
+        """Return whether a packet of this space must wait for its lane and region."""
         if self.pausing:
             return self.pausing.is_paused(where[0])
         if self.retry and not self.retry.is_open:
@@ -208,7 +208,7 @@ class Channel:
         return self.parts[where] < space or not self.shares(where[0], space)
 
     def shares(self, lane: int, space: int) -> bool:
-        """Return whether a lane may use this much more of its reserve, or of what all lanes share."""
+        """Return whether a lane may use this much more of its reserve, or of the credit that lanes share."""
         rule = self.net.plan.shared
         if rule is None:
             return True
@@ -221,14 +221,14 @@ class Channel:
         return wanted == beyond[lane] or (wanted - beyond[lane] <= free and wanted <= limit)
 
     def has_some_credit(self, lane: int, space: int) -> bool:
-        """Return whether some packet of a lane and of this space may start."""
+        """Return whether a packet of this lane and space may start to at least one region."""
         known = [part for of, part in self.parts if of == lane]
         if not known:
             return not (self.retry and not self.retry.is_open) and self.capacity >= space
         return any(not self.must_wait((lane, part), space) for part in known)
 
     def used(self, lane: int) -> int:
-        """Return how much of a lane's buffer is in use, in all its regions."""
+        """Return the bytes in use of a lane's buffer, in all its regions."""
         return sum(self.capacity - credit for (of, _), credit in self.parts.items() if of == lane)
 
     def can_take(self, packet: Packet) -> bool:
@@ -236,22 +236,23 @@ class Channel:
         return self.free_at <= self.net.now and not self.must_wait(self.where(packet), packet.space)
 
     def has_credit_or_wait(self, packet: Packet) -> bool:
-        """Return whether there is credit; if not, the sender is woken when there is."""
+        """Return whether there is credit. If not, the sender is woken when there is."""
         where = self.where(packet)
         if not self.must_wait(where, packet.space):
             return True
         wanted = self.wanted.get(where, packet.space)
-        # A sender that got its credit has been woken, and waits for other credit.
+        # If the credit for an earlier packet has returned, the sender has been woken and waits for other
+        # credit.
         self.wanted[where] = packet.space if wanted <= self.parts[where] else min(wanted, packet.space)
         self._wake_sender(where)
         return False
 
     def _wake_sender(self, where: tuple[int, Hashable]) -> None:
-        """Schedule a wake-up of the sender when the credit that it waits for is back, if it is on its way."""
+        """Wake the sender when the credit that it waits for returns, if this time is known."""
         credit = self.parts[where]
         if credit >= self.wanted[where] or self.net.plan.shared:
-            # An acknowledgement or, for a packet that waits for the pool, any credit of the pool wakes the
-            # sender.
+            # The sender is woken by an acknowledgement or, if it waits for shared credit, by any return of
+            # credit.
             return
         for time, space in sorted(self.returning[where], key=lambda entry: entry[0]):
             credit += space
@@ -268,7 +269,7 @@ class Channel:
             self.sender.credit_is_back(self.sender_port)
 
     def send(self, packet: Packet) -> int:
-        """Start to send; return when the tail has left."""
+        """Start to send a packet, and return when its tail has left."""
         assert self.can_take(packet)
         now, where = self.net.now, self.where(packet)
         self.parts[where] -= packet.space
@@ -288,11 +289,11 @@ class Channel:
         self.net.at(self.free_at)
 
     def deliver(self, packet: Packet, head: int, tail: int) -> None:
-        """Let a packet reach the receiver."""
+        """Deliver the head of a packet to the receiver."""
         self.receiver.comes(packet, self.port, head=head, tail=tail)
 
     def loses(self, packet: Packet, head: int, tail: int) -> bool:
-        """Return whether a packet that arrives now was lost. Its credit returns when its tail is there."""
+        """Return whether a packet that arrives now was lost. Its credit returns when its tail arrives."""
         if self.fault is None:
             return False
         if not self.fault.loses(packet, head - self.delay):
@@ -307,12 +308,12 @@ class Channel:
         return True
 
     def store(self, packet: Packet) -> None:
-        """Let the receiver store a packet that has arrived, where it sends pause frames."""
+        """Record that the receiver has stored a packet, if it sends pause frames."""
         if self.pausing:
             self.pausing.store(packet)
 
     def reopen_lane(self, lane: int) -> None:
-        """Wake the sender of a lane that has resumed, if packets wait for that."""
+        """Wake the sender if packets wait for a lane that has resumed."""
         waiting = [where for where in self.wanted if where[0] == lane]
         for where in waiting:
             del self.wanted[where]
@@ -321,7 +322,7 @@ class Channel:
 
     @contextmanager
     def reopening(self) -> Iterator[None]:
-        """Wake the sender if packets wait and the replay buffer has room again."""
+        """Wake the sender afterwards if packets wait and the replay buffer has room again."""
         assert self.retry is not None
         was_open = self.retry.is_open
         yield
@@ -333,18 +334,18 @@ class Channel:
         self._signal(size, 0, lambda: self.receiver.notice(self.port, notice))
 
     def send_report(self, report: Report, size: int, latency: int) -> None:
-        """Send a report; it reaches a switch that forwards it after a latency."""
+        """Send a report. If a switch forwards it, `latency` is added."""
         self._signal(size, latency, lambda: self.receiver.report(self.port, report))
 
     def _signal(self, size: int, latency: int, comes: Callable[[], None]) -> None:
-        """Send a message that needs no credit, before any packet that has not started."""
+        """Send a message that needs no credit, before all packets that have not started."""
         self.free_at = max(self.free_at, self.net.now) + self.span(size)
         self.bytes += size
         self.net.at(self.free_at + self.delay + latency, comes, rank=(3, self.port))
         self.net.at(self.free_at)
 
     def free(self, packet: Packet, time: int, lane: int, *, is_stored: bool = True) -> None:
-        """Return a credit of a lane: the receiver frees the packet's space at a time."""
+        """Return the credit of a packet on a lane, whose space the receiver frees at a time."""
         if self.pausing and is_stored:
             self.pausing.will_leave(lane, packet.space, time)
         if self.spacing:
@@ -360,5 +361,5 @@ class Channel:
         self.returning[where].append(entry)
         if where in self.wanted:
             self._wake_sender(where)
-        # A packet that arrives at the same instant finds the port with this credit.
+        # The credit is available to a packet that arrives at the same instant.
         self.net.at(time + self.delay, back, rank=(0, 0))

@@ -1,4 +1,4 @@
-"""The state of an output port that marking depends on."""
+"""The state of an output port on which marking depends."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from verify.reference.streams import Stream
 
 
 def severity(total: int, before: int, set_point: int, weight: int) -> int:
-    """Return quantized feedback: 63 if a queue has grown from zero to at least twice the set point."""
+    """Return quantized feedback from 0 to 63; it is 63 if a queue grew from zero to twice the set point."""
     worst = max(set_point, 1) * (1 + 2 * weight)
     return min(max(total - set_point + weight * (total - before), 0), worst) * 63 // worst
 
 
 class Sampler:
-    """The congestion point of one output port's lane."""
+    """The congestion point of one lane of an output port."""
 
     def __init__(self, rule: SampledMarking, random: Stream) -> None:
         self.rule, self.random = rule, random
@@ -24,13 +24,13 @@ class Sampler:
         self.due = self.draw()
 
     def draw(self) -> int:
-        """Select a random number of bytes up to the next sample."""
+        """Draw the number of bytes up to the next sample."""
         mean = self.rule.sample // (1 + self.last // 8)
         most = mean * self.rule.jitter_percent // 100
         return mean - most + self.random.below(2 * most + 1)
 
     def takes(self, size: int, total: int) -> int:
-        """Account for a packet that has arrived; return the severity of its mark, or zero."""
+        """Count a packet that has arrived, and return the severity of its mark, or zero."""
         self.arrived += size
         if self.arrived < self.due:
             return 0
@@ -42,9 +42,10 @@ class Sampler:
 
 @dataclass(frozen=True)
 class Fill:
-    """The bytes that wait for an output's lane: in all queues, and in that of the changed `port` (0: none).
+    """The bytes that wait for a lane of an output: in all queues, and in that of the changed input `port`.
 
-    `asking` counts the inputs with packets whose turn may come.
+    `port` is 0 if no single queue has changed. `asking` is the number of inputs with packets whose turn may
+    come.
     """
 
     total: int
@@ -55,7 +56,7 @@ class Fill:
 
 @dataclass
 class PortState:
-    """The congestion manager of one output port's lane."""
+    """The congestion manager of one lane of an output port."""
 
     rule: Marking | None
     masked: bool
@@ -69,8 +70,8 @@ class PortState:
     def fill_changed(self, fill: Fill, is_root: bool) -> None:
         """Compare the fill of the queues that feed the port with the thresholds.
 
-        A watched fill is over from above the upper threshold until at or below the lower one. The state lasts
-        as long as one is over; only a root may enter it, or a masked port.
+        A watched fill is over from when it exceeds the upper threshold until it is at or below the lower one.
+        The port is congested while one is over. It enters this state only if it is a root or masked.
         """
         self.total = fill.total
         if self.rule is None or self.rule.is_off:
@@ -92,7 +93,7 @@ class PortState:
         self.congested = bool(self.over) and (self.congested or is_root or self.masked)
 
     def severity(self) -> int:
-        """Return the severity of the congestion for which a packet is marked, at least 1."""
+        """Return the severity of congestion when a packet is marked, which is at least 1."""
         assert self.rule
         found = max(severity(self.total, self.marked_at, self.rule.upper, 2), 1)
         self.marked_at = self.total
@@ -113,9 +114,9 @@ class PortState:
 
 
 class RedState(PortState):
-    """An output port's lane where packets are marked by the bytes that wait for it."""
+    """A lane of an output port on which packets are marked by the bytes that wait for it."""
 
-    #: A share of one.
+    #: The share that represents all packets.
     one = 2**24
 
     def __init__(self, red: RedMarking, random: Stream) -> None:
@@ -124,14 +125,14 @@ class RedState(PortState):
         self.due = 0
 
     def share(self) -> int:
-        """Return the share of packets that are marked at the present fill."""
+        """Return the share of packets that are marked at the current fill, in units of 1 / `one`."""
         excess, span = self.total - self.red.least, self.red.most - self.red.least
         if excess > span:
             return self.one
         return self.red.percent * excess * self.one // (100 * span) if excess > 0 else 0
 
     def marks(self, size: int, *, is_control: bool) -> bool:
-        """Return whether a packet that leaves now is marked: data only."""
+        """Return whether a packet that leaves now is marked. Control packets are never marked."""
         if is_control:
             return False
         share = self.share()

@@ -1,4 +1,4 @@
-"""The clock, the nodes, the counters."""
+"""The clock, the nodes and the counters of a simulated network."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ from verify.reference.switches import Switch
 
 @dataclass
 class Tally:
-    """Counts of delivered packets, and the sums of their latencies since two events."""
+    """Counts of delivered packets, and their latencies in ps.
+
+    `since_generation` and `since_injection` are sums of latencies. `longest` is the largest latency since
+    generation.
+    """
 
     packets: int = 0
     marked: int = 0
@@ -31,7 +35,7 @@ class Tally:
     longest: int = 0
 
     def count(self, packet: Packet, now: int) -> None:
-        """Count a packet."""
+        """Count a packet that is delivered now."""
         self.packets += 1
         self.marked += packet.fecn
         self.validated += packet.validated
@@ -42,7 +46,7 @@ class Tally:
 
 @dataclass
 class Sample:
-    """Counts of one interval."""
+    """Counts of one sampling interval, and totals of hosts and links since the start."""
 
     received: dict[str, int]
     sent: dict[str, int]
@@ -55,12 +59,12 @@ class Sample:
     isolation: dict[str, int]
 
 
-#: Counts of special queues at this moment; all other counts are since the start of the run.
+#: Counts of special queues at the time of a sample. Other counts of special queues cover the interval.
 AT_ONCE = ("full_ports", "special_queues", "input_lines", "output_lines")
 
 
 class Network:
-    """The clock, the nodes, the counters."""
+    """The clock, the nodes and the counters of a simulated network."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -71,17 +75,17 @@ class Network:
             self.validations
         ) = 0
         self.trimmed = self.resent = self.most_headers = self.lost_payload = 0
-        #: With loss recovery: packets that receivers discarded, bytes to be sent again, and timeouts.
+        #: With loss recovery: packets that receivers discarded, bytes that were queued again, and timeouts.
         self.discarded = self.repeated = self.timeouts = 0
         self.samples: list[Sample] = []
         self.reordering = Reordering()
-        #: The flows of messages, if each message has a flow of its own.
+        #: The flows of messages with separate flows.
         self.own_flows: list[Flow] = []
-        #: The destinations are numbered in the order of the hosts.
+        #: Number of each destination, in the order of the hosts.
         self.number = {name: number for number, name in enumerate(plan.wiring.hosts)}
         self.hosts = {name: architectures.host(self, name) for name in plan.wiring.hosts}
         self.switches = {name: architectures.switch(self, name) for name in plan.wiring.switches}
-        #: The first packet that did not fit, where receivers send pause frames.
+        #: The first packet that did not fit, if receivers send pause frames.
         self.overflow: pausing.Overflow | None = None
         self.channels: list[Channel] = []
         for link in plan.wiring.links:
@@ -103,8 +107,8 @@ class Network:
     def _add_sources(self) -> None:
         """Create the sources of hosts.
 
-        A host serves its flows in the order of their names, regardless of the order in the scenario, then its
-        patterns.
+        A host serves its flows in the order of their names, regardless of the order in the scenario. Patterns
+        follow.
         """
         for flow in sorted(self.plan.flows, key=lambda flow: flow.name):
             host, source = self.hosts[flow.source], sources.of_flow(self, flow)
@@ -131,10 +135,10 @@ class Network:
     def at(
         self, time: int, action: Callable[[], None] = lambda: None, *, rank: tuple[int, int] = (9, 0)
     ) -> None:
-        """Schedule an action at a time; without an action, all nodes only decide then.
+        """Schedule an action at a time. Without an action, all nodes only decide then.
 
-        At one instant credits come first (0), then packets (1), those that had to wait for their tails (2)
-        and notifications (3), each in the order of the ports (the second number), then everything else.
+        At one instant, credits come first (0), then packets (1), those that had to wait for their tails (2)
+        and notifications (3), each in the order of the ports (the second number). Higher ranks follow.
         """
         self._scheduled += 1
         heapq.heappush(self._events, (time, rank, self._scheduled, action))
@@ -144,9 +148,9 @@ class Network:
         return -(-size // self.plan.block) * self.plan.block
 
     def run(self) -> list[Sample]:
-        """Run to the end, at which packets still arrive, but no node makes decisions.
+        """Run to the end, and return the samples. At the end, packets still arrive, but no node decides.
 
-        What arrives or is drained at the end of an interval belongs to it; what is sent then does not.
+        An interval includes what arrives or is drained at its end, but not what is sent then.
         """
         boundary = self.plan.interval_ps
         nodes: list[Host | Switch] = [*self.hosts.values(), *self.switches.values()]
@@ -172,7 +176,7 @@ class Network:
         return self.samples
 
     def _check_pauses(self) -> None:
-        """Stop the run if a packet did not fit, or if a pause is too long and the watchdog is to stop."""
+        """Raise an error if a packet did not fit, or if the watchdog stops the run after a long pause."""
         too_long = self.first_long_pause()
         if self.overflow and (too_long is None or self.overflow.time <= too_long.time):
             raise OverflowedError(self.overflow)
@@ -180,7 +184,11 @@ class Network:
             raise too_long
 
     def first_long_pause(self) -> PausedTooLongError | None:
-        """Return the first pause that has reached the limit, lasting or ended, if that stops the run."""
+        """Return the error for the first pause that has reached the limit of the watchdog.
+
+        It is `None` if there is no such pause, or if the watchdog does not stop the run. The pause may have
+        ended.
+        """
         rule = self.plan.pfc
         if rule is None or not rule.stops or rule.watchdog_ps is None:
             return None
@@ -199,7 +207,7 @@ class Network:
         return PausedTooLongError(time, self.channels[number].name, lane, time - limit)
 
     def long_pauses(self) -> list[tuple[str, int, int]]:
-        """Return the links, lanes and times of the pauses that the watchdog reports, the longest first."""
+        """Return the links, lanes and lengths of the pauses that the watchdog reports, the longest first."""
         rule = self.plan.pfc
         if rule is None or rule.watchdog_ps is None:
             return []
@@ -234,11 +242,10 @@ class Network:
             )
         )
 
-        # Each interval starts with zero counts.
         self.classes = {name: Tally() for name in self.classes}
 
     def _isolation(self, before: list[Sample]) -> dict[str, int]:
-        """Return the special queues in use, and their events since the last sample."""
+        """Return the counts of special queues, and of their events since the last sample."""
         found = dict.fromkeys(AT_ONCE, 0)
         for switch in self.switches.values():
             if not isinstance(switch, QueuedSwitch) or not isinstance(switch.buffers, IsolatingBuffers):

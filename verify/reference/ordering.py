@@ -1,4 +1,4 @@
-"""The order of a flow's packets at its receiver, where they may overtake each other."""
+"""The order of a flow's packets at its receiver, if they may overtake each other."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from verify.reference.links import Packet
 class Reordering:
     """Counts over all receivers: packets, time in picoseconds, and bytes of payload.
 
-    `waited_ps` is the sum over the packets that are not held any more, `released` counts those.
+    `released` counts the packets that were held and then delivered, and `waited_ps` is the sum of their
+    waits.
     """
 
     late: int = 0
@@ -27,16 +28,16 @@ class Order:
 
     def __init__(self, tally: Reordering, *, accepts: bool = False) -> None:
         self.tally, self.accepts = tally, accepts
-        #: Per flow the number of the packet that is delivered next, and the highest that was drained.
+        #: For each flow, the number of the packet that is delivered next, and the highest drained number.
         self.next: dict[Hashable, int] = {}
         self.highest: dict[Hashable, int] = {}
         #: The numbers of packets that were delivered before earlier ones.
         self.early: set[tuple[Hashable, int]] = set()
-        #: Packets that wait for earlier ones, with when they were drained.
+        #: Packets that wait for earlier ones, and the times at which they were drained.
         self.held: dict[tuple[Hashable, int], tuple[Packet, int]] = {}
 
     def drained(self, packet: Packet, now: int) -> list[Packet]:
-        """Return the packets to deliver when one has been drained: it and those that waited for it."""
+        """Return the packets to deliver when a packet has been drained: it, and those that waited for it."""
         highest = self.highest.get(packet.flow, -1)
         self.tally.late += packet.number < highest
         self.highest[packet.flow] = max(highest, packet.number)

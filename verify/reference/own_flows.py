@@ -1,4 +1,4 @@
-"""Messages with flows of their own: sizes of a distribution, loads, bursts, incasts, lists, closed loops."""
+"""Messages with separate flows: distributions of sizes, loads, bursts, incasts, lists, closed loops."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ if TYPE_CHECKING:
     from verify.reference.hosts import Flow
     from verify.reference.network import Network
 
-#: Random numbers have 32 bits.
+#: The number of values of a random number of 32 bits.
 ONE = 2**32
 
 
 def drawn(points: tuple[tuple[int, float], ...], random: Stream) -> int:
-    """Return a size of a distribution, which is uniform between two points. Shares are percentages."""
+    """Draw a size from a distribution, which is uniform between two points.
+
+    Shares are cumulative percentages.
+    """
     numbers = [floor(share / 100 * ONE + 0.5) for _, share in points]
     number = random.bits()
     after = min(bisect.bisect_right(numbers, number), len(points) - 1)
@@ -55,7 +58,7 @@ class Transfer:
 
 
 class OwnSource(Source):
-    """The flow of one message. It ends with its last acknowledgement, or when it has left."""
+    """The flow of one message. It ends with its last acknowledgement or, without these, when it has left."""
 
     def __init__(self, parent: Source, destination: str, number: int, size: int) -> None:
         super().__init__(parent.name, parent.timing, parent.level, lambda: destination)
@@ -67,12 +70,13 @@ class OwnSource(Source):
 
 
 class Generator(Source):
-    """A source whose messages have flows of their own."""
+    """A source whose messages have separate flows."""
 
     def __init__(self, net: Network, plan: TrafficPlan, owner: int, choose: Callable[[], str]) -> None:
         super().__init__(plan.name, plan.timing, plan.level, choose)
         self.net, self.plan, self.given = net, plan, plan.given
-        #: The times at which messages are due, in order; with a rate, only the next one.
+        #: The times at which messages are due, in ascending order. With a rate, it contains only the next
+        #: one.
         self.due: list[int] = []
         self.listed: list[Transfer] = []
         self.random = Stream(net.plan.seed, "message sizes", owner)
@@ -88,7 +92,7 @@ class Generator(Source):
             self.busy = self.periods.exponential(self.given.bursts[0])
 
     def start_at_rate(self, link: Fraction) -> None:
-        """Begin to generate messages at a rate or load of a host whose link has a pace."""
+        """Begin to generate messages at the rate or load of a host. `link` is the pace of its link."""
         bits = offered_bits(self.net, self.plan, link)
         if self.given.bursts:
             on, off = self.given.bursts
@@ -102,18 +106,18 @@ class Generator(Source):
         self.due = [self.timing.start_ps + self.spaced(phase)]
 
     def start_loop(self) -> None:
-        """Begin a closed loop, with messages at random times of the first think time."""
+        """Begin a closed loop, with the first messages at random times within one think time."""
         assert self.given.outstanding is not None
         times = [self.given.think * self.arrivals.bits() >> 32 for _ in range(self.given.outstanding)]
         self.due = [self.timing.start_ps + time for time in sorted(times)]
 
     def start_list(self, transfers: list[Transfer]) -> None:
-        """Generate listed transfers."""
+        """Begin to generate listed transfers, in order of their starts."""
         self.listed, self.due = transfers, [transfer.start for transfer in transfers]
         self.level = transfers[0].level
 
     def spaced(self, busy: int) -> int:
-        """Return the time until this much of busy periods has passed."""
+        """Return the time in which busy periods of this total length pass."""
         if self.periods is None or self.busy is None or self.given.bursts is None:
             return busy
         total, rest = busy, busy
@@ -150,7 +154,7 @@ class Generator(Source):
         return Message(self.choose(), created, size)
 
     def draw_size(self) -> int:
-        """Draw the size of a message, which may be the last one."""
+        """Draw the size of a message. The last message is limited to the remaining packets."""
         size = draw_size(self.plan, self.random)
         if self.packets is not None:
             mtu = self.net.plan.mtu
@@ -223,7 +227,7 @@ def of_pattern(
     owners: dict[str, int],
     chooser: Callable[[int, str, int], Callable[[], str] | None],
 ) -> list[tuple[str, Source]]:
-    """Return the sources of a pattern with their hosts, in the order of the hosts' sources."""
+    """Return the hosts and sources of a pattern, in the order of the sources at each host."""
     found: list[tuple[str, Source]] = []
 
     def new(host: str, choose: Callable[[], str]) -> Generator:
@@ -254,7 +258,7 @@ def of_pattern(
 
 
 def acknowledged(flow: Flow, payload: int, now: int) -> bool:
-    """Count acknowledged bytes of a flow; return whether its message has ended."""
+    """Count acknowledged bytes of a flow, and return whether the message of a separate flow has ended."""
     source = flow.source
     if not isinstance(source, OwnSource):
         return False

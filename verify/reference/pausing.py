@@ -1,12 +1,12 @@
-"""Pause frames: the buffers of receivers, what receivers announce, and the pauses of senders.
+"""Pause frames: the buffers of receivers, the frames that receivers send, and the pauses of senders.
 
-Messages of on/off flow control are frames without bytes, which do not wait for the link.
+On/off messages are modeled as frames without bytes, which do not wait for the link.
 
     sender --packets--> buffer of a lane: is it to be paused?
            <--frames---
 
-At one instant, packets leave buffers after all arrivals (rank 4, 5), then receivers look at their buffers and
-start frames (4, 6), then frames take effect (4, 7).
+At one instant, packets leave buffers after all arrivals (rank 4, 5). Then receivers check their buffers and
+start frames (4, 6), and frames take effect (4, 7).
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, order=True)
 class Lack:
-    """What a packet lacked that did not fit: bytes, the headroom, and whether this was that of all lanes."""
+    """The lack of space for a packet that did not fit.
+
+    `missing` and `headroom` are in bytes, and `is_pool` is whether the headroom is that of all lanes.
+    """
 
     missing: int
     headroom: int
@@ -34,7 +37,7 @@ class Lack:
 
 @dataclass(frozen=True, order=True)
 class Overflow:
-    """A packet that did not fit: time, number of the channel, lane, what it lacked, and the link."""
+    """A packet that did not fit: time, number of the channel, lane, lack of space, and name of the link."""
 
     time: int
     channel: int
@@ -44,7 +47,7 @@ class Overflow:
 
 
 class OverflowedError(Exception):
-    """A packet did not fit."""
+    """A packet did not fit into a buffer."""
 
     def __init__(self, overflow: Overflow) -> None:
         super().__init__(overflow)
@@ -60,13 +63,13 @@ class PausedTooLongError(Exception):
 
 
 class OwnBuffer:
-    """Memory of its own of a lane, with fixed thresholds."""
+    """Separate memory of a lane, with fixed thresholds."""
 
     def __init__(self, rule: Fixed) -> None:
         self.rule, self.fill = rule, 0
 
     def store(self, space: int) -> Lack | None:
-        """Store a packet; return what it lacks, if it does not fit."""
+        """Store a packet, and return its lack of space if it does not fit."""
         self.fill += space
         missing = self.fill - self.rule.xoff - self.rule.headroom
         return Lack(missing, self.rule.headroom, is_pool=False) if missing > 0 else None
@@ -111,11 +114,14 @@ class SharedBuffer:
 
     @property
     def threshold(self) -> int:
-        """How much of the shared memory the lane may use now."""
+        """Bytes of the shared memory that the lane may use at present."""
         return floor(Fraction(self.memory.free) / Fraction(2) ** self.shift)
 
     def store(self, space: int) -> Lack | None:
-        """Store a packet: in the reserve, the rest in shared memory; or all of it in the headroom."""
+        """Store a packet, and return its lack of space if it does not fit.
+
+        It is stored in the reserve and the rest in shared memory, or completely in the headroom.
+        """
         if self.fits(space):
             of_reserve = min(space, self.memory.rule.reserve - self.reserved)
             self.reserved += of_reserve
@@ -151,13 +157,13 @@ class SharedBuffer:
         return self.over == 0 and (self.shared == 0 or is_below)
 
 
-#: The buffers of all lanes.
+#: The buffers of all lanes of a receiver.
 Buffers = list[OwnBuffer] | list[SharedBuffer]
 
 
 @dataclass
 class Pause:
-    """The pauses of a lane: frames, times in picoseconds; `since` is that of a pause that lasts."""
+    """The pauses of a lane: counts of frames and times in ps. `since` is the start of a current pause."""
 
     pauses: int = 0
     resumes: int = 0
@@ -175,16 +181,16 @@ class Pause:
 
 
 class Pausing:
-    """The pauses of one direction of a link: the receiver's side, and the sender's."""
+    """The pauses of one direction of a link, at the receiver and at the sender."""
 
     def __init__(self, channel: Channel, number: int, rule: Pfc, buffers: Buffers) -> None:
         self.channel, self.number, self.net, self.rule = channel, number, channel.net, rule
         self.back, self.buffers = channel.net.channels[number ^ 1], buffers
-        #: The receiver: lanes that it wants to be paused, those in its last frame, and those whose buffers
-        #: have changed since it looked at them.
+        #: State of the receiver: lanes to be paused, lanes paused by its last frame, and lanes whose buffers
+        #: have changed since the last check.
         self.stopped, self.announced = set[int](), frozenset[int]()
         self.arrived, self.left = set[int](), set[int]()
-        #: The sender.
+        #: The pauses of lanes at the sender.
         self.lanes = [Pause() for _ in buffers]
 
     def is_paused(self, lane: int) -> bool:
@@ -207,7 +213,7 @@ class Pausing:
         return packet.lane in self.rule.lossy and not self.buffers[packet.lane].fits(packet.space, capacity)
 
     def will_leave(self, lane: int, space: int, time: int) -> None:
-        """Remove a packet at a time."""
+        """Schedule the removal of a packet."""
 
         def leaves() -> None:
             self.buffers[lane].remove(space)
@@ -217,11 +223,11 @@ class Pausing:
         self.net.at(time, leaves, rank=(4, 5))
 
     def look_at(self, time: int) -> None:
-        """Let the receiver look at its buffers at a time, after all arrivals and departures."""
+        """Schedule a check of the receiver's buffers, after all arrivals and departures of an instant."""
         self.net.at(time, self.look, rank=(4, 6))
 
     def look(self) -> None:
-        """Decide which lanes are to be paused, and start a frame if that has changed."""
+        """Decide which lanes are to be paused, and start a frame if this has changed and the link is free."""
         for lane in (self.arrived | self.left) - self.rule.lossy:
             if lane in self.stopped:
                 if lane in self.left and self.buffers[lane].may_resume():

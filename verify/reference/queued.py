@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class QueuedSwitch(Switch):
-    """The common base of both switches."""
+    """The common base of switches with queues of any organization."""
 
     def __init__(self, net: Network, name: str) -> None:
         super().__init__(net, name)
@@ -34,7 +34,7 @@ class QueuedSwitch(Switch):
         self.rounds: dict[Way, Round] = {}
 
     def make_buffers(self) -> Buffers:
-        """Make the queues."""
+        """Create the queues."""
         plan, rule = self.net.plan.switch, self.net.plan.congestion.isolation
         if rule:
             place = Place(lambda: self.net.now, lambda port: self.out[port].pace)
@@ -74,7 +74,7 @@ class QueuedSwitch(Switch):
         return self.waits_for(output) > 0
 
     def spread(self) -> None:
-        """Schedule the outputs with new requests, and report changes."""
+        """Schedule the outputs with new requests, and send notifications of changes."""
         self.mark_moved()
         asked, self.buffers.asked = self.buffers.asked, []
         for way, port in asked:
@@ -97,7 +97,7 @@ class QueuedSwitch(Switch):
                 self.out[port].notify(notice, size)
 
     def notice(self, port: int, notice: Notice) -> None:
-        """Take a notification from the next node."""
+        """Process a notification from the next node."""
         if isinstance(self.buffers, IsolatingBuffers):
             self.buffers.received(port, notice)
             self.spread()
@@ -107,9 +107,9 @@ class QueuedSwitch(Switch):
         raise NotImplementedError
 
     def candidate(self, way: Way, port: int) -> Queue | int:
-        """Return the queue to serve of an input; or the lacking credit, `None` if all stand aside.
+        """Return the queue of an input to serve, the lacking credit, or 0 if all queues stand aside.
 
-        Where memory is divided, queues that lack credit stand aside for others.
+        In divided memory, queues that lack credit stand aside for others.
         """
         channel = self.out[way[0]]
         while port in self.buffers.asking(way):
@@ -122,7 +122,7 @@ class QueuedSwitch(Switch):
         return 0
 
     def serve(self, queue: Queue) -> tuple[int, int]:
-        """Send the packet at the head of a queue; return when its input and its output are free."""
+        """Send the packet at the head of a queue, and return when its input and its output are free."""
         packet = self.buffers.take(queue)
         self.queue_changed(packet, queue.port)
         read = None
@@ -133,18 +133,19 @@ class QueuedSwitch(Switch):
 
 
 class RoundRobinSwitch(QueuedSwitch):
-    """A read port per queue: each output serves lanes and inputs round robin."""
+    """A switch with a read port per queue, whose outputs serve lanes and inputs by round robin."""
 
     def __init__(self, net: Network, name: str) -> None:
         super().__init__(net, name)
-        #: Outputs to decide for, in this order; the input served last; the credit that is lacking.
+        #: Outputs to decide for, in this order. `served` has the input served last, and `lacking` the lacking
+        #: credit.
         self.pending: list[int] = []
         self.served: dict[Way, int] = {}
         self.lane_served = dict.fromkeys(self.ports(), self.lanes[-1])
         self.lacking: dict[Way, int] = {}
 
     def ask(self, way: Way, port: int) -> None:
-        """Decide for an output after all arrivals, unless its packet needs at least the lacking credit."""
+        """Schedule a decision, unless the packet needs at least the credit that the output already lacks."""
         channel, lacking = self.out[way[0]], self.lacking.get(way, 0)
         asking = port in self.buffers.asking(way)
         if lacking and asking and self.buffers.first(way, port).packets[0].space >= lacking:
@@ -155,7 +156,7 @@ class RoundRobinSwitch(QueuedSwitch):
             self.pending.append(way[0])
 
     def decide(self) -> None:
-        """Decide for outputs that are free or have credit again, then for those with new requests."""
+        """Decide for outputs that are free or whose credit has returned, then for those with new requests."""
         for output in sorted(self.woken):
             for lane in self.lanes:
                 if self.is_divided:
@@ -180,7 +181,7 @@ class RoundRobinSwitch(QueuedSwitch):
                 return
 
     def send_from(self, way: Way) -> bool:
-        """Send from a lane, if possible."""
+        """Send from a lane if possible, and return whether a packet was sent."""
         while (port := self.next_input(way)) is not None:
             queue = self.candidate(way, port)
             if queue == 0:
@@ -199,7 +200,7 @@ class RoundRobinSwitch(QueuedSwitch):
         return False
 
     def next_input(self, way: Way) -> int | None:
-        """Return the next input in turn."""
+        """Return the next input in turn; `None` if there is none."""
         asking = self.buffers.in_turn(way, set())
         if self.net.plan.switch.has_rounds:
             round_ = self.rounds.setdefault(way, Round(is_patient=False))
@@ -208,21 +209,21 @@ class RoundRobinSwitch(QueuedSwitch):
 
 
 class IslipSwitch(QueuedSwitch):
-    """A read port per input, matched to outputs by iSLIP with rounds."""
+    """A switch with one read port per input, which iSLIP with rounds matches to outputs."""
 
     def __init__(self, net: Network, name: str) -> None:
         super().__init__(net, name)
         self.read_free = dict.fromkeys(self.ports(), 0)
-        #: The output that an input was read for last: it is woken when the input is free.
+        #: The output for which an input was last read. It is woken when the input is free.
         self.feeding: dict[int, int] = {}
         self.granted = dict.fromkeys(self.ports(), 0)
         self.accepted = dict.fromkeys(self.ports(), 0)
-        #: Per output, the lane that was served last.
+        #: The lane that each output served last.
         self.lane_served = dict.fromkeys(self.ports(), self.lanes[-1])
         self.is_asked = False
 
     def ask(self, way: Way, port: int) -> None:
-        """Compute a matching when input and output are free, immediately if they are."""
+        """Schedule a matching for when input and output are free."""
         if self.read_free[port] > self.net.now:
             self.wake(self.feeding[port], self.read_free[port])
         elif self.out[way[0]].free_at > self.net.now:
@@ -256,7 +257,7 @@ class IslipSwitch(QueuedSwitch):
         return self.lane_order(self.lane_served[output])[step]
 
     def repeat(self, step: int) -> None:
-        """Match again after a cell where a grant was refused and a free input requests the output."""
+        """Schedule a matching after a cell if a grant was refused and a free input requests the output."""
         now, cell = self.net.now, self.net.plan.switch.cell
         for output in sorted(self.refused) if cell else ():
             asking = self.buffers.asking((output, self.lane_at(output, step)))
@@ -266,13 +267,13 @@ class IslipSwitch(QueuedSwitch):
 
     def tell_of_matches(self) -> None:
         """Report changes after all matched packets have started."""
-        # Their inputs are busy now, so new requests there are handled when they become free.
+        # Inputs of the matched packets are busy, so their new requests are handled when they are free.
         self.buffers.asked = []
         self.mark_moved()
         self.send_notices()
 
     def match(self, step: int, *, moves_pointers: bool) -> dict[int, tuple[int, Queue]]:
-        """Match free outputs with free inputs once; each input accepts the grant next to its pointer."""
+        """Match free outputs with free inputs. Each input accepts the grant next to its pointer."""
         found: dict[int, tuple[int, Queue]] = {}
         later: list[int] = []
         self.refused = set()
@@ -285,7 +286,7 @@ class IslipSwitch(QueuedSwitch):
                 later.append(output)
             elif queue is not None:
                 self.offer(output, queue, found)
-        # With strict arbitration, outputs whose special queues yield choose among the inputs that remain.
+        # With strict arbitration, outputs with yielding special queues choose among the remaining inputs.
         taken = set(found)
         for output in later:
             queue = self.grant((output, self.lane_at(output, step)), taken)
@@ -297,7 +298,7 @@ class IslipSwitch(QueuedSwitch):
         return found
 
     def offer(self, output: int, queue: Queue, found: dict[int, tuple[int, Queue]]) -> None:
-        """Let an input accept a grant, if it prefers that to the one that it has accepted."""
+        """Let an input accept a grant, if the input prefers it to the one that it has accepted."""
         other = found.get(queue.port)
         if other is None or self.prefers((output, queue), other):
             found[queue.port] = output, queue
@@ -306,16 +307,19 @@ class IslipSwitch(QueuedSwitch):
             self.refused.add(output)
 
     def prefers(self, grant: tuple[int, Queue], other: tuple[int, Queue]) -> bool:
-        """Return whether an input prefers a grant to another, whose queue yields or output is farther."""
+        """Return whether an input prefers a grant to another.
+
+        Queues that yield come after others. Otherwise, the output that is nearer to the pointer is preferred.
+        """
         passes = [self.buffers.lets_pass(queue) for _, queue in (grant, other)]
         if passes[0] != passes[1]:
             return passes[1]
         return first_from([grant[0], other[0]], self.accepted[grant[1].port]) == grant[0]
 
     def grant(self, way: Way, taken: set[int]) -> Queue | None:
-        """Return the queue that an output grants to: of the first free input from its pointer on.
+        """Return the queue that an output grants, of the first free input from its pointer on, or `None`.
 
-        Inputs that are taken are busy for longer than the output waits.
+        Inputs in `taken` count as busy for longer than the output waits.
         """
         now = self.net.now
         while True:
@@ -343,7 +347,7 @@ class IslipSwitch(QueuedSwitch):
         self.note_lane(self.lane_served, output, queue.lane)
 
     def plan_wakes(self) -> None:
-        """While packets wait, compute a matching when an input or an output becomes free."""
+        """Schedule a matching for when inputs and outputs become free, if packets wait."""
         filled = [output for output in self.ports() if self.buffers.filled(output)]
         for output in filled:
             if self.out[output].free_at > self.net.now:

@@ -1,7 +1,7 @@
 """The queues of a node's inputs, for any organization, and their requests for outputs.
 
-A queue requests the output of the packet at its head. The queues of an input that request one output (of one
-lane) take turns: a queue whose head has changed is the last of them.
+A queue requests the output of the packet at its head. The queues of an input that request the same output and
+lane take turns. A queue whose head has changed becomes the last of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Way = tuple[int, int]
 
 @dataclass(eq=False)
 class Queue:
-    """A queue of an input and lane: for control packets, one of the organisation's, or a special one."""
+    """A queue of an input and lane: for control packets, one of the organization's, or a special queue."""
 
     port: int
     lane: int
@@ -41,7 +41,7 @@ class Buffers:
     def __init__(self, organisation: Organisation, numbers: dict[str, int], *, control_first: bool) -> None:
         self.organisation, self.numbers, self.control_first = organisation, numbers, control_first
         self.queues: dict[tuple[int, int, str, int], Queue] = {}
-        #: Of each output and lane: per input the queues in turn, those that stand aside, and bytes.
+        #: For each output and lane: the queues in turn by input, the queues that stand aside, and the bytes.
         self.turns: dict[Way, dict[int, list[Queue]]] = {}
         self.aside: dict[Way, list[Queue]] = {}
         self.bytes: dict[Way, int] = {}
@@ -49,11 +49,11 @@ class Buffers:
         self.asked: list[tuple[Way, int]] = []
 
     def queue(self, port: int, lane: int, role: str, number: int) -> Queue:
-        """Return a queue, created when it is first needed."""
+        """Return a queue. It is created when it is first needed."""
         return self.queues.setdefault((port, lane, role, number), Queue(port, lane, role, number))
 
     def queue_for(self, packet: Packet, port: int) -> Queue:
-        """Return the queue that a packet is stored in."""
+        """Return the queue in which a packet is stored."""
         if self.control_first and not packet.follows_data:
             return self.queue(port, packet.lane, "control", 0)
         number = self.organisation.index(packet.output, self.numbers[packet.destination])
@@ -64,7 +64,7 @@ class Buffers:
         return sorted(port for port, queues in self.turns.get(way, {}).items() if queues)
 
     def in_turn(self, way: Way, busy: set[int]) -> set[int]:
-        """Return the inputs to serve: inputs whose queues yield only if all others are busy."""
+        """Return the inputs to serve. Inputs whose queues yield are included only if all others are busy."""
         asking = set(self.asking(way))
         others = {port for port in asking if not self.lets_pass(self.first(way, port))}
         if others - busy or not asking:
@@ -72,10 +72,10 @@ class Buffers:
         return self.with_yielding(way, others, asking - busy)
 
     def with_yielding(self, way: Way, others: set[int], yielding: set[int]) -> set[int]:
-        """Return the inputs to serve where all others are busy."""
+        """Return the inputs to serve if all that do not yield are busy."""
         return set(self.asking(way))
 
-    #: Whether special queues yield to the queues of other outputs, and go in the order of their waits.
+    #: Whether special queues yield to queues for other outputs, and are served in the order of their waits.
     is_strict = False
 
     def lets_pass(self, queue: Queue) -> bool:
@@ -91,7 +91,7 @@ class Buffers:
         return self.turns[way][port][0]
 
     def store(self, packet: Packet, port: int) -> None:
-        """Store a packet that arrived."""
+        """Store a packet that has arrived."""
         queue, way = self.queue_for(packet, port), (packet.output, packet.lane)
         self.bytes[way] = self.bytes.get(way, 0) + packet.size
         queue.packets.append(packet)
@@ -99,7 +99,7 @@ class Buffers:
             self.head_changed(queue)
 
     def take(self, queue: Queue) -> Packet:
-        """Take the packet at the head of a queue, which leaves."""
+        """Remove and return the packet at the head of a queue."""
         packet = queue.packets.popleft()
         self.bytes[packet.output, packet.lane] -= packet.size
         self.head_changed(queue)
@@ -111,7 +111,7 @@ class Buffers:
         self.sit(queue)
 
     def sit(self, queue: Queue) -> None:
-        """Request the output of a queue's head as the last queue of its input; control packets are first."""
+        """Request the output of a queue's head as the last queue of its input. Control packets are first."""
         if not queue.packets:
             return
         way = queue.packets[0].output, queue.lane
@@ -125,7 +125,7 @@ class Buffers:
         self.asked.append((way, queue.port))
 
     def is_stopped(self, packet: Packet) -> bool:
-        """Return whether the next node has stopped packets for a destination."""
+        """Return whether the next node has stopped packets to the destination of a packet."""
         return False
 
     def leave_seat(self, queue: Queue) -> None:
@@ -137,7 +137,7 @@ class Buffers:
         queue.seat = None
 
     def stand_aside(self, queue: Queue) -> None:
-        """Make a queue that lacks credit or is stopped yield to other queues, until `return_from_aside`."""
+        """Let a queue that lacks credit or is stopped yield to other queues, until `return_from_aside`."""
         assert queue.seat is not None
         turns = self.turns.get(queue.seat, {}).get(queue.port, [])
         if queue in turns:
@@ -146,7 +146,7 @@ class Buffers:
         self.aside.setdefault(queue.seat, []).append(queue)
 
     def return_from_aside(self, way: Way) -> None:
-        """Put queues that have yielded back in turn, as the last ones."""
+        """Let queues that stood aside take turns again, as the last ones."""
         waiting, self.aside[way] = self.aside.get(way, []), []
         for queue in waiting:
             self.sit(queue)

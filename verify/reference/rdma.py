@@ -25,22 +25,25 @@ if TYPE_CHECKING:
     from verify.reference.links import Hop, Packet
     from verify.reference.reactions import Answer, Loss
 
-#: The link's rate, and an alpha of one, in the parts in which rates count.
+#: The units of a link's rate, and of an alpha of one.
 LINE = 2**30
 
 
 def part(bits: int | None, pace: Fraction, usual: int) -> int:
-    """Return a rate in units of the link's rate / `LINE`; if it is not given, the link's rate / `usual`."""
+    """Return a rate in units of the link's rate / `LINE`.
+
+    Without `bits`, it is the link's rate / `usual`.
+    """
     if bits is None:
         return LINE // usual
     return min(max(int(bits * LINE * pace / (8 * 10**12)), 1), LINE)
 
 
 class DcqcnControl(Control):
-    """A rate with three clocks: of alpha, of decreases and of increases.
+    """DCQCN: a rate with three timers, of alpha, of decreases and of increases.
 
-    The state is brought up to date whenever it is needed. A clock is a time of expiry, or `None` if it does
-    not run; the clocks of alpha and of decreases run from the first notification to the release of the flow.
+    The state is updated whenever it is needed. A timer is its time of expiry, or `None` if it does not run.
+    The timers of alpha and of decreases run from the first notification until the flow is released.
     """
 
     def __init__(self, reaction: DcqcnReaction, pace: Fraction) -> None:
@@ -52,7 +55,7 @@ class DcqcnControl(Control):
         self.release()
 
     def release(self) -> None:
-        """Begin as a flow that was never notified."""
+        """Reset the state to that of a flow that was never notified."""
         self.rate = self.target = LINE
         self.alpha = 0
         self.alpha_at: int | None = None
@@ -63,7 +66,7 @@ class DcqcnControl(Control):
         self.bytes_left = 0
 
     def expiries(self) -> list[tuple[int, int, str]]:
-        """Return when each running clock expires, in the order in which expiries at one instant count."""
+        """Return when each running timer expires, in the order of processing."""
         order = {"alpha": 1, "decrease": 2, "increase": 3}
         if not self.reaction.is_alpha_first:
             order["alpha"], order["decrease"] = 2, 1
@@ -71,7 +74,7 @@ class DcqcnControl(Control):
         return sorted((at, order[name], name) for name, at in clocks.items() if at is not None)
 
     def pass_time(self, now: int) -> None:
-        """Let the clocks expire up to a time."""
+        """Process the expiries of timers up to a time."""
         while (found := self.expiries()) and found[0][0] <= now:
             at, _, name = found[0]
             if name == "alpha":
@@ -86,7 +89,7 @@ class DcqcnControl(Control):
                 self.release()
 
     def update_alpha(self, at: int) -> None:
-        """Move alpha towards one if a notification has arrived, and towards zero otherwise."""
+        """Change alpha toward one if a notification has arrived, and otherwise toward zero."""
         self.alpha -= -(-self.alpha // self.reaction.divisor)
         if self.alpha_noted:
             self.alpha += LINE // self.reaction.divisor
@@ -94,7 +97,7 @@ class DcqcnControl(Control):
         self.alpha_at = at + self.reaction.alpha_ps
 
     def decrease(self, at: int) -> None:
-        """Decrease the rate, if a notification has come."""
+        """Decrease the rate, if a notification has arrived since the last expiry."""
         self.decrease_at = at + self.reaction.decrease_ps
         if not self.rate_noted:
             return
@@ -116,7 +119,7 @@ class DcqcnControl(Control):
             self.target += self.additive
         self.target = min(self.target, LINE)
         self.rate = self.target - (self.target - self.rate) // 2
-        # Increases are counted in one byte.
+        # The simulator counts increases in one byte.
         self.raises[why] = min(self.raises[why] + 1, 255)
         if self.rate == LINE:
             self.increase_at = None
@@ -128,7 +131,7 @@ class DcqcnControl(Control):
         return 0
 
     def answered(self, mark: str, now: int, severity: int = 0) -> None:
-        """Note a notification; the first one starts the clocks."""
+        """Record a notification. The first one starts the timers."""
         if mark != "hot":
             return
         self.pass_time(now)
@@ -142,7 +145,7 @@ class DcqcnControl(Control):
         self.rate_noted = True
 
     def leaves(self, packet: Packet, now: int, end: int) -> None:
-        """Record a packet; where bytes raise the rate, its bytes count."""
+        """Record a packet. With `increase_bytes`, its bytes count toward the next increase of the rate."""
         self.sent(end, packet.size)
         if self.reaction.increase_bytes is None:
             return
@@ -155,7 +158,7 @@ class DcqcnControl(Control):
             self.raise_rate("bytes")
 
     def eligible_at(self, now: int) -> int | None:
-        """Return the first time at which the pause of the rate at that time has passed."""
+        """Return the first time at which the pause that the rate of that time requires has passed."""
         later, time = copy(self), now
         later.raises = dict(self.raises)
         while True:
@@ -168,11 +171,11 @@ class DcqcnControl(Control):
             time = coming[0][0]
 
     def next_timer(self) -> int | None:
-        """Return when the flow may be throttled next."""
+        """Return the time of the next possible decrease; `None` without a new notification."""
         return self.decrease_at if self.rate_noted else None
 
     def strength(self, now: int) -> int:
-        """Return how much slower the flow is than its link."""
+        """Return the rate of the link divided by that of the flow, rounded down, minus 1; at most 65,535."""
         later = copy(self)
         later.raises = dict(self.raises)
         later.pass_time(now)
@@ -182,7 +185,7 @@ class DcqcnControl(Control):
 class Flight:
     """The bytes of a flow in flight, and its round trips.
 
-    A round trip lasts until a packet is acknowledged that was sent after it had begun; the first one begins
+    A round trip lasts until a packet that was sent after its beginning is acknowledged. The first one begins
     with the first acknowledgement.
     """
 
@@ -195,7 +198,7 @@ class Flight:
         return self.sent - self.acknowledged
 
     def take(self, answer: Answer) -> bool:
-        """Account for an acknowledgement; return whether it ends a round trip, or begins the first."""
+        """Count an acknowledgement, and return whether it ends a round trip, or begins the first one."""
         self.acknowledged += answer.size
         if self.acknowledged <= self.round_ends:
             return False
@@ -209,22 +212,22 @@ class FlightControl(Control):
     flight: Flight
 
     def lose(self, loss: Loss) -> int:
-        """Take a packet that is no longer in flight."""
+        """Count a packet that is no longer in flight."""
         self.flight.acknowledged += loss.size
         return 0
 
     def arrived(self, size: int) -> None:
-        """Take a packet that is no longer in flight."""
+        """Count a packet that is no longer in flight."""
         self.flight.acknowledged += size
 
 
 class DctcpControl(FlightControl):
-    """A window that shrinks with the share of marked bytes."""
+    """DCTCP: a window that decreases with the share of marked bytes."""
 
     def __init__(self, reaction: DctcpReaction) -> None:
         super().__init__()
         self.reaction, self.flight = reaction, Flight()
-        #: In 2^-16 bytes; alpha in 2^-30.
+        #: The window in units of 2^-16 bytes. `alpha` is in units of 2^-30.
         self.window = reaction.initial * reaction.full << 16
         self.alpha = LINE
         self.is_slow = reaction.is_slow
@@ -237,11 +240,11 @@ class DctcpControl(FlightControl):
         self.flight.sent += packet.size
 
     def eligible_at(self, now: int) -> int | None:
-        """Return now, if the window is open."""
+        """Return `now` if the window is open, and otherwise `None`."""
         return now if self.flight.bytes < self.window >> 16 else None
 
     def take_answer(self, answer: Answer) -> None:
-        """Take an acknowledgement."""
+        """Process an acknowledgement."""
         is_used = 2 * self.flight.bytes >= self.window >> 16
         is_marked, is_first = answer.mark == "hot", self.flight.round_ends == 0
         self.acknowledged += answer.size
@@ -251,7 +254,7 @@ class DctcpControl(FlightControl):
                 share = self.marked * LINE // self.acknowledged
                 self.alpha = (self.alpha * (self.reaction.divisor - 1) + share) // self.reaction.divisor
             self.acknowledged = self.marked = 0
-        # The data in flight at a reduction cause neither another one nor an increase (RFC 8257, section 3.3).
+        # Data in flight at a reduction causes neither another reduction nor an increase (RFC 8257, 3.3).
         if self.flight.acknowledged <= self.high:
             return
         if is_marked:
@@ -265,7 +268,7 @@ class DctcpControl(FlightControl):
             self.window = min(self.window + more, 2**56)
 
     def lose(self, loss: Loss) -> int:
-        """Halve the window, once per window of data."""
+        """Count a lost packet, and halve the window once per window of data."""
         super().lose(loss)
         if self.flight.acknowledged > self.high:
             self.high, self.is_slow = self.flight.sent, False
@@ -273,13 +276,13 @@ class DctcpControl(FlightControl):
         return 0
 
     def strength(self, now: int) -> int:
-        """Return how many packets the window is short of the first one."""
+        """Return by how many packets the window is smaller than the first one."""
         first = self.reaction.initial * self.reaction.full << 16
         return min((max(first - self.window, 0) >> 16) // self.reaction.full, 2**16 - 1)
 
 
 class PacedControl(FlightControl):
-    """A rate that answers change."""
+    """A rate that acknowledgements change."""
 
     def __init__(self, pace: Fraction) -> None:
         super().__init__()
@@ -291,17 +294,17 @@ class PacedControl(FlightControl):
         self.flight.sent += packet.size
 
     def eligible_at(self, now: int) -> int | None:
-        """Return when the time of the last packet at the present rate has passed."""
+        """Return when the time of the last packet at the current rate has passed."""
         span = ceil(self.last_size * self.pace)
         return max(now, self.last_end + span * (LINE - self.rate) // self.rate)
 
     def strength(self, now: int) -> int:
-        """Return how much slower the flow is than its link."""
+        """Return the rate of the link divided by that of the flow, rounded down, minus 1; at most 65,535."""
         return min(LINE // self.rate - 1, 2**16 - 1)
 
 
 class TimelyControl(PacedControl):
-    """A rate by the gradient of the delay."""
+    """TIMELY: a rate that follows from the gradient of the delay."""
 
     def __init__(self, reaction: TimelyReaction, pace: Fraction) -> None:
         super().__init__(pace)
@@ -313,7 +316,7 @@ class TimelyControl(PacedControl):
         self.difference = self.increases = 0
 
     def take_answer(self, answer: Answer) -> None:
-        """Take an acknowledgement; once per round trip its delay counts."""
+        """Process an acknowledgement. Its delay counts once per round trip."""
         if not self.flight.take(answer):
             return
         before, self.delay = self.delay, answer.now - answer.sent_at
@@ -324,7 +327,7 @@ class TimelyControl(PacedControl):
             self.change(self.delay)
 
     def change(self, delay: int) -> None:
-        """Change the rate."""
+        """Change the rate by the delay and its gradient."""
         if delay >= self.reaction.low_ps and delay > self.reaction.high_ps:
             loss = Fraction(delay - self.reaction.high_ps, delay)
         elif delay >= self.reaction.low_ps and self.difference > 0:
@@ -340,9 +343,9 @@ class TimelyControl(PacedControl):
 
 
 class HpccControl(PacedControl):
-    """A rate by the utilization of the links, and a window that follows it."""
+    """HPCC: a rate that follows from the utilization of links, and a window that follows from the rate."""
 
-    #: A utilization of one.
+    #: The units of a utilization of one.
     one = 2**20
 
     def __init__(self, reaction: HpccReaction, pace: Fraction) -> None:
@@ -355,12 +358,15 @@ class HpccControl(PacedControl):
         self.hops: tuple[Hop, ...] = ()
 
     def eligible_at(self, now: int) -> int | None:
-        """Return when the flow may send, if its window is open."""
+        """Return when the flow may send; `None` if its window is closed."""
         window = max(ceil(self.reaction.trip_ps / self.pace) * self.rate // LINE, 1)
         return super().eligible_at(now) if self.flight.bytes < window else None
 
     def busiest(self, hops: tuple[Hop, ...]) -> tuple[int, int] | None:
-        """Return the utilization of the busiest hop, and the time for which it is known."""
+        """Return the utilization of the busiest hop, and the time in ps to which it applies.
+
+        `None` if the telemetry cannot be compared with the last one.
+        """
         if len(hops) != len(self.hops) or not hops:
             return None
         found = (0, 0)
@@ -377,7 +383,7 @@ class HpccControl(PacedControl):
         return found
 
     def take_answer(self, answer: Answer) -> None:
-        """Take an acknowledgement with telemetry."""
+        """Process an acknowledgement with telemetry."""
         found, self.hops = self.busiest(answer.hops), answer.hops
         is_round = self.flight.take(answer)
         if found is None:
@@ -395,26 +401,27 @@ class HpccControl(PacedControl):
 
 
 class PccRttControl(PacedControl):
-    """A rate by the delay of one packet of each round trip."""
+    """PCC by the round-trip time: a rate that follows from the delay of one packet of each round trip."""
 
     def __init__(self, reaction: PccRttReaction, pace: Fraction) -> None:
         super().__init__(pace)
         self.reaction = reaction
         self.additive = part(reaction.additive, pace, 20)
         self.slowest = part(reaction.slowest, pace, 2**14)
-        #: Delays that counted since the shortest one was last forgotten, and the samples since then.
+        #: Delays that counted since the shortest delay was last discarded. `samples` counts samples since
+        #: then.
         self.delays: list[int] = []
         self.samples = 0
         self.is_noted = False
 
     def take_answer(self, answer: Answer) -> None:
-        """Process an acknowledgement; if its packet was sent after the last sample, it is the next sample."""
+        """Process an acknowledgement. It is a sample if its packet was sent after the last sample."""
         self.is_noted = self.is_noted or answer.mark == "hot"
         if self.flight.take(answer):
             self.sample(answer.now - answer.sent_at)
 
     def sample(self, delay: int) -> None:
-        """Change the rate by a mark, or by how much a delay exceeds the shortest one."""
+        """Change the rate by a mark, or by the difference between a delay and the shortest one."""
         self.samples += 1
         if self.samples == self.reaction.forget:
             self.delays, self.samples = [], 0
@@ -431,13 +438,13 @@ class PccRttControl(PacedControl):
             self.rate = min(self.rate + self.additive, LINE)
 
     def shrink(self, times: int) -> None:
-        """Take a part from the rate."""
+        """Reduce the rate by `times` the decrease."""
         kept = self.rate * (1000 - times * self.reaction.decrease) // 1000
         self.rate = max(kept, self.slowest)
 
 
 class PccTelemetryControl(PacedControl):
-    """A rate by the queue and the use of one output of the route, once per round trip."""
+    """PCC by telemetry: a rate that follows from the queue and the use of one output, once per round trip."""
 
     def __init__(self, reaction: PccTelemetryReaction, pace: Fraction) -> None:
         super().__init__(pace)
@@ -448,7 +455,7 @@ class PccTelemetryControl(PacedControl):
         self.hops: tuple[Hop, ...] = ()
 
     def take_answer(self, answer: Answer) -> None:
-        """Take an acknowledgement; that of a packet sent after the last sample is the next sample."""
+        """Process an acknowledgement. It is the next sample if its packet was sent after the last sample."""
         if not self.flight.take(answer):
             return
         before, self.hops = self.hops, answer.hops
@@ -466,7 +473,7 @@ class PccTelemetryControl(PacedControl):
             self.rate = min(self.rate + self.step(old, answer.hops[at]), LINE)
 
     def step(self, old: Hop, new: Hop) -> int:
-        """Return by how much the rate grows: nothing if two samples of an output cannot be compared."""
+        """Return the increase of the rate, which is 0 if two samples of an output cannot be compared."""
         if new.time <= old.time or new.sent < old.sent or new.pace != old.pace:
             return 0
         used = (new.sent - old.sent) * new.pace / (new.time - old.time)
@@ -474,9 +481,9 @@ class PccTelemetryControl(PacedControl):
 
 
 class SwiftControl(Control):
-    """A window in packets that aims at a delay."""
+    """Swift: a window in packets, with a target of the delay."""
 
-    #: A window of a packet.
+    #: The units of a window of one packet.
     one = 2**16
 
     def __init__(self, reaction: SwiftReaction) -> None:
@@ -491,11 +498,11 @@ class SwiftControl(Control):
         self.started = now
 
     def root(self, window: int) -> int:
-        """Return 1 / sqrt(window), in 2^-16."""
+        """Return 1 / sqrt(window) in units of 2^-16."""
         return isqrt(2**48 // max(window, 1))
 
     def target(self, hops: int) -> int:
-        """Return the delay that the flow aims at."""
+        """Return the target of the delay, in ps."""
         given = self.reaction
         low = self.root(given.scaling_to * self.one // 100)
         high = self.root(given.scaling_from * self.one // 100)
@@ -504,7 +511,7 @@ class SwiftControl(Control):
         return given.base_ps + given.hop_ps * hops + min(slope * above >> 16, given.range_ps)
 
     def take_answer(self, answer: Answer) -> None:
-        """Take an acknowledgement."""
+        """Process an acknowledgement."""
         is_used = 2 * self.outstanding * self.one >= self.window
         self.outstanding -= 1
         self.delay = delay = answer.now - answer.sent_at
@@ -521,7 +528,7 @@ class SwiftControl(Control):
         self.window = min(max(self.window, self.one // 1000), self.one << 15)
 
     def lose(self, loss: Loss) -> int:
-        """Shrink by the largest decrease, once per window of data."""
+        """Count a lost packet, and shrink by the largest decrease once per window of data."""
         self.outstanding -= 1
         if loss.sent_at >= self.shrunk_at:
             less = self.window * self.reaction.most_less // 100
@@ -529,23 +536,26 @@ class SwiftControl(Control):
         return 0
 
     def arrived(self, size: int) -> None:
-        """Take a packet that is no longer in flight."""
+        """Count a packet that is no longer in flight."""
         self.outstanding -= 1
 
     def eligible_at(self, now: int) -> int | None:
-        """Return when the flow may send; with a window of less than a packet, after a pause."""
+        """Return when the flow may send. With a window of less than a packet, this is after a pause."""
         if self.window >= self.one:
             return now if (self.outstanding + 1) * self.one <= self.window else None
         pause = self.delay * self.one // self.window
         return None if self.outstanding else max(now, self.started + pause)
 
     def strength(self, now: int) -> int:
-        """Return how many packets the window is short of the first one."""
+        """Return by how many packets the window is smaller than the first one."""
         return max(self.reaction.initial * self.one - self.window, 0) // self.one
 
 
 class NsccControl(FlightControl):
-    """A window by marks and by the delay of queues; in 2^-16 bytes, the mean delay in 2^-16 ps."""
+    """NSCC: a window that follows from marks and from the delay of queues.
+
+    `window` is in units of 2^-16 bytes, and `mean` in units of 2^-16 ps.
+    """
 
     def __init__(self, reaction: NsccReaction, pace: Fraction) -> None:
         super().__init__()
@@ -569,7 +579,7 @@ class NsccControl(FlightControl):
         return max(ceil(self.least / self.pace) * 3 // 2, self.reaction.full) << 16
 
     def bound(self) -> None:
-        """Keep the window within its bounds."""
+        """Limit the window to its bounds."""
         self.window = min(max(self.window, self.reaction.full << 16), self.most())
 
     def leaves(self, packet: Packet, now: int, end: int) -> None:
@@ -577,15 +587,15 @@ class NsccControl(FlightControl):
         self.flight.sent += packet.size
 
     def eligible_at(self, now: int) -> int | None:
-        """Return now, if the window has room for the next packet."""
+        """Return `now` if the window has room for the next packet, and otherwise `None`."""
         return now if self.flight.bytes + self.next_size <= self.window >> 16 else None
 
     def must_ask(self, size: int) -> bool:
-        """Return whether it is the first packet, or the window has no room for another one after it."""
+        """Return whether the packet is the first, or leaves no room in the window for another of its size."""
         return self.flight.sent == 0 or self.flight.bytes + size + size > self.window >> 16
 
     def adapts(self, now: int, delay: int, *, is_marked: bool) -> bool:
-        """Return whether quick adapt sets the window, or a mark is ignored because it did."""
+        """Return whether quick adapt sets the window, or a mark is ignored because quick adapt set it."""
         if self.reaction.gate is None:
             return False
         if is_marked and self.ignored < self.to_ignore:
@@ -604,7 +614,7 @@ class NsccControl(FlightControl):
         return is_done
 
     def take_answer(self, answer: Answer) -> None:
-        """Take an acknowledgement."""
+        """Process an acknowledgement."""
         now, is_marked, target = answer.now, answer.mark == "hot", self.reaction.target_ps
         self.flight.take(answer)
         self.achieved += answer.size
@@ -633,7 +643,7 @@ class NsccControl(FlightControl):
         return self.lose_unless(loss, keeps=False)
 
     def lose_unless(self, loss: Loss, *, keeps: bool) -> int:
-        """Shrink by a lost packet, unless quick adapt does or the window is kept."""
+        """Shrink by a lost packet, unless quick adapt sets the window or `keeps` is set."""
         if loss.is_answer:
             self.least = min(self.least, loss.now - loss.sent_at)
         self.ignored += loss.size
@@ -648,7 +658,7 @@ class NsccControl(FlightControl):
         return 0
 
     def increase(self, size: int, delay: int) -> None:
-        """Grow fast where the queue is all but empty, else by the distance to the target."""
+        """Increase the window: fast if the queue is nearly empty, otherwise by the distance to the target."""
         is_short = delay < 10**6
         self.short = self.short + size if is_short else 0
         self.is_fast = is_short and (self.is_fast or self.short > self.window >> 16)
@@ -669,7 +679,7 @@ class NsccControl(FlightControl):
             self.reduced_at = now
 
     def adjust(self, now: int) -> None:
-        """Let the increases take effect, if it is time."""
+        """Apply pending increases, if enough bytes were received or a round trip has passed."""
         since = now - self.adjusted_at
         if self.received <= 8 * self.reaction.full and since <= self.reaction.trip_ps:
             return
@@ -680,11 +690,11 @@ class NsccControl(FlightControl):
         self.pending = self.received = 0
 
     def strength(self, now: int) -> int:
-        """Return how many packets the window is short of the largest one."""
+        """Return by how many packets the window is smaller than the largest one."""
         return min((max(self.most() - self.window, 0) >> 16) // self.reaction.full, 2**16 - 1)
 
 
-#: The controls with a rate, or with a window that depends on the rate of the link.
+#: The controls that depend on the rate of the link, by reaction.
 WITH_PACE: dict[type, Callable[..., Control]] = {
     DcqcnReaction: DcqcnControl,
     TimelyReaction: TimelyControl,
@@ -696,7 +706,7 @@ WITH_PACE: dict[type, Callable[..., Control]] = {
 
 
 def control(reaction: RdmaReaction, pace: Fraction) -> Control:
-    """Return the control of a flow of a host whose link has a pace."""
+    """Return the control of a flow of a host. `pace` is that of the host's link."""
     if isinstance(reaction, DctcpReaction):
         return DctcpControl(reaction)
     if isinstance(reaction, SwiftReaction):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from verify.reference.links import Hop, Packet
     from verify.reference.network import Network
 
-#: Rates of AIMD and FIMD are counted in these units of the lowest rate.
+#: Units of the lowest rate, in which rates of AIMD and FIMD are counted.
 ONE = 2**16
 #: The maximum pause between two packets of a flow with MVCM, in picoseconds.
 LONGEST_WAIT = 10**12
@@ -23,7 +23,7 @@ LONGEST_WAIT = 10**12
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer to a data packet of a flow: what it says of the packet."""
+    """An answer to a data packet of a flow, with its mark, times and telemetry."""
 
     mark: str
     now: int
@@ -36,7 +36,10 @@ class Answer:
 
 @dataclass(frozen=True)
 class Loss:
-    """A lost packet: when the source learns of it, when it was sent, bytes on the wire, where it was lost."""
+    """A lost packet: when the source is informed, when it was sent, and its bytes on the wire.
+
+    `at_last` is whether it was lost at the last output.
+    """
 
     now: int
     sent_at: int
@@ -47,22 +50,22 @@ class Loss:
 
 
 class Control:
-    """The control of a flow (or of a service level at a host); this class never throttles."""
+    """The control of a flow, or of a service level at a host. This base class never throttles."""
 
     def __init__(self) -> None:
         self.last_end, self.last_size = 0, 0
-        #: Bytes of the packet that the flow is to send next, which the host gives.
+        #: Bytes of the next packet of the flow, which the host sets.
         self.next_size = 0
 
     def eligible_at(self, now: int) -> int | None:
-        """Return the earliest start of the next packet from now on, as things stand.
+        """Return the earliest start of the next packet, not before `now`.
 
         `None` if an answer must arrive first.
         """
         return now
 
     def sent(self, end: int, size: int) -> None:
-        """Record a packet whose tail leaves the host at this time."""
+        """Record a packet of `size` bytes whose tail leaves the host at `end`."""
         self.last_end, self.last_size = end, size
 
     def leaves(self, packet: Packet, now: int, end: int) -> None:
@@ -70,59 +73,59 @@ class Control:
         self.sent(end, packet.size)
 
     def next_timer(self) -> int | None:
-        """Return when the flow may be throttled by time alone, if it may."""
+        """Return when time alone may throttle the flow next; `None` if it does not."""
         return None
 
     def end_speculation(self) -> int:
-        """Take note of an acknowledgement, before all that it says; return the target to request, or zero."""
+        """Record an acknowledgement before its content. Return the target to request, or zero."""
         return 0
 
     def take_answer(self, answer: Answer) -> None:
-        """Take an answer with all that it says."""
+        """Process an answer with all its content."""
         self.answered(answer.mark, answer.now, answer.severity)
 
     def answered(self, mark: str, now: int, severity: int = 0) -> None:
-        """Take an answer: `cold` (no mark), `warm` (a mark that was not validated) or `hot`.
+        """Process the mark of an answer: `cold` (no mark), `warm` (a mark that was not validated) or `hot`.
 
-        A mark has a severity, or 0 if it is one bit.
+        The severity of a mark is 0 if the mark is one bit.
         """
 
     def lose(self, loss: Loss) -> int:
-        """Take the loss of a packet, which is to be sent again; return the target to request, or zero."""
+        """Process the loss of a packet that is to be sent again. Return the target to request, or zero."""
         return 0
 
     def arrived(self, size: int) -> None:
-        """Take that a packet has arrived whose own answer was lost."""
+        """Record that a packet has arrived whose answer was lost."""
 
     def restarted(self) -> None:
         """Record a message that enters the flow's empty queue."""
 
     def queued(self, size: int) -> int:
-        """Take a message of this size on the wire; return the target to request, or zero."""
+        """Record a message of this size on the wire, and return the target to request, or zero."""
         return 0
 
     def wanted(self, size: int, flows: int = 1) -> int:
-        """Return the target of a packet of this size while this number of flows may send, or zero."""
+        """Return the target that a packet of this size carries while `flows` flows may send, or zero."""
         return 0
 
     def must_ask(self, size: int) -> bool:
-        """Return whether a packet of this size is the first one, or the last one before an answer."""
+        """Return whether a packet of this size must request an answer."""
         return False
 
     def take(self, granted: int) -> None:
-        """Take a grant."""
+        """Process a grant."""
 
     def missing_grant(self) -> int:
         """Return the target to request again while the flow waits for a grant, or zero."""
         return 0
 
     def strength(self, now: int) -> int:
-        """Return the degree of throttling."""
+        """Return the degree of throttling, in a unit of the reaction. Zero means no throttling."""
         return 0
 
 
 class TableControl(Control):
-    """The index into the congestion control table."""
+    """InfiniBand's reaction: the index into a table of delays. It rises with BECNs and falls with time."""
 
     def __init__(self, reaction: Reaction, pace: Fraction, full: int, phase: int) -> None:
         super().__init__()
@@ -135,16 +138,19 @@ class TableControl(Control):
         return (now + self.phase) // self.reaction.period_ps
 
     def strength(self, now: int) -> int:
-        """Return the index, which each expiry since the last notification decrements by one."""
+        """Return the index.
+
+        Each expiry since the last notification decrements it by one, down to its minimum.
+        """
         lowest = self.reaction.lowest
         return max(self.index - (self.expiries(now) - self.since), min(self.index, lowest))
 
     def due(self, now: int) -> int:
-        """Return when the packet after the last may start with the present index."""
+        """Return when the next packet may start with the current index."""
         return self.last_end + self.delays[self.strength(now)] * self.last_size // self.full
 
     def eligible_at(self, now: int) -> int | None:
-        """Return the first time at which the delay of the index at that time has passed."""
+        """Return the first time at which the delay that the index of that time requires has passed."""
         time = now
         while (due := self.due(time)) > time:
             expiry = (self.expiries(time) + 1) * self.reaction.period_ps - self.phase
@@ -154,7 +160,7 @@ class TableControl(Control):
         return time
 
     def answered(self, mark: str, now: int, severity: int = 0) -> None:
-        """Take a BECN."""
+        """Increase the index for a BECN."""
         if mark == "hot":
             by = max(self.reaction.increase, -(-severity * self.reaction.quantized_increase // 63))
             self.index = min(self.strength(now) + by, self.reaction.limit)
@@ -162,15 +168,15 @@ class TableControl(Control):
             self.since = self.expiries(now)
 
     def start_anew(self, now: int) -> None:
-        """Start the timer at a BECN, if the rule requires it."""
+        """Restart the timer at a BECN, if the reaction requires this."""
         if self.reaction.is_restarted:
             self.phase = -now
 
 
 class QcnControl(Control):
-    """A rate that marks reduce and that recovers in cycles of bytes and of time."""
+    """QCN: a rate that marks reduce and that recovers in cycles of bytes and of time."""
 
-    #: The link's rate, in the parts that rates count in.
+    #: The units of a link's rate.
     line = 2**30
 
     def __init__(self, reaction: QcnReaction, pace: Fraction) -> None:
@@ -195,7 +201,7 @@ class QcnControl(Control):
         self.cycle_left = self.reaction.cycle_bytes
 
     def pass_time(self, now: int) -> None:
-        """End the cycles of time that are over by now."""
+        """End the cycles of time that are over."""
         while self.cycle_ends is not None and self.cycle_ends <= now:
             self.time_cycles += 1
             is_late = self.time_cycles >= self.reaction.cycles
@@ -204,7 +210,7 @@ class QcnControl(Control):
 
     def recover(self) -> None:
         """Raise the rate at the end of a cycle."""
-        # Cycles are counted in one byte.
+        # The simulator counts cycles in one byte.
         cycles = sorted(min(count, 255) for count in (self.byte_cycles, self.time_cycles))
         beyond = [count - self.reaction.cycles for count in cycles]
         if 1 in (self.byte_cycles, self.time_cycles) and self.target > 10 * self.rate:
@@ -218,7 +224,7 @@ class QcnControl(Control):
             self.let_go()
 
     def answered(self, mark: str, now: int, severity: int = 0) -> None:
-        """Reduce the rate."""
+        """Reduce the rate for a mark."""
         if mark != "hot":
             return
         self.pass_time(now)
@@ -230,7 +236,7 @@ class QcnControl(Control):
         self.cycle_ends = now + self.reaction.cycle_ps
 
     def sent(self, end: int, size: int) -> None:
-        """Record a packet, whose bytes count for the cycle of bytes."""
+        """Record a packet. Its bytes count toward the current cycle of bytes."""
         super().sent(end, size)
         self.pass_time(end)
         if self.cycle_ends is None:
@@ -243,7 +249,7 @@ class QcnControl(Control):
             self.recover()
 
     def eligible_at(self, now: int) -> int | None:
-        """Return the first time at which the pause of the rate at that time has passed."""
+        """Return the first time at which the pause that the rate of that time requires has passed."""
         later, time = copy(self), now
         while True:
             later.pass_time(time)
@@ -254,14 +260,14 @@ class QcnControl(Control):
             time = later.cycle_ends
 
     def strength(self, now: int) -> int:
-        """Return how much slower the flow is than its link."""
+        """Return the rate of the link divided by that of the flow, rounded down, minus 1."""
         later = copy(self)
         later.pass_time(now)
         return later.line // later.rate - 1
 
 
 class WindowControl(Control):
-    """A limited number of packets without an answer: a static window."""
+    """A static window, which limits the number of packets without an answer."""
 
     def __init__(self, reaction: WindowReaction, pace: Fraction) -> None:
         super().__init__()
@@ -269,7 +275,7 @@ class WindowControl(Control):
         self.window, self.unanswered = reaction.window, 0
 
     def eligible_at(self, now: int) -> int | None:
-        """Return now, if the window is open."""
+        """Return `now` if the window is open, and otherwise `None`."""
         return now if self.unanswered < self.window else None
 
     def sent(self, end: int, size: int) -> None:
@@ -278,16 +284,16 @@ class WindowControl(Control):
         self.unanswered += 1
 
     def answered(self, mark: str, now: int, severity: int = 0) -> None:
-        """Take an answer."""
+        """Record that a packet has been answered."""
         self.unanswered = max(self.unanswered - 1, 0)
 
     def lose(self, loss: Loss) -> int:
-        """Take a packet that is no longer on its way."""
+        """Record that a packet no longer needs an answer."""
         self.unanswered = max(self.unanswered - 1, 0)
         return 0
 
     def arrived(self, size: int) -> None:
-        """Take a packet that is no longer on its way."""
+        """Record that a packet no longer needs an answer."""
         self.unanswered = max(self.unanswered - 1, 0)
 
 
@@ -304,19 +310,22 @@ class PauseControl(WindowControl):
 
 
 class RateControl(PauseControl):
-    """AIMD and FIMD: a rate between the link's and a small part of it."""
+    """AIMD and FIMD: a rate between that of the link and a small part of it."""
 
     def __init__(self, reaction: WindowReaction, pace: Fraction) -> None:
         super().__init__(reaction, pace)
         self.rate = reaction.slowest * ONE
 
     def pause(self) -> int:
-        """Return the time that the packet and its pause take together at the present rate."""
+        """Return the pause after the last packet at the current rate."""
         full, span = self.reaction.slowest * ONE, ceil(self.last_size * self.pace)
         return span * (full - self.rate) // self.rate
 
     def answered(self, mark: str, now: int, severity: int = 0) -> None:
-        """Divide the rate by m, add the lowest rate to it, or multiply it by m^(lowest / rate)."""
+        """Change the rate. A mark divides it by m.
+
+        An answer without a mark adds the lowest rate, or with FIMD multiplies the rate by m^(lowest / rate).
+        """
         super().answered(mark, now, severity)
         if mark == "hot":
             self.rate = max(self.rate // self.reaction.factor, ONE)
@@ -327,14 +336,14 @@ class RateControl(PauseControl):
             self.rate = min(faster, self.reaction.slowest * ONE)
 
     def strength(self, now: int) -> int:
-        """Return how much slower the flow is than its link."""
+        """Return the rate of the link divided by that of the flow, rounded down, minus 1."""
         return self.reaction.slowest * ONE // self.rate - 1
 
 
 def power(base: int, exponent: int) -> int:
-    """Return base^exponent, for exponents up to one; exponent and result in parts of `ONE`.
+    """Return base^exponent for exponents up to one. Exponent and result are in units of 1 / `ONE`.
 
-    It is the product of the roots of the base whose exponents add up to it, in 2^-32.
+    The result is the product of roots of the base whose exponents add up to the exponent, in units of 2^-32.
     """
     if exponent >= ONE:
         return base * ONE
@@ -347,16 +356,16 @@ def power(base: int, exponent: int) -> int:
 
 
 class DelayControl(PauseControl):
-    """LIPD: one more delay for each mark, one less for each answer without a mark."""
+    """LIPD, which adds a delay for each mark and removes one for each answer without a mark."""
 
     delays = 0
 
     def pause(self) -> int:
-        """Return the delays."""
+        """Return the sum of the delays."""
         return self.delays * self.reaction.step_ps
 
     def answered(self, mark: str, now: int, severity: int = 0) -> None:
-        """Count delays."""
+        """Add or remove a delay."""
         super().answered(mark, now, severity)
         if mark == "hot":
             self.delays = min(self.delays + 1, self.reaction.limit or 0)
@@ -369,16 +378,19 @@ class DelayControl(PauseControl):
 
 
 class SlotControl(PauseControl):
-    """MVCM: a window that closes, then waiting slots: 0, 1, k, k^2, ..."""
+    """MVCM: a window that closes with marks, then waiting slots: 0, 1, k, k^2, ..."""
 
     slots = raises = 0
 
     def pause(self) -> int:
-        """Return the slots."""
+        """Return the duration of the slots."""
         return self.slots * self.reaction.step_ps
 
     def answered(self, mark: str, now: int, severity: int = 0) -> None:
-        """Close the window, then add waiting slots; remove them, then open the window."""
+        """Reduce the window for a mark, or add waiting slots if it is one packet.
+
+        Without a mark, remove the slots, or open the window if there are none.
+        """
         super().answered(mark, now, severity)
         if mark == "warm" and not self.reaction.hears_warm:
             mark = "cold"
@@ -394,7 +406,7 @@ class SlotControl(PauseControl):
             self.window = min(self.window + 1, self.reaction.window)
 
     def restarted(self) -> None:
-        """Restart, if all packets have been answered."""
+        """Reset the window and the slots, if all packets have been answered."""
         if not self.unanswered:
             self.window, self.slots, self.raises = self.reaction.window, 0, 0
             self.last_end = 0
@@ -414,7 +426,7 @@ KINDS = {
 
 
 def control(net: Network, host: str, level: int, pace: Fraction) -> Control:
-    """Return the control of a flow or service level at a host whose link has a pace."""
+    """Return the control of a flow or service level at a host. `pace` is that of the host's link."""
     from verify.rdma import RcccReaction
     from verify.reference import credits, rdma
 
@@ -429,7 +441,7 @@ def control(net: Network, host: str, level: int, pace: Fraction) -> Control:
         return credits.RcccControl(reaction, pace)
     if not isinstance(reaction, Reaction):
         return rdma.control(reaction, pace)
-    # The timers of the service levels have random phases of their own, selected one after the other.
+    # The timer of each service level has a separate random phase. The phases are drawn in order.
     stream = Stream(net.plan.seed, "ccti timer", net.plan.wiring.hosts.index(host))
     drawn = [stream.bits() for _ in range(16)][level]
     return TableControl(reaction, pace, net.plan.full, reaction.period_ps * drawn >> 32)

@@ -1,4 +1,4 @@
-"""Loss recovery at hosts: packets are kept until they are answered, and sent again after a timeout."""
+"""Loss recovery at hosts: packets are stored until they are answered, and sent again after a timeout."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ if TYPE_CHECKING:
 
 
 class Recovery:
-    """The packets that a host has sent without an answer, and those that it has received."""
+    """The packets that a host has sent and that are not answered, and the numbers that it has received."""
 
     def __init__(self, host: Host, rule: RecoveryPlan) -> None:
         self.host, self.rule = host, rule
-        #: Per flow, the packets that are not acknowledged, with when they were sent.
+        #: For each flow, the packets that are not acknowledged, and the times at which they were sent.
         self.sent: dict[Flow, dict[int, tuple[Packet, int]]] = {}
-        #: Per received flow: the numbers that have arrived, and whether the next packet has been asked for.
+        #: For each received flow, the numbers that have arrived. `asked` has the flows whose missing packet
+        #: was requested.
         self.arrived: dict[Flow, set[int]] = {}
         self.asked: set[Flow] = set()
         #: The times at which flows that wait for a grant request it again.
         self.waits: dict[Flow, int] = {}
 
     def keep(self, flow: Flow, packet: Packet) -> None:
-        """Keep a packet that is being sent."""
+        """Store a packet that is being sent, and start its timeout."""
         now = self.host.net.now
         self.sent.setdefault(flow, {})[packet.number] = packet, now
         self.host.at_timer(now + self.rule.timeout_ps, lambda: self.expire(flow, packet.number, now))
 
     def expire(self, flow: Flow, number: int, sent_at: int) -> None:
-        """Send a packet again that was sent at a time, unless it is acknowledged or has been sent again."""
+        """Send a packet again after a timeout, unless it is acknowledged or was sent again since."""
         if self.host.is_stopped:
             return
         if self.sent.get(flow, {}).get(number, (None, -1))[1] == sent_at:
@@ -39,7 +40,7 @@ class Recovery:
             self.repeat(flow, number)
 
     def repeat(self, flow: Flow, number: int) -> None:
-        """Send a packet again, and with go-back-N all after it."""
+        """Send a packet again, and with go-back-N all unacknowledged packets after it."""
         kept = self.sent.get(flow, {})
         if self.rule.goes_back:
             missing = sorted(one for one in kept if one >= number)
@@ -55,7 +56,7 @@ class Recovery:
             self.host.at_timer(time, lambda: self.host.at_timer(time, lambda: self.ask_again(flow, time)))
 
     def ask_again(self, flow: Flow, time: int) -> None:
-        """Request a grant again, unless one has come; this follows packets that are sent again."""
+        """Request a grant again, unless one has arrived. The request follows packets that are sent again."""
         if self.host.is_stopped or self.waits.get(flow) != time:
             return
         del self.waits[flow]
@@ -64,19 +65,22 @@ class Recovery:
         self.await_grant(flow)
 
     def granted(self, flow: Flow) -> None:
-        """Take note of a grant."""
+        """Record a grant, and schedule the repetition of the next request."""
         self.waits.pop(flow, None)
         self.await_grant(flow)
 
     def settle(self, flow: Flow, number: int) -> tuple[bool, list[Packet]]:
-        """Take an acknowledgement; return whether its packet was outstanding, and others that it covers."""
+        """Process an acknowledgement.
+
+        Return whether its packet was outstanding, and the other packets that it acknowledges.
+        """
         kept = self.sent.get(flow, {})
         earlier = sorted(one for one in kept if one < number) if self.rule.goes_back else []
         was_outstanding = kept.pop(number, None) is not None
         return was_outstanding, [kept.pop(one)[0] for one in earlier]
 
     def take_receipt(self, receipt: Packet) -> None:
-        """Take a receipt; a receipt with the validation bit requests a packet."""
+        """Process a receipt. If it has the validation bit, it requests a packet."""
         flow, number = receipt.flow, receipt.number
         if not receipt.validated:
             self.host.settled(flow, number)
@@ -86,7 +90,7 @@ class Recovery:
         self.repeat(flow, number)
 
     def take(self, packet: Packet) -> tuple[bool, bool]:
-        """Take a data packet that has arrived; return whether it is new, and whether it is answered."""
+        """Process a data packet that has arrived. Return whether it is new, and whether it is answered."""
         flow, number = packet.flow, packet.number
         before = self.arrived.setdefault(flow, set())
         expected = next(one for one in range(len(before) + 1) if one not in before)
@@ -108,7 +112,7 @@ class Recovery:
         return True, True
 
     def answer(self, packet: Packet, number: int, *, asks: bool = False) -> None:
-        """Send a receipt."""
+        """Send a receipt, which requests a packet with `asks`."""
         receipt = self.host.control_packet(packet.flow, packet.flow.origin, packet.lane, "receipt")
         receipt.number, receipt.validated = number, asks
         self.host.reply(receipt)

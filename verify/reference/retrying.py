@@ -1,4 +1,4 @@
-"""Errors of links, and link-level retry: both ends of one direction of a link."""
+"""Link errors, and link-level retry at both ends of one direction of a link."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ BILLION = 1_000_000_000
 
 @dataclass(eq=False)
 class Frame:
-    """A packet with its number on the link."""
+    """A packet with its sequence number on the link."""
 
     number: int
     packet: Packet
 
 
 class LinkFailedError(Exception):
-    """A link has sent its frames again too many times without progress."""
+    """A link has sent its frames again too many times without an acknowledgement of any."""
 
 
 class Retry:
-    """The sender's replay buffer and timer, and what the receiver expects.
+    """The sender's replay buffer and timer, and the sequence number that the receiver expects.
 
-    At one instant, heads of frames are judged after credits have come (rank 0); then tails (4, 0),
-    acknowledgements that leave (4, 1) and that arrive (4, 2), the timer (4, 3), and replays (4, 4).
+    At one instant, heads of frames are checked after credits have returned (rank 0). Then follow tails (4,
+    0), departing acknowledgements (4, 1), arriving ones (4, 2), the timer (4, 3), and replays (4, 4).
     """
 
     def __init__(self, channel: Channel, plan: RetryPlan, owner: int) -> None:
@@ -42,17 +42,17 @@ class Retry:
             Stream(seed, "link errors", owner),
             Stream(seed, "lost acknowledgements", owner),
         )
-        #: The sender: frames that are not acknowledged, those of them to be sent again, and the timer.
+        #: State of the sender: unacknowledged frames, those of them to be sent again, and the timer.
         self.kept: deque[Frame] = deque()
         self.again: deque[Frame] = deque()
         self.sent = self.replays = 0
         self.deadline: int | None = None
-        #: The receiver: the expected number, that of the first frame whose tail is not there yet, whether it
-        #: has sent a NACK, and when its last acknowledgement leaves.
+        #: State of the receiver: the expected number, the number of the first frame whose tail has not
+        #: arrived, whether it has sent a NACK, and when its last acknowledgement leaves.
         self.expected = self.complete = 0
         self.is_silent = False
         self.ack_at: int | None = None
-        #: Frames sent again, bad ones, and expiries of the timer.
+        #: Counts of frames sent again, of bad frames, and of expiries of the timer.
         self.replayed = self.bad = self.timeouts = 0
 
     @property
@@ -63,11 +63,11 @@ class Retry:
         return not self.again and fits
 
     def has_error(self, stream: Stream) -> bool:
-        """Draw whether a frame or an answer is bad."""
+        """Draw at random whether a frame or an answer is bad."""
         return self.plan.error_ppb > 0 and stream.chance(self.plan.error_ppb, BILLION)
 
     def send(self, packet: Packet) -> None:
-        """Send a packet for the first time; the link is occupied already."""
+        """Send a packet for the first time. The link is already occupied."""
         frame = Frame(self.sent, packet)
         self.sent += 1
         self.kept.append(frame)
@@ -76,7 +76,7 @@ class Retry:
         self.put(frame)
 
     def put(self, frame: Frame) -> None:
-        """Let a frame that starts now reach the receiver, bad or not."""
+        """Transmit a frame that starts now, with or without an error."""
         is_bad = self.has_error(self.errors)
         self.bad += is_bad
         now, delay = self.net.now, self.channel.delay
@@ -84,7 +84,7 @@ class Retry:
         self.net.at(now + delay, lambda: self.judge(frame, tail, is_bad=is_bad), rank=(0, 1))
 
     def judge(self, frame: Frame, tail: int, *, is_bad: bool) -> None:
-        """Deliver the expected frame, and decide on the answer, which is sent after the tail has arrived."""
+        """Deliver a frame if it is the expected one. Schedule the answer, which follows the tail."""
         answer: Callable[[], None] | None = None
         if not is_bad and frame.number == self.expected:
             self.expected += 1
@@ -100,12 +100,12 @@ class Retry:
             self.net.at(tail, answer, rank=(4, 0))
 
     def came_whole(self, number: int) -> None:
-        """Acknowledge a frame whose tail has come."""
+        """Acknowledge a frame whose tail has arrived."""
         self.complete = number + 1
         self.acknowledge()
 
     def acknowledge(self) -> None:
-        """Send an acknowledgement as soon as possible, unless another one is still to be sent."""
+        """Send an acknowledgement as soon as the spacing permits, unless another one is pending."""
         now = self.net.now
         if self.ack_at is not None and self.ack_at >= now:
             return
@@ -116,12 +116,12 @@ class Retry:
             self.net.at(self.ack_at, lambda: self.answer(is_nack=False), rank=(4, 1))
 
     def refuse(self) -> None:
-        """Send a NACK."""
+        """Send a NACK, unless it is lost."""
         if not self.has_error(self.losses):
             self.answer(is_nack=True)
 
     def answer(self, *, is_nack: bool) -> None:
-        """Send what has come so far to the sender."""
+        """Send an acknowledgement or a NACK with the number of frames that have arrived completely."""
         complete = self.complete
         self.net.at(
             self.net.now + self.channel.delay,
@@ -130,7 +130,7 @@ class Retry:
         )
 
     def take_message(self, complete: int, *, is_nack: bool) -> None:
-        """Forget what has come; send the rest again after a NACK."""
+        """Remove acknowledged frames from the replay buffer. After a NACK, send the rest again."""
         with self.channel.reopening():
             if self.kept and self.kept[0].number < complete:
                 while self.kept and self.kept[0].number < complete:
@@ -157,7 +157,10 @@ class Retry:
         self.net.at(deadline, expires, rank=(4, 3))
 
     def go_back(self) -> None:
-        """Send all frames again that are not acknowledged."""
+        """Send all unacknowledged frames again.
+
+        `LinkFailedError` is raised if this has happened too often without progress.
+        """
         self.replays += 1
         if self.replays > self.plan.count:
             raise LinkFailedError

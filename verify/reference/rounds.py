@@ -1,11 +1,11 @@
-"""The input that an output serves next, where inputs may be busy or lack credit for one destination only.
+"""The input that an output serves next, if inputs may be busy or lack credit for one destination only.
 
-Inputs that were not served in the current round come first; a round ends when all waiting inputs have been
-served. While the inputs in turn are busy with another output, the others take turns, which is charged to them
-in the next round, and the time given away is added up. The output stays idle for a busy input only if that
-input becomes free within a sixteenth of the time given away, divided by the number of the other requesting
-inputs, plus half of the time for which the output was idle between the packets of the round (without waits
-for inputs). An output never waits for first-in first-out inputs.
+Inputs that were not served in the current round come first. A round ends when all waiting inputs have been
+served. While the inputs in turn are busy with another output, the others take turns, which count for the next
+round, and the time given away is added up. The output stays idle for a busy input only if that input becomes
+free within a limit. The limit is a sixteenth of the time given away, divided by the number of the other
+requesting inputs, plus half of the time for which the output was idle between the packets of the round,
+without waits for inputs. An output never waits for first-in first-out inputs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PATIENCE = 16
 
 
 def first_from(inputs: Iterable[int], start: int) -> int | None:
-    """Return the first of some inputs at or after one, or else the first."""
+    """Return the first input in cyclic order from `start` on; `None` if there are none."""
     return min(inputs, key=lambda port: (port < start, port), default=None)
 
 
@@ -32,18 +32,21 @@ class Round:
         """Begin a round in which some inputs count as served already."""
         self.served, self.ahead = served, set[int]()
         self.given_away = self.idle = 0
-        #: The time at which the last packet of the round has left, and since when the output waits for an
-        #: input.
+        #: The time at which the last packet of the round has left, and the time since which the output waits
+        #: for an input.
         self.free_at: int | None = None
         self.waits_since: int | None = None
 
     def gap(self, now: int) -> int:
-        """Return how long the output has been idle, without waits for inputs."""
+        """Return the time for which the output has been idle, without waits for inputs."""
         until = now if self.waits_since is None else self.waits_since
         return 0 if self.free_at is None else max(until - self.free_at, 0)
 
     def choice(self, asking: set[int], aside: set[int], busy: dict[int, int], now: int) -> set[int]:
-        """Return the inputs to choose from: none, if the output is to wait. `busy` maps inputs to times."""
+        """Return the inputs to choose from, or none if the output is to wait.
+
+        `busy` has the times at which busy inputs become free.
+        """
         for _ in range(2):
             if not (asking | aside) - self.served:
                 self.begin(self.ahead)
@@ -62,7 +65,7 @@ class Round:
         return set() if chosen is None else {chosen}
 
     def serve(self, port: int, now: int, end: int) -> None:
-        """Record that an input is served from now until then."""
+        """Record that an input is served from `now` to `end`."""
         self.idle += self.gap(now)
         self.free_at, self.waits_since = end, None
         if port not in self.served:

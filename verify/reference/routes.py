@@ -1,9 +1,9 @@
 """Routes that are selected per flow on a tree, from the local state of each switch.
 
-A switch that is not above a flow's destination may use any upward port. A switch that is above it may use its
-downward port or send sideways to the neighbor on one side: the side with more switches left in the row, or
-the side to which the flow is moving already. The least loaded port wins. Among equal ports, on the way up a
-hash selects one; on the way down the default port wins.
+A switch that is not above a flow's destination may use any upward port. A switch above it may use its
+downward port, or send sideways to the neighbor on one side. This is the side with more switches left in the
+row, or the side toward which the flow already moves. The least loaded port is selected. Of equal ports, a
+hash selects one on the way up, and the default port is preferred on the way down.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from verify.trees import Place, Tree
 if TYPE_CHECKING:
     from verify.reference.network import Network
 
-#: Source, destination, and the number of the source's connection.
+#: The numbers of the source, of the destination, and of the traffic source at its host.
 Key = tuple[int, int, int]
 
 
 class FlowRoutes:
-    """The state of flows at one switch: those set up over its links, and the entries of its inputs."""
+    """The state of flows at one switch: the load of its ports, and the entries of its inputs."""
 
     def __init__(self, net: Network, name: str, rule: AdaptiveRouting) -> None:
         tree = net.plan.wiring
@@ -43,7 +43,7 @@ class FlowRoutes:
         self.entries: dict[int, dict[Key, int]] = {port: {} for port in self.onward}
 
     def longer_side(self) -> list[int]:
-        """Return the ports to the side with more switches left in the row; to the right if both have."""
+        """Return the ports to the side with more switches left in the row, or to the right if equal."""
         rest = self.tree.row_length(self.place.level) - 1 - self.place.at
         return self.right if rest >= self.place.at else self.left
 
@@ -59,7 +59,7 @@ class FlowRoutes:
             self.onward[port] = self.right
 
     def route(self, packet: Packet, port: int) -> int:
-        """Return the output of a packet that arrived at a port; record announcements."""
+        """Return the output of a packet that arrived at a port, and record announcements."""
         default = self.table[packet.destination]
         if packet.kind not in ("data", "set-up", "probe", "tear-down"):
             return default
@@ -85,7 +85,7 @@ class FlowRoutes:
         self.bytes[output] = max(self.bytes.get(output, 0) + flows * packet.announcement.size, 0)
 
     def choose(self, key: Key, port: int, default: int) -> int:
-        """Return the port that a flow is set up over."""
+        """Return the port over which a flow is set up."""
         is_up = not self.tree.is_above(self.place, key[1])
         others = [other for other in (self.up if is_up else self.onward[port]) if other != default]
         is_full = self.rule.cache is not None and len(self.entries[port]) >= self.rule.cache
@@ -98,7 +98,7 @@ class FlowRoutes:
         return ties[drawn((self.number, 0, *key)) % len(ties)]
 
     def measure(self, port: int, key: Key) -> int:
-        """Return the cost of a link."""
+        """Return the load of a port by the heuristic, or a hash with `random`."""
         if self.rule.heuristic == "flow-count":
             return self.flows.get(port, 0)
         return self.bytes.get(port, 0) if self.rule.heuristic == "bytes" else drawn((self.number, port, *key))

@@ -1,4 +1,4 @@
-"""The messages that hosts generate: those of flows and of patterns, their times, sizes and destinations."""
+"""Times, sizes and destinations of the messages that hosts generate for flows and patterns."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from verify.reference.streams import Stream
 if TYPE_CHECKING:
     from verify.reference.network import Network
 
-#: The number of waiting messages of a source at which it generates no more.
+#: Number of waiting messages at which a source generates no more.
 MOST_WAITING = 1024
 
 
 @dataclass(eq=False)
 class Message:
-    """A message, or the rest of it."""
+    """A message, or its remaining bytes."""
 
     destination: str
     created: int
@@ -52,8 +52,8 @@ class Sizes:
 class Source:
     """A flow, or a host's share of a pattern: a series of messages.
 
-    A saturating source with one destination has one message at a time; one with several generates the next
-    when none of its messages may be sent, so that no message delays another.
+    A saturating source with one destination has one message at a time. One with several destinations
+    generates the next message when none of its messages may be sent, so that no message delays another.
     """
 
     def __init__(self, name: str, timing: Timing, level: int, choose: Callable[[], str]) -> None:
@@ -68,7 +68,7 @@ class Source:
         self.backlog = 0
         #: The source's number at its host.
         self.number = 0
-        #: The number of its last packet among its host's packets.
+        #: The number of the source's last packet among all data packets that its host has sent.
         self.served = 0
 
     def is_over(self, time: int) -> bool:
@@ -76,9 +76,10 @@ class Source:
         return self.left == 0 or (self.timing.stop_ps is not None and time >= self.timing.stop_ps)
 
     def next_draw(self, now: int, *, is_ready: bool) -> int | None:
-        """Return when the next message is generated, in the past if it may be now; `None` if there is none.
+        """Return when the next message is generated; `None` if none is.
 
-        `is_ready` states whether the turn of any of its flows may come.
+        A time in the past means that it may be generated now. `is_ready` states whether the turn of any of
+        its flows may come.
         """
         due, has_room = floor(self.next_due), self.backlog < MOST_WAITING
         if self.generator:
@@ -137,7 +138,7 @@ def of_flow(net: Network, plan: FlowPlan) -> Source:
 
 
 def of_pattern(net: Network, plan: TrafficPlan, number: int, owners: dict[str, int]) -> dict[str, Source]:
-    """Return the sources of a pattern per host; `owners` counts the patterns that hosts have so far."""
+    """Return the sources of a pattern by host. `owners` counts the patterns of each host so far."""
     found = {}
     if plan.kind == "forest":
         placement = Placement(net.plan, plan, number)
@@ -166,12 +167,12 @@ def of_pattern(net: Network, plan: TrafficPlan, number: int, owners: dict[str, i
 
 
 def chooser_of(net: Network, plan: TrafficPlan) -> Callable[[int, str, int], Callable[[], str] | None]:
-    """Return how a sender of a pattern, by its position, name and owner, selects destinations."""
+    """Return a function from position, name and owner of a sender to its choice of destinations."""
     return lambda position, host, owner: _chooser(net, plan, position, host, owner)
 
 
 def _phase(timing: Timing, arrivals: Stream) -> int:
-    """Select at random when a source of a pattern begins."""
+    """Draw the time at which a source of a pattern begins."""
     if timing.interval_ps is None:
         return 0
     spacing = ceil(timing.interval_ps)
@@ -181,7 +182,7 @@ def _phase(timing: Timing, arrivals: Stream) -> int:
 def _chooser(
     net: Network, plan: TrafficPlan, position: int, host: str, owner: int
 ) -> Callable[[], str] | None:
-    """Return how a sender of a pattern selects destinations; `None` if there are none."""
+    """Return the function with which a sender selects destinations; `None` if it has none."""
     hosts, me = net.plan.wiring.hosts, net.number[host]
     if plan.kind == "uniform":
         drawn = Stream(net.plan.seed, "destinations", owner)
@@ -201,7 +202,7 @@ def _chooser(
 
 
 def permutation(seed: int, class_number: int, hosts: list[str]) -> list[str]:
-    """Select a random permutation in which no host sends to itself."""
+    """Draw a random permutation in which no host sends to itself."""
     random, images = Stream(seed, "permutation", class_number), list(hosts)
     while any(image == host for image, host in zip(images, hosts, strict=True)):
         random.shuffle(images)

@@ -1,4 +1,4 @@
-"""Entropy values that a host gives its packets, and what it learns from their answers."""
+"""Entropy values of a host's packets, and how answers change their selection."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from verify.reference.streams import Stream
 if TYPE_CHECKING:
     from verify.reference.hosts import Flow, Host
 
-#: Values that REPS keeps, and the most skips of a value that are due.
+#: Number of values that REPS stores, and largest number of pending skips of a value.
 KEPT, MOST_DUE = 8, 15
 
 
 @dataclass
 class Path:
-    """The state of a flow: the round over all values, skips that are due, and values to use again."""
+    """The state of a flow: the round over all values, pending skips, and values to use again."""
 
     flip: int
     step: int = 0
@@ -27,7 +27,7 @@ class Path:
 
     @property
     def value(self) -> int:
-        """The value whose turn it is."""
+        """The value that is next in the round."""
         return self.step ^ self.flip
 
 
@@ -57,7 +57,7 @@ class Sprayer:
         return self.in_turn(path)
 
     def in_turn(self, path: Path) -> int:
-        """Return the next value of the round for which no skip is due; the first one uses up a skip."""
+        """Return the next value of the round without a pending skip. The first value uses up one skip."""
         if path.due.get(path.value, 0):
             path.due[path.value] -= 1
             tries = 0
@@ -70,13 +70,13 @@ class Sprayer:
         return value
 
     def turn(self, path: Path) -> None:
-        """Continue with the next value; a new round has an order of its own."""
+        """Continue with the next value. Each round has a random order."""
         path.step += 1
         if path.step == self.rule.values:
             path.step, path.flip = 0, self.random.below(self.rule.values)
 
     def take_answer(self, flow: Flow, value: int, *, is_marked: bool, skips: int = 1) -> None:
-        """Take the answer to a packet with a value; a mark or a loss is worth a number of skips."""
+        """Process the answer to a packet with a value. A mark or a loss adds skips."""
         kind = self.rule.spraying
         if kind in ("oblivious", "random"):
             return

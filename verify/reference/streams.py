@@ -1,7 +1,7 @@
-"""Random numbers: a stream per purpose and owner, as the scenario's seed defines them.
+"""Random numbers: a stream for each purpose and owner, which the scenario's seed determines.
 
-PCG32 (O'Neill 2014, XSH RR), state and stream of which come from seed, purpose and owner by
-SplitMix64; purposes enter by their FNV-1a hash.
+The generator is PCG32 (O'Neill 2014, XSH RR). SplitMix64 derives its state and stream from the seed, the
+FNV-1a hash of the purpose, and the owner.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ class Stream:
         return (shifted >> turn | shifted << (-turn & 31)) & 0xFFFFFFFF
 
     def below(self, bound: int) -> int:
-        """Draw a number from 0 to below a bound, all alike (Lemire 2019)."""
+        """Draw a number from 0 to below a bound, all equally likely (Lemire 2019)."""
         product = self.bits() * bound
         while product % 2**32 < (2**32 - bound) % max(bound, 1):
             product = self.bits() * bound
         return product >> 32
 
     def chance(self, of: int, many: int) -> bool:
-        """Draw whether something happens that does so `of` times in `many`."""
+        """Draw whether an event with the probability `of` / `many` occurs."""
         return self.below(many) < of
 
     def exponential(self, mean: int) -> int:
-        """Draw an exponentially distributed time with a mean."""
+        """Draw an exponentially distributed integer with a mean."""
         uniform = self.bits() << 1 | 1
         return mean * (log_q32(2**33) - log_q32(uniform)) >> 32
 
@@ -70,7 +70,10 @@ class Stream:
 
 
 def log_q32(value: int) -> int:
-    """Return the natural logarithm in 2^-32, from 32 bits of the binary one: squares of the mantissa."""
+    """Return the natural logarithm in units of 2^-32.
+
+    It follows from 32 bits of the binary logarithm, which are computed by squaring the mantissa.
+    """
     exponent = value.bit_length() - 1
     mantissa, log2 = value << 63 - exponent, exponent << 32
     for bit in range(31, -1, -1):

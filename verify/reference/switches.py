@@ -34,7 +34,7 @@ def lane_turns(last: int, count: int, first: int | None) -> tuple[int, ...]:
 
 
 class Switch:
-    """The state of a switch that does not depend on its architecture: ports, table, marking."""
+    """The state of a switch that does not depend on its architecture: ports, table, and marking."""
 
     def __init__(self, net: Network, name: str) -> None:
         self.net = net
@@ -47,12 +47,12 @@ class Switch:
         self.lanes = range(net.plan.lanes.count)
         self.states: dict[tuple[int, int], PortState] = {}
         self.samplers: dict[tuple[int, int], Sampler] = {}
-        #: Reports to sources at the end of the instant: first received ones, by port, then own marks, by
+        #: Reports to sources, sent at the end of the instant: first received ones by port, then own ones by
         #: output.
         self.reports: list[tuple[tuple[bool, int], Report]] = []
-        #: Marks of data: time, port, source, destination, level.
+        #: Logged marks of data packets: time, port, source, destination, and level.
         self.marked: list[tuple[int, int, int, int, int]] = []
-        #: Per output, the time of its only scheduled wake-up.
+        #: For each output, the time of its only scheduled wake-up.
         self.wake_at: dict[int, int] = {}
         self.woken: list[int] = []
         rule = net.plan.adaptive
@@ -63,19 +63,19 @@ class Switch:
         self.detours = None
         if isinstance(wiring, Groups) and wiring.routing == "ugal":
             self.detours = Detours(self, wiring)
-        #: The ports that packets which can choose do not take.
+        #: The ports that packets avoid if they can choose.
         self.avoided = set[int]()
-        #: The time that each output's link needs for the flows announced to it.
+        #: The total time that each output's link needs for the flows announced to it, in ps.
         self.weights = dict.fromkeys(self.ports(), 0)
-        #: Packets that each output has trimmed.
+        #: Number of packets that each output has trimmed.
         self.trimmed = dict.fromkeys(self.ports(), 0)
 
     def lane_order(self, last: int) -> Sequence[int]:
-        """Return the lanes in turn after the last one; a lane with priority precedes them."""
+        """Return the lanes in turn after the last one. A lane with priority precedes them."""
         return lane_turns(last, len(self.lanes), self.net.plan.lanes.first)
 
     def note_lane(self, served: dict[int, int], output: int, lane: int) -> None:
-        """Note that it was a lane's turn, which a lane with priority does not need."""
+        """Record the turn of a lane, unless it has priority."""
         if lane != self.net.plan.lanes.first:
             served[output] = lane
 
@@ -84,7 +84,7 @@ class Switch:
         return range(1, self.count + 1)
 
     def connect(self, port: int, out: Channel, into: Channel) -> None:
-        """Wire a port."""
+        """Connect a port, and create the state of marking of its lanes."""
         self.out[port], self.into[port] = out, into
         own = self.net.plan.congestion.marking
         rule = own.of(self.name, port, out.pace) if isinstance(own, Marking) else None
@@ -101,14 +101,14 @@ class Switch:
                 self.samplers[port, lane] = Sampler(own, random)
 
     def part(self, packet: Packet) -> Hashable:
-        """Return the region of an input's memory that a packet is stored in."""
+        """Return the region of an input's memory in which a packet is stored."""
         queues = self.net.plan.switch.queues
         if not queues.is_divided:
             return 0
         return queues.index(self.table[packet.destination], self.net.number[packet.destination])
 
     def channel_owner(self, port: int) -> int:
-        """Return the number from which the random streams of the link out of a port are derived."""
+        """Return the number from which the random streams of the outgoing link of a port are derived."""
         return self.number << 8 | port - 1
 
     def part_size(self) -> int:
@@ -123,7 +123,8 @@ class Switch:
     def comes(self, packet: Packet, port: int, head: int, tail: int) -> None:
         """Receive the head of a packet.
 
-        It is ready after the switch's pipeline, and not before the output can send it without an underrun.
+        The packet is ready after the switch's latency, and not before the output can send it without
+        interruption.
         """
         ready = head + self.net.plan.switch.latency_ps
 
@@ -141,7 +142,7 @@ class Switch:
         self.net.at(ready, is_directed, rank=(1, port))
 
     def direct(self, packet: Packet, port: int) -> int:
-        """Return the output of a packet; the flow of an announcement is added to the sum of its link."""
+        """Return the output of a packet. An announcement changes the sum of the output's link."""
         packet.came = packet.lane
         if self.net.plan.lanes.by_way:
             return self.on_its_way(packet)
@@ -158,7 +159,7 @@ class Switch:
         return output
 
     def on_its_way(self, packet: Packet) -> int:
-        """Return the output of a packet, and set the lane that its route has there."""
+        """Return the output of a packet, and set the lane of its route there."""
         net = self.net.plan.wiring
         assert isinstance(net, Direct)
         ends = packet.flow.ends
@@ -169,13 +170,13 @@ class Switch:
         return output
 
     def use_groups(self, groups: Mapping[str, tuple[int, ...]]) -> None:
-        """Let packets choose among these ports for each destination, if they can choose."""
+        """Set the ports among which packets to each destination may choose, if they can."""
         for rule in (self.choices, self.hashing):
             if rule:
                 rule.groups = groups
 
     def notice(self, port: int, notice: Notice) -> None:
-        """Take a notification from the next node: there are none without special queues."""
+        """Process a notification from the next node. Only switches with special queues receive any."""
         raise NotImplementedError
 
     def enqueue(self, packet: Packet, port: int) -> None:
@@ -187,11 +188,11 @@ class Switch:
         raise NotImplementedError
 
     def decide(self) -> None:
-        """Send what can be sent."""
+        """Send the packets that can be sent now."""
         raise NotImplementedError
 
     def wake(self, port: int, time: int) -> None:
-        """Schedule an output at a time, unless it is scheduled earlier."""
+        """Schedule a decision of an output, unless an earlier one is scheduled."""
         if port in self.wake_at and self.wake_at[port] <= time:
             return
         self.wake_at[port] = time
@@ -204,14 +205,15 @@ class Switch:
         self.net.at(time, wakes)
 
     def credit_is_back(self, port: int) -> None:
-        """Schedule an output at the end of this instant, once."""
+        """Schedule a decision of an output at the end of this instant."""
         if port not in self.woken:
             self.woken.append(port)
 
     def fill_changed(self, output: int, lane: int, fill: Fill) -> None:
-        """Report to the congestion manager of the output's lane.
+        """Report to the congestion manager of a lane of an output.
 
-        A root has credit for a full packet beyond the one it sends now or is about to send.
+        The port is a root if it has credit for a full packet in addition to the one that it sends or is about
+        to send.
         """
         full = self.net.space(self.net.plan.full)
         channel = self.out[output]
@@ -219,7 +221,7 @@ class Switch:
         self.states[output, lane].fill_changed(fill, channel.has_some_credit(lane, wanted))
 
     def sample(self, packet: Packet, total: int) -> None:
-        """Mark a packet that has arrived, if it is a sample; `total` bytes wait for its output."""
+        """Mark a packet that has arrived, if it is a sample. `total` bytes wait for its output."""
         sampler = self.samplers.get((packet.output, packet.lane))
         if sampler and not packet.is_control:
             found = sampler.takes(packet.size, total)
@@ -227,14 +229,14 @@ class Switch:
                 self.mark(packet, found if self.net.plan.congestion.is_quantized else 0)
 
     def severity(self, packet: Packet) -> int:
-        """Return the severity of a mark of the congestion manager."""
+        """Return the severity of a mark of the congestion manager, or 0 if marks are binary."""
         state = self.states[packet.output, packet.lane]
         return state.severity() if self.net.plan.congestion.is_quantized else 0
 
     def mark(self, packet: Packet, severity: int = 0) -> None:
         """Mark a packet, or notify its source.
 
-        Only a first mark counts, on data; sources are notified of each marked data packet.
+        Only the first mark of a data packet is counted. With direct notification, each marked data packet is.
         """
         if self.net.plan.congestion.notification == "backward":
             if not packet.is_control:
@@ -255,13 +257,13 @@ class Switch:
         self.marked.append((self.net.now, packet.output, *ends, flow.level))
 
     def stamp(self, packet: Packet) -> None:
-        """Write the state of its output into a data packet that leaves, if switches do so."""
+        """Add the state of its output to a departing data packet, if switches write telemetry."""
         if isinstance(self.net.plan.congestion.marking, TelemetryMarking) and not packet.is_control:
             out, waiting = self.out[packet.output], self.states[packet.output, packet.lane].total
             packet.hops += (Hop(self.net.now, out.bytes, waiting, out.pace),)
 
     def report(self, port: int, report: Report) -> None:
-        """Forward a report."""
+        """Queue a report to be forwarded."""
         self.reports.append(((False, port), report))
 
     def waits_for(self, output: int) -> int:
@@ -277,12 +279,12 @@ class Switch:
         return False
 
     def link_was_used(self, port: int) -> None:
-        """Decide when the link is free again, if packets wait."""
+        """Schedule a decision for when the link is free again, if packets wait."""
         if self.is_awaited(port):
             self.wake(port, self.out[port].free_at)
 
     def send_reports(self) -> None:
-        """Send the reports to sources, behind the packets of this instant."""
+        """Send the reports to sources, after the packets of this instant."""
         reports, self.reports = sorted(self.reports, key=lambda entry: entry[0]), []
         for _, report in reports:
             output = self.table[report.flow.origin]
@@ -292,7 +294,7 @@ class Switch:
             self.link_was_used(output)
 
     def admit(self, packet: Packet, port: int) -> None:
-        """Queue a packet, or what is left of it if its queue is full."""
+        """Queue a packet, or its header if its queue is full."""
         rule = self.net.plan.switch.trimming
         if rule is not None and not packet.is_control:
             self.make_room(packet, port, rule)
@@ -300,7 +302,7 @@ class Switch:
         self.note_headers(packet)
 
     def make_room(self, packet: Packet, port: int, rule: Trimming) -> None:
-        """Trim a data packet that does not fit behind the packets of all inputs."""
+        """Trim a data packet if it does not fit behind the packets of all inputs."""
         waiting = self.waiting_bytes((packet.output, packet.lane))
         if waiting + packet.size > rule.limit(self.out[packet.output].usual_pace):
             self.trim(packet, port)
@@ -321,18 +323,18 @@ class Switch:
         packet.at_last = isinstance(self.out[packet.output].receiver, Host)
 
     def note_headers(self, packet: Packet) -> None:
-        """Record the bytes on the lane of headers after a packet joined a queue."""
+        """Record the bytes on the lane of headers after a packet has joined a queue."""
         if self.net.plan.switch.trimming and packet.lane == self.net.plan.lanes.control:
             waiting = self.waiting_bytes((packet.output, packet.lane))
             self.net.most_headers = max(self.net.most_headers, waiting)
 
     def put_on_wire(self, packet: Packet) -> int:
-        """Send a packet; the header of a packet that was trimmed here needs space again."""
+        """Send a packet. The header of a packet that was trimmed here again needs space."""
         packet.space = packet.space or self.net.space(packet.size)
         return self.out[packet.output].send(packet)
 
     def transmit(self, packet: Packet, port: int, read_by: int | None = None) -> int:
-        """Send a packet of an input, whose space is free when it has left or been read."""
+        """Send a packet of an input. Its space is free at `read_by`, or without this when it has left."""
         if self.states[packet.output, packet.lane].marks(packet.size, is_control=packet.is_control):
             self.mark(packet, self.severity(packet))
         self.stamp(packet)
@@ -344,12 +346,13 @@ class Switch:
 
 
 class VoqSwitch(Switch):
-    """A queue per input, output and lane; outputs serve lanes and inputs round robin."""
+    """A VOQ switch, whose outputs serve lanes and inputs by round robin."""
 
     def __init__(self, net: Network, name: str) -> None:
         super().__init__(net, name)
         ways = [(output, lane) for output in self.ports() for lane in self.lanes]
-        #: queues[output, lane][input], the input that was served last, and per output the lane.
+        #: Queues by output, lane and input. `served` has the last served input of each output and lane, and
+        #: `lane_served` the last served lane of each output.
         self.queues = {way: {i: deque[Packet]() for i in self.ports()} for way in ways}
         self.served = dict.fromkeys(ways, self.count)
         self.lane_served = dict.fromkeys(self.ports(), self.lanes[-1])
@@ -371,7 +374,7 @@ class VoqSwitch(Switch):
         return sum(packet.size for queues in of_lanes for queue in queues for packet in queue)
 
     def queue_changed(self, output: int, lane: int, port: int) -> None:
-        """Report to the congestion manager that a queue grew or shrank."""
+        """Report a changed queue to the congestion manager."""
         queues = self.queues[output, lane]
         fills = {port: sum(packet.size for packet in queue) for port, queue in queues.items()}
         asking = sum(1 for queue in queues.values() if queue)
@@ -392,7 +395,7 @@ class VoqSwitch(Switch):
             return False
         turns = [(last + step - 1) % self.count + 1 for step in range(1, self.count + 1)]
         asking = [port for port in turns if queues[port]]
-        # The input whose turn it is keeps it while it lacks credit.
+        # An input keeps its turn while it lacks credit.
         if not self.out[output].can_take(queues[asking[0]][0]):
             return False
         packet = queues[asking[0]].popleft()

@@ -1,10 +1,10 @@
 """Hosts that schedule their own attempts to send.
 
-Such a host makes an attempt when its link is free and packets wait for that, when the next packet may be
+Such a host makes an attempt when its link is free and packets wait for it, when the next packet may be
 injected, when a message or a probe is due, when lacking credit has returned, and when it has received an
-answer. An attempt that has been scheduled is made, even if the host has since lacked credit. So a packet
-that is to be sent behind the last one of a message, such as a tear-down, waits for the injection limit
-unless the host receives an answer before.
+answer. A scheduled attempt is made even if the host has lacked credit since. A packet that follows the last
+packet of a message, such as a tear-down, therefore waits for the injection limit, unless the host receives an
+answer before.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class WakingHost(Host):
         self.wake(0, floor(source.next_due))
 
     def wake(self, port: int, time: int) -> None:
-        """Schedule an attempt, unless there is an earlier one."""
+        """Schedule an attempt to send, unless an earlier one is scheduled."""
         if self.wake_at is not None and self.wake_at <= time:
             return
         self.wake_at = time
@@ -46,11 +46,11 @@ class WakingHost(Host):
         self.net.at(time, wakes)
 
     def credit_is_back(self, port: int) -> None:
-        """Make an attempt."""
+        """Request an attempt to send."""
         self.is_asked = True
 
     def receive(self, packet: Packet, head: int) -> None:
-        """Take a packet; an answer, or a packet that is answered, may change what can be sent."""
+        """Process a packet. An answer, or a packet that is answered, causes an attempt to send."""
         before = self.answers
         super().receive(packet, head)
         is_heard = packet.is_control and packet.kind != "request"
@@ -58,11 +58,11 @@ class WakingHost(Host):
         self.is_asked |= heard or self.answers > before
 
     def has_credit(self, packet: Packet) -> bool:
-        """Return whether a packet can be sent; if not, schedule an attempt for when it can."""
+        """Return whether a packet can be sent. If not, an attempt is scheduled for when it can."""
         return self.out.has_credit_or_wait(packet)
 
     def decide(self) -> None:
-        """Make an attempt, if there is a reason."""
+        """Try to send, if there is a reason."""
         if not self.is_asked or self.is_stopped:
             return
         self.is_asked = False
@@ -71,7 +71,7 @@ class WakingHost(Host):
         self.settle()
 
     def settle(self) -> None:
-        """Send one packet if that is possible: a control packet, or one of a flow."""
+        """Send one packet if possible: a control packet, or a packet of a flow."""
         now = self.net.now
         if self.out.free_at > now:
             self.wake(0, self.out.free_at)
@@ -86,7 +86,7 @@ class WakingHost(Host):
             self.wake(0, self.injection.free_at)
             return
         attempt = self.draw_and_send(lacking)
-        # Flows whose messages were just generated may have been announced.
+        # Flows whose messages were just generated may have queued announcements.
         if attempt != "sent" and self.send_oldest_control(lacking):
             self.wake(0, self.out.free_at)
             return
@@ -95,7 +95,7 @@ class WakingHost(Host):
             self.wake(0, max(min(times), self.out.free_at, self.injection.free_at))
 
     def send_oldest_control(self, lacking: dict[int, int]) -> bool:
-        """Send the control packet that has waited longest, among the first ones of the lanes with credit."""
+        """Send the oldest control packet among the first ones of the lanes with credit, if there is one."""
         first = [waiting[0] for waiting in self.control.values() if waiting]
         for _, packet in sorted(first, key=lambda waits: waits[0]):
             if packet.lane in lacking:
@@ -108,7 +108,7 @@ class WakingHost(Host):
         return False
 
     def next_looks(self, *, has_sent: bool) -> list[int]:
-        """Return when a packet may be ready to be sent, as it was known when flows began to wait."""
+        """Return the times at which a packet may be ready, as determined when flows began to wait."""
         if has_sent and (self.ring or self.held or any(self.control.values())):
             return [self.net.now]
         due = [self.next_draw(source) for source in self.sources]

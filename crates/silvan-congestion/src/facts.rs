@@ -28,8 +28,8 @@ pub struct Telemetry {
     pub rate: Rate,
 }
 
-/// The telemetry that a packet has collected. Few routes have more than four hops, so lists rarely need memory of their
-/// own.
+/// The telemetry that a packet has collected. Few routes have more than four hops, so lists rarely need heap
+/// memory.
 pub type Hops = SmallVec<[Telemetry; 4]>;
 
 /// A change in the queues that feed a virtual lane of an output.
@@ -109,7 +109,8 @@ pub enum Verdict {
     Forward,
     /// The packet is marked.
     Mark(Severity),
-    /// Set the packet's validation bit: the packet is marked, and leaves through a congested output (MVCM, 4.1).
+    /// The packet's validation bit is set: the packet is marked, and leaves through a congested output (MVCM,
+    /// 4.1).
     Validate,
     /// If the packet is a data packet, it collects telemetry.
     Stamp(Telemetry),
@@ -129,14 +130,15 @@ pub enum InputVerdict {
     Forward,
     /// The packet is marked.
     Mark,
-    /// Mark all packets at inputs of the switch that wait for the same outputs as the packets in this buffer.
+    /// All packets at inputs of the switch that wait for the same outputs as the packets in this buffer are
+    /// marked.
     MarkContenders,
 }
 
 /// The congestion state of a lane of an output, for measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PortState {
-    /// Whether the rule considers the lane congested.
+    /// Whether the lane is in the congestion state of the rule.
     pub is_congested: bool,
     /// Number of times that the lane became congested.
     pub entered: u32,
@@ -155,7 +157,7 @@ pub enum Mark {
 
 #[cfg(test)]
 impl Mark {
-    /// Converts H, W or C, the letters of tests.
+    /// Converts the letters H and W of tests; all other letters mean cold.
     pub fn of_letter(letter: char) -> Self {
         match letter {
             'H' => Self::Hot,
@@ -199,7 +201,7 @@ pub struct Answer<'a> {
     pub sent_at: Time,
     /// Payload bytes that the answer acknowledges; zero if it is not an acknowledgement.
     pub bytes: u32,
-    /// Packets that contain these bytes.
+    /// Number of packets that contain these bytes.
     pub packets: u32,
     /// The state of the packet's route, as the answer reports it.
     pub mark: Mark,
@@ -209,10 +211,10 @@ pub struct Answer<'a> {
     pub hops: &'a [Telemetry],
 }
 
-/// A packet whose payload was lost, as its source learns from a negative acknowledgement or a timeout.
+/// A packet that its source considers lost because of a negative acknowledgement or a timeout.
 #[derive(Debug, Clone, Copy)]
 pub struct Lost {
-    /// The time at which the source learns of the loss.
+    /// The time at which the source detects the loss.
     pub now: Time,
     /// The time at which the source began to send the packet.
     pub sent_at: Time,
@@ -220,7 +222,7 @@ pub struct Lost {
     pub is_answer: bool,
     /// Payload bytes that were lost.
     pub payload: u32,
-    /// Whether they were lost at the output to the receiver, where only flows to that receiver compete.
+    /// Whether the bytes were lost at the output to the receiver, where only flows to that receiver compete.
     pub at_last_hop: bool,
 }
 
@@ -238,7 +240,7 @@ pub struct Queued {
 pub struct Grant {
     /// The time at which the grant arrives.
     pub now: Time,
-    /// The granted amount. The components define its meaning; it is usually payload bytes.
+    /// The granted amount. The components define its unit, such as quanta of 256 bytes for `rccc`.
     pub bytes: u32,
 }
 
@@ -249,7 +251,8 @@ pub struct Sender {
     pub host: u32,
     /// Index of the flow's source at the sending host.
     pub source: u16,
-    /// Number of the connection of this source, which has a new one for each message with a flow of its own.
+    /// Number of the connection of this source. A source with flows for single messages has one connection
+    /// per message.
     pub connection: u32,
     /// Class of traffic, for the meters.
     pub class: u16,
@@ -271,7 +274,7 @@ impl Sender {
 pub struct Received<'a> {
     /// The time at which the packet's tail arrives.
     pub now: Time,
-    /// Its flow.
+    /// The flow of the packet.
     pub from: Sender,
     /// Bytes of the packet on the wire.
     pub size: u32,
@@ -291,9 +294,9 @@ pub struct Received<'a> {
     pub hops: Option<&'a RefCell<Vec<Telemetry>>>,
     /// The target of the flow that the packet carries; 0 if packets carry no targets.
     pub target: u32,
-    /// Its entropy value; 0 if packets have none.
+    /// Entropy value of the packet; 0 if packets have none.
     pub entropy: u16,
-    /// Its number within the flow, if packets can overtake each other.
+    /// Number of the packet within the flow, if packets can overtake each other.
     pub number: Option<u64>,
     /// Whether the source of the packet requests an acknowledgement, if acknowledgements cover several packets.
     pub asks: bool,
@@ -304,9 +307,9 @@ pub struct Received<'a> {
 pub struct Request {
     /// The time at which the request arrives.
     pub now: Time,
-    /// Its flow.
+    /// The flow.
     pub from: Sender,
-    /// The requested amount. The components define its meaning; it is usually payload bytes.
+    /// The requested amount, in the unit of grants.
     pub bytes: u32,
     /// Whether the source repeats the request because it has waited for a grant, which may have been lost.
     pub is_repeated: bool,

@@ -1,4 +1,4 @@
-//! Reactions of single hosts, which replace the reaction of all others.
+//! Reactions of single hosts, which replace the common reaction.
 
 use rustc_hash::FxHashMap;
 use schemars::JsonSchema;
@@ -71,7 +71,7 @@ impl Components {
     /// Checks the settings of single hosts.
     ///
     /// # Errors
-    /// The first invalid setting, as a path below `congestion`.
+    /// Returns the first invalid setting, as a path below `congestion`.
     pub fn check_hosts(&self, limits: &Limits) -> Check {
         let mut known = FxHashMap::default();
         let mut settings = self.hosts.iter().enumerate();

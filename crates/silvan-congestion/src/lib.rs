@@ -90,29 +90,32 @@ pub enum Mechanism {
     /// Quantized congestion notification: the switch samples packets and reports the severity of congestion to the
     /// source, which reduces its rate accordingly (IEEE 802.1Qau).
     Qcn,
-    /// DCQCN with the intervals that the vendor tuned: random marks, notification packets every 4 us, a rate per flow. Thresholds
-    /// as in the comparison of HPCC's authors, 100 and 400 kB and 20 % for 25 Gbit/s and 13 us, scaled to the rate of an output
-    /// and the longest round trip.
+    /// DCQCN with the intervals that the vendor tuned: random marks, at most one notification packet per flow
+    /// every 4 us, and a rate per flow. The thresholds of HPCC's authors, 100 and 400 kB and 20 % for 25
+    /// Gbit/s and 13 us, are scaled to the rate of an output and the longest round trip.
     Dcqcn,
-    /// DCTCP: all packets above a threshold are marked, a window per flow. Threshold as in the comparison of HPCC's authors,
-    /// 30 kB for 10 Gbit/s and 13 us, scaled in the same way.
+    /// DCTCP: all packets above a threshold are marked, and each flow has a window. The threshold of HPCC's
+    /// authors, 30 kB for 10 Gbit/s and 13 us, is scaled in the same way.
     Dctcp,
-    /// TIMELY: a rate per flow by the gradient of its round-trip time; no marks.
+    /// TIMELY: a rate per flow, controlled by the gradient of its round-trip time; no marks.
     Timely,
-    /// Swift: a window per flow that aims at a round-trip time; no marks.
+    /// Swift: a window per flow, controlled by a target round-trip time; no marks.
     Swift,
     /// HPCC: telemetry of switches, a window and a rate per flow.
     Hpcc,
-    /// A rate per flow by its round-trip time, in the manner of adapters with programmable congestion control; no marks.
+    /// A rate per flow, controlled by its round-trip time, modeled on adapters with programmable congestion
+    /// control; no marks.
     PccRtt,
-    /// A rate per flow by the telemetry of the last switch, as in programmable adapters.
+    /// A rate per flow, controlled by the telemetry of the last switch, modeled on programmable adapters.
     PccTelemetry,
-    /// Ultra Ethernet's control of sources (NSCC): marks and delays, a window per flow. Thresholds of 0.2 and 0.8 of the
-    /// bandwidth-delay product as in the consortium's simulator, from the rate of an output and the longest round trip.
+    /// Ultra Ethernet's control of sources (NSCC): marks and delays control a window per flow. The thresholds
+    /// of marks are 0.2 and 0.8 of the bandwidth-delay product of the output's rate and the longest round
+    /// trip, as in the consortium's simulator.
     Nscc,
     /// Ultra Ethernet's control of receivers (RCCC): receivers grant credit; no marks.
     Rccc,
-    /// Ultra Ethernet with both: receivers grant credit, and marks and delays control a window per flow.
+    /// Ultra Ethernet with NSCC and RCCC: receivers grant credit, and marks and delays control a window per
+    /// flow.
     Uec,
 }
 
@@ -148,15 +151,15 @@ impl Mechanism {
         kebab(&format!("{self:?}"))
     }
 
-    /// The link layer of the mechanism's components, if they have one.
+    /// The link layer for which the components of the mechanism are designed, if any.
     #[must_use]
     pub fn link_layer(self) -> Option<LinkLayer> {
         let parts = self.components(&Packet::default());
         parts.reaction.properties().link_layer.or(parts.marking.link_layer())
     }
 
-    /// Whether links usually have pause frames: with mechanisms of RDMA over converged Ethernet. Ultra Ethernet has credits,
-    /// and the notifications of QCN would delay pause frames.
+    /// Whether links have pause frames by default. True for mechanisms of RDMA over converged Ethernet. Ultra
+    /// Ethernet uses credits, and the notifications of QCN would delay pause frames.
     #[must_use]
     pub fn is_roce(self) -> bool {
         let of_ultra_ethernet = matches!(self, Self::Nscc | Self::Rccc | Self::Uec);
@@ -376,7 +379,7 @@ impl Mechanism {
             marking,
             notification,
             feedback,
-            // As in the simulator of HPCC's authors.
+            // The interval of the simulator of HPCC's authors.
             coalescing: (self == Self::Dcqcn)
                 .then(|| Coalescing { interval: Time::from_us(4), per: CoalescePer::Flow }),
             notification_delay,

@@ -8,18 +8,18 @@ use silvan_engine::{Bytes, Rate, Time};
 pub struct RoundTrip {
     /// Switches on the longest route, h.
     pub hops: u32,
-    /// Stages of the network, n. This is the number of hops if links are one-way; otherwise it is half of that
-    /// number, because routes go up and down.
+    /// Stages of the network, n. This is the number of hops if links are one-way. Otherwise, it is half of
+    /// that number, rounded up, because routes go up and down.
     pub stages: u32,
     /// Largest number of hosts at one switch with a host that communicates, k.
     pub radix: u32,
-    /// Latency of switches and links in both directions, without transmission times: 2 h t_hop.
+    /// Latency of switches and links in both directions, without transmission times (2 h t_hop in the paper).
     pub flight: Time,
     /// A full packet on the wire, L_data.
     pub data: Bytes,
     /// An acknowledgement on the wire, L_ack.
     pub ack: Bytes,
-    /// Rate of the links of hosts that communicate, B. If rates differ, it is that of the slowest link.
+    /// Rate of the slowest link of the hosts that communicate, B.
     pub rate: Rate,
 }
 

@@ -1,10 +1,10 @@
-//! Tests of what components state about themselves, which the checks of configurations use.
+//! Tests of the properties of components on which the checks of configurations depend.
 
 use super::*;
 use crate::marking::Marking;
 use crate::reaction::Reaction;
 
-/// The names of the properties that hold.
+/// The names of the properties that are true, separated by spaces.
 fn names(properties: &[(&'static str, bool)]) -> String {
     let held: Vec<&str> = properties.iter().filter(|(_, holds)| *holds).map(|(name, _)| *name).collect();
     held.join(" ")

@@ -1,4 +1,4 @@
-//! How components check their parameters, and the error that reports an invalid one.
+//! Checks of parameters of components, and the error for an invalid parameter.
 
 use silvan_engine::{Bytes, Time};
 
@@ -29,7 +29,7 @@ pub struct Limits {
 /// Rejects a parameter with the message `what` unless `fine` is true.
 ///
 /// # Errors
-/// The parameter and what is wrong.
+/// Returns the parameter and what is wrong.
 pub fn ensure(fine: bool, key: &str, what: impl FnOnce() -> String) -> Check {
     if fine { Ok(()) } else { Err(Unfit { key: key.to_owned(), what: what() }) }
 }
@@ -37,7 +37,7 @@ pub fn ensure(fine: bool, key: &str, what: impl FnOnce() -> String) -> Check {
 /// Rejects a time of zero, or above [`LONGEST_DELAY`].
 ///
 /// # Errors
-/// The parameter and what is wrong.
+/// Returns the parameter and what is wrong.
 pub fn ensure_time(key: &str, time: Option<Time>) -> Check {
     ensure(time != Some(Time::ZERO), key, || "must be more than 0 s".to_owned())?;
     ensure(time.is_none_or(|time| time <= LONGEST_DELAY), key, || format!("must be at most {LONGEST_DELAY}"))
@@ -46,7 +46,7 @@ pub fn ensure_time(key: &str, time: Option<Time>) -> Check {
 /// Rejects a window of no packets.
 ///
 /// # Errors
-/// The parameter and what is wrong.
+/// Returns the parameter and what is wrong.
 pub fn ensure_window(key: &str, window: Option<u16>) -> Check {
     ensure(window.is_none_or(|packets| packets > 0), key, || {
         "must be at least 1; with 0, no packet could be sent".to_owned()

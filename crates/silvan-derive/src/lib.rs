@@ -10,8 +10,8 @@ use syn::{Data, DeriveInput, Error, Field, Fields, Ident, Index, Member, Type, p
 /// `#[saved(constant)]`, whose values do not change after the network has been built, and `#[saved(scratch)]`, whose values
 /// do not matter between two events. An enum starts with the number of its variant.
 ///
-/// A type with a constant or scratch field can only be restored in place. `#[saved(then = function)]` before a struct calls
-/// a function with the restored value.
+/// A type with a constant or scratch field can only be restored in place. With `#[saved(then = function)]`
+/// before a struct, `restore` calls the function with the restored value. `load` does not call it.
 #[proc_macro_derive(Saved, attributes(saved))]
 pub fn derive_saved(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
@@ -43,7 +43,7 @@ impl Parts {
         Ok(parts)
     }
 
-    /// A pattern that binds the saved fields, which follows the name of the type or variant.
+    /// A pattern that binds the saved fields. In the code, it follows the name of the type or variant.
     fn pattern(&self) -> Tokens {
         let bound = self.members.iter().zip(&self.names).zip(&self.is_saved);
         let bound = bound.map(|((member, name), is_saved)| match is_saved {
@@ -53,7 +53,7 @@ impl Parts {
         quote!({ #(#bound),* })
     }
 
-    /// The names of the saved fields.
+    /// The variables of the saved fields.
     fn saved(&self) -> Vec<&Ident> {
         self.names
             .iter()
@@ -62,7 +62,7 @@ impl Parts {
             .collect()
     }
 
-    /// The names of the saved fields in the code, after that of the type or variant.
+    /// The name of the type or variant, followed by the names of the saved fields.
     fn layout_name(&self, of: &Ident) -> String {
         let named = self.members.iter().zip(&self.is_saved).filter(|(_, is_saved)| **is_saved);
         let names = named.map(|(member, _)| quote!(#member).to_string());

@@ -84,7 +84,7 @@ impl<T> Bins<T> {
         self.current = bin;
     }
 
-    /// The first non-empty bin, starting with the current one.
+    /// The first non-empty bin, starting with the current one. `None` if all bins are empty.
     #[must_use]
     pub fn next(&self) -> Option<u64> {
         let start = self.slot(self.current);
@@ -101,7 +101,7 @@ impl<T> Bins<T> {
         Some(self.current + (slot.wrapping_sub(start) & (self.ring.len() - 1)) as u64)
     }
 
-    /// Takes the items of the current bin and leaves an empty list in their place.
+    /// Exchanges the items of the current bin for the list `empty`, which must be empty.
     #[inline]
     pub fn take(&mut self, empty: &mut Vec<T>) {
         debug_assert!(empty.is_empty());
@@ -114,8 +114,8 @@ impl<T> Bins<T> {
 /// The slot of an item that is not scheduled.
 pub const UNSCHEDULED: u16 = u16::MAX;
 
-/// Bins of items that wait for a time. Each item stores the slot of the bin in which it is scheduled. It may also be in
-/// later bins, where it is to be ignored. There must be fewer bins than [`UNSCHEDULED`].
+/// Bins of items that wait for a time. Each item stores the slot of the bin in which it is scheduled. An item
+/// may also be in later bins, where the caller must ignore it. There must be fewer bins than [`UNSCHEDULED`].
 impl Bins<u32> {
     /// Schedules an item, unless it is scheduled in the same bin or an earlier one.
     #[inline(always)]

@@ -45,7 +45,8 @@ fn prefetch_line(address: *const i8) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch has no effect that the program can observe, and it accesses no memory.
+        // SAFETY: a prefetch has no effect that the program can observe, and an invalid address causes no
+        // fault.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address) };
     }
     #[cfg(not(target_arch = "x86_64"))]

@@ -20,7 +20,7 @@ const AWAKE: Duration = Duration::from_micros(100);
 /// Number of times that a thread reads a counter between two reads of the clock.
 const READS: u32 = 64;
 
-/// A value on cache lines of its own. Processors fetch lines in pairs.
+/// A value on separate cache lines. The alignment is two lines, because processors fetch lines in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Separate<T>(pub T);
@@ -91,7 +91,7 @@ impl Lockstep {
         self.wait(me, 0..self.finished.len())
     }
 
-    /// Breaks the steps of all threads if this thread panics before the guard is dropped.
+    /// Makes the waits of all threads fail with [`Broken`] if this thread panics before the guard is dropped.
     #[must_use]
     pub fn guard(&self) -> impl Drop + '_ {
         struct Guard<'a>(&'a Lockstep);
@@ -131,8 +131,8 @@ impl Lockstep {
         self.has_finished(other, step) || self.is_broken.load(Ordering::Acquire)
     }
 
-    /// Waits without sleeping. Returns true when the other thread has finished the step, and false if that takes too
-    /// long.
+    /// Waits without sleeping. Returns true when the other thread has finished the step or a thread has
+    /// panicked, and false if that takes too long.
     fn stay_awake(&self, other: usize, step: usize) -> bool {
         // The model checker loom cannot explore a loop that depends on the clock.
         if self.awake.is_zero() || cfg!(all(test, feature = "loom")) {
@@ -155,8 +155,8 @@ impl Lockstep {
     fn sleep(&self, step: usize, others: impl Iterator<Item = usize>) {
         let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         self.sleepers.fetch_add(1, Ordering::Relaxed);
-        // Together with the fence in `wake_all`: either this thread reads the new counter, or the other thread sees
-        // the new sleeper.
+        // Together with the fence in `wake_all`: either this thread reads the new counter, or the other
+        // thread reads the new number of sleepers.
         fence(Ordering::SeqCst);
         for other in others {
             while !self.is_over(other, step) {

@@ -9,7 +9,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 /// Minimum size in bytes of a block that gets separate pages, which may be huge.
 const LARGE: usize = 2 << 20;
 
-/// The allocator that this module describes. On systems without huge pages, it is identical to [`System`].
+/// The allocator that this module describes. On systems other than Linux, it is identical to [`System`].
 #[derive(Debug)]
 pub struct HugePages;
 
@@ -111,7 +111,7 @@ fn unmap(block: *mut u8, size: usize) {
     unsafe { libc::munmap(block.cast(), mapped(size)) };
 }
 
-/// Never called, because no block [`is_large`] on this system.
+/// Never called, because on this system [`is_large`] returns false.
 #[cfg(not(target_os = "linux"))]
 fn map(_size: usize) -> *mut u8 {
     std::ptr::null_mut()

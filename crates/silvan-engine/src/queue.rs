@@ -1,7 +1,7 @@
 //! The event queue: a timing wheel for the near future, a heap for the distant future.
 //!
-//! Events are removed in a total order, (time, key), that depends only on the events: not on the order of
-//! insertion, the size of the wheel or the machine.
+//! Events are removed in a total order, (time, key, data), that depends only on the events: not on the order
+//! of insertion, the size of the wheel or the machine.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -16,7 +16,7 @@ use crate::units::Time;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 #[repr(C)]
 pub struct Event {
-    /// Additional data for the handler, which orders events of equal time and key.
+    /// Additional data for the handler. Orders events of equal time and key.
     pub data: u32,
     /// Identifies the action and its location, and orders events of equal time.
     pub key: u32,
@@ -55,7 +55,7 @@ const BUCKETS: usize = 1 << 14;
 /// prefetching the state for the staged events overlaps with the handling of the current events.
 const BATCH: usize = 8;
 
-/// Number of processed events in `current` from which they are removed when an event is added.
+/// Minimum number of processed events in `current` for which adding an event removes them.
 const PAST: usize = 256;
 
 /// Maximum number of events that are sorted by insertion.
@@ -85,12 +85,12 @@ struct Chunk {
 
 /// Pending events, ordered by (time, key, data).
 ///
-/// The number of buckets is a power of two. Each bucket is `2^shift` picoseconds wide and contains one or
-/// two events on average, as an unordered list of chunks, which is sorted when the bucket is removed from
-/// the wheel. A few buckets are removed at a time. They form the *current* events, which are being
-/// processed, and the *staged* events, which follow. While the current events are processed, the model can
-/// prefetch the state that the staged events will need ([`EventQueue::staged`]). Events beyond the range of
-/// the wheel wait in a binary heap, and are merged when their bucket is staged.
+/// The number of buckets is a power of two. Each bucket is `2^shift` picoseconds wide, and contains an
+/// unordered list of chunks, which is sorted when the bucket is removed from the wheel. A few buckets are
+/// removed at a time. They form the *current* events, which are being processed, and the *staged* events,
+/// which follow. While the current events are processed, the model can prefetch the state that the staged
+/// events will need ([`EventQueue::staged`]). Events beyond the range of the wheel wait in a binary heap, and
+/// are merged when their bucket is staged.
 #[derive(Debug, Saved)]
 pub struct EventQueue {
     #[saved(constant)]
@@ -237,7 +237,7 @@ impl EventQueue {
         self.summary[index / 64 / 64] |= 1 << (index / 64 % 64);
     }
 
-    /// The time of the next event.
+    /// The time of the next event. `None` if no event is pending.
     #[inline]
     pub fn next_time(&mut self) -> Option<Time> {
         if self.is_turn_over() && !self.turn_wheel() {
@@ -246,7 +246,8 @@ impl EventQueue {
         self.current.get(self.at).map(|event| event.time)
     }
 
-    /// Removes the next event if its time is exactly `time`.
+    /// Removes the next current event if its time is exactly `time`. [`Self::next_time`] makes events
+    /// current.
     #[inline]
     pub fn pop_at(&mut self, time: Time) -> Option<Event> {
         let event = *self.current.get(self.at)?;
@@ -256,14 +257,14 @@ impl EventQueue {
         })
     }
 
-    /// Removes the next event if both its time and its key match.
+    /// Removes the next current event if both its time and its key match.
     #[inline]
     pub fn pop_alike(&mut self, time: Time, key: u32) -> Option<Event> {
         self.current.get(self.at).filter(|event| event.key == key)?;
         self.pop_at(time)
     }
 
-    /// Removes the next event if its time matches and its key is lower than `key`.
+    /// Removes the next current event if its time matches and its key is lower than `key`.
     #[inline]
     pub fn pop_before(&mut self, time: Time, key: u32) -> Option<Event> {
         self.current.get(self.at).filter(|event| event.key < key)?;
@@ -394,7 +395,7 @@ impl EventQueue {
     fn sort_many(&mut self, from: usize) {
         let events = &mut self.staged[from..];
         if events.len() <= FEW {
-            // Events that one instant causes are added nearly in order, so the reversed list is nearly
+            // Events caused at the same time are added nearly in order, so the reversed list is nearly
             // sorted.
             events.reverse();
             insert(events);

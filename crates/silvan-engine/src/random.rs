@@ -1,4 +1,4 @@
-//! Random streams, one per owner and purpose. The seed and the names of both determine a stream.
+//! Random streams, one per owner and purpose. The seed, the purpose and the owner determine a stream.
 //!
 //! Streams share no state, so the random numbers of one host depend neither on those of another host nor on
 //! the number of threads. The generator is PCG32 (O'Neill 2014); SplitMix64 derives its state and stream
@@ -7,7 +7,7 @@
 use crate::saved::Saved;
 
 /// A reproducible stream of random numbers.
-// The generator is our own, because those of libraries do not give access to their state.
+// Libraries do not give access to the state of their generators.
 #[derive(Debug, Clone, Saved)]
 pub struct Stream {
     state: u64,
@@ -80,8 +80,8 @@ impl Stream {
 
     /// An exponentially distributed duration with the given mean, both in picoseconds.
     ///
-    /// This is the only logarithm in the simulation. Its bits are those of an integer computation (see [`ln_q32`]), because
-    /// the last bits of a floating-point logarithm may differ between platforms.
+    /// The logarithm has the bits of an integer computation (see [`ln_q32`]), because the last bits of a
+    /// floating-point logarithm may differ between platforms.
     #[inline]
     pub fn exponential(&mut self, mean_ps: u64) -> u64 {
         let uniform = (u64::from(self.next_u32()) << 1) | 1; // odd 33-bit number, never 0
@@ -89,7 +89,7 @@ impl Stream {
         ((u128::from(mean_ps) * u128::from(minus_ln)) >> 32) as u64
     }
 
-    /// Fisher-Yates shuffle.
+    /// Shuffles the items (Fisher-Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             let pick = self.below(u32::try_from(last + 1).unwrap_or(u32::MAX)) as usize;
@@ -128,7 +128,7 @@ fn quick_ln_q32(value: u64) -> u64 {
 /// 2^32.
 const TWO_32: f64 = 4_294_967_296.0;
 
-/// Minimum distance from the next number in units of the last of 32 fraction bits, which far exceeds any
+/// Minimum distance of a logarithm from the nearest multiples of 2^-32, in units of 2^-32. It far exceeds any
 /// error.
 const NEAR: f64 = 1.0 / 256.0;
 

@@ -26,7 +26,7 @@ pub trait Saved {
     /// Appends the state.
     fn save(&self, to: &mut Writer<'_>);
 
-    /// Replaces the state by a saved one. After an error, the value must not be used.
+    /// Replaces the state with a saved one. After an error, the value must not be used.
     ///
     /// # Errors
     /// [`Damaged`] if the data is not what [`Self::save`] wrote, or belongs to a value that was built differently.
@@ -35,7 +35,8 @@ pub trait Saved {
     /// Creates a value from its saved state.
     ///
     /// # Errors
-    /// As of [`Self::restore`], and always for values with constant parts, which can only be restored in place.
+    /// Same as those of [`Self::restore`]. Always fails for values with constant parts, which can only be
+    /// restored in place.
     fn load(from: &mut Reader<'_>) -> Result<Self, Damaged>
     where
         Self: Sized,
@@ -104,7 +105,7 @@ pub const fn layout(name: &str, parts: &[u64]) -> u64 {
 /// Number of bytes that are written or read at a time.
 const BLOCK: usize = 1 << 16;
 
-/// Receives a saved state.
+/// Writes a saved state.
 pub struct Writer<'a> {
     out: &'a mut dyn Write,
     block: Vec<u8>,
@@ -137,14 +138,14 @@ impl<'a> Writer<'a> {
     /// Writes what remains.
     ///
     /// # Errors
-    /// The first error of writing.
+    /// The first error of writing, which may have occurred earlier.
     pub fn finish(mut self) -> io::Result<()> {
         self.flush();
         self.result
     }
 }
 
-/// Provides a saved state.
+/// Reads a saved state.
 pub struct Reader<'a> {
     from: Box<dyn Read + 'a>,
     block: Vec<u8>,
@@ -163,7 +164,7 @@ impl<'a> Reader<'a> {
     /// Takes the next bytes.
     ///
     /// # Errors
-    /// [`Damaged::Read`] if there are fewer.
+    /// [`Damaged::Read`] if fewer bytes follow or the source reports an error.
     #[inline]
     pub fn take<const N: usize>(&mut self) -> Result<[u8; N], Damaged> {
         loop {
@@ -189,8 +190,8 @@ impl<'a> Reader<'a> {
     /// Checks that nothing follows.
     ///
     /// # Errors
-    /// [`Damaged::Value`] if something does, and [`Damaged::Read`] if the source reports an error at its end, such as a wrong
-    /// checksum.
+    /// [`Damaged::Value`] if a byte follows, and [`Damaged::Read`] if the source reports an error at its end,
+    /// such as a wrong checksum.
     pub fn finish(mut self) -> Result<(), Damaged> {
         match self.take::<1>() {
             Ok(_) => Err(Damaged::value::<()>()),
@@ -265,7 +266,7 @@ converted! {
     String as Vec<u8>: |value| value.as_bytes().to_vec(), |loaded| Self::from_utf8(loaded).ok();
 }
 
-/// What is shared does not change during a run.
+/// Shared values do not change during a run, so they are not saved.
 impl<T: ?Sized> Saved for Arc<T> {
     const LAYOUT: u64 = layout("Arc", &[]);
 

@@ -17,7 +17,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
-/// A text that is not a valid quantity.
+/// The error for a text that is not a valid quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a {kind}: {reason}; write for example \"{example}\"")]
 pub struct UnitError {
@@ -132,7 +132,7 @@ impl Kind {
         })
     }
 
-    /// Parses "12.5 us" exactly, in decimal arithmetic.
+    /// Parses a text such as "12.5 us" exactly, in decimal arithmetic.
     fn parse(&self, text: &str, cycle: Option<Time>) -> Result<u64, UnitError> {
         let (number, unit) = self.split(text)?;
         let (size, of) = self.size(text, unit, cycle)?;
@@ -163,7 +163,8 @@ impl Kind {
         u64::try_from(steps / of).map_err(|_| too_large())
     }
 
-    /// Formats a value in the largest unit that needs at most six decimals.
+    /// Formats a value in the largest unit in which it is at least 1 and needs at most six decimals. Values
+    /// in binary units have no decimals.
     fn format(&self, value: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let value = u128::from(value);
         for &(name, size) in self.units.iter().rev() {
@@ -300,7 +301,7 @@ quantity!(
 );
 
 impl Time {
-    /// The start of a run.
+    /// The start of a run, or a duration of zero.
     pub const ZERO: Self = Self(0);
     /// A time later than any event.
     pub const NEVER: Self = Self(u64::MAX);
@@ -317,7 +318,7 @@ impl Time {
         Self(us * 1_000_000)
     }
 
-    /// The time in seconds, for reports only: the simulation never computes with floating point.
+    /// The time in seconds, for reports only.
     #[must_use]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 * 1e-12
@@ -329,7 +330,7 @@ impl Time {
         self.0 as f64 / 1_000.0
     }
 
-    /// The time rounded to four significant digits, for sentences.
+    /// The time rounded to four significant digits, for texts.
     #[must_use]
     pub const fn rounded(self) -> Self {
         let Some(digits) = self.0.checked_ilog10() else { return self };
@@ -400,8 +401,8 @@ impl Rate {
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
-    /// The time per byte at this rate. A rate of zero gives an infinite pace. Scenarios reject such rates, so this only
-    /// avoids a division by zero.
+    /// The time per byte at this rate. A rate of zero counts as 1 bit/s to avoid a division by zero.
+    /// Scenarios reject such rates.
     #[must_use]
     pub fn pace(self) -> BytePace {
         let (num, den) = (8_000_000_000_000, self.0.max(1));
@@ -418,7 +419,7 @@ pub struct SpanParts {
 }
 
 impl BytePace {
-    /// A pace of zero: any number of bytes takes no time, as with an unlimited drain.
+    /// A pace of zero: any number of bytes takes no time.
     pub const INSTANT: Self = Self { num: 0, den: 1 };
 
     /// Whether each byte takes a whole number of picoseconds.
@@ -443,7 +444,7 @@ impl BytePace {
         }
     }
 
-    /// Whether bytes do not take longer than at another pace.
+    /// Whether a byte takes at most as long as at the other pace.
     #[must_use]
     pub fn is_as_fast_as(self, other: Self) -> bool {
         u128::from(self.num) * u128::from(other.den) <= u128::from(other.num) * u128::from(self.den)

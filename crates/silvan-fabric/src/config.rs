@@ -24,7 +24,7 @@ use crate::queueing::{HostQueues, Memory, Queues};
 pub struct Config {
     /// Seed of all random streams.
     pub seed: u64,
-    /// Simulated time at which the run ends.
+    /// Simulated time at which the run ends at the latest.
     pub duration: Time,
     /// Start of the averages in the summary.
     pub warmup: Time,
@@ -82,8 +82,8 @@ impl Config {
         self.congestion.components(&self.packet)
     }
 
-    /// The component that makes the network an Ethernet network, in the notation of scenarios; `None` if there is no
-    /// such component.
+    /// The component that makes the network an Ethernet network, in the notation of scenarios; `None` if
+    /// there is no such component.
     #[must_use]
     pub fn ethernet(&self) -> Option<String> {
         let is_ethernet = |layer| layer == Some(LinkLayer::Ethernet);
@@ -98,8 +98,8 @@ impl Config {
         Some(format!("congestion.reaction.kind = \"{}\"", found.kind()))
     }
 
-    /// The order in which outputs serve packets. By default, outputs of Ethernet switches have one queue per class, provided
-    /// that the rest of the configuration permits it.
+    /// The order in which outputs serve packets. By default, this is [`Arbitration::Fcfs`] in Ethernet
+    /// networks whose switches permit it, and [`Arbitration::RoundRobin`] in others.
     #[must_use]
     pub fn arbitration(&self) -> Arbitration {
         let may_be_fcfs = || {
@@ -124,13 +124,14 @@ impl Config {
         self.adaptive_routing.as_ref().filter(|adaptive| adaptive.is_per(per))
     }
 
-    /// How switches hash packets onto the ports of minimal routes, if they do.
+    /// How switches hash packets onto the ports of minimal routes; `None` if they do not.
     #[must_use]
     pub fn hashing(&self) -> Option<&Ecmp> {
         self.ecmp.as_ref().filter(|ecmp| ecmp.enabled)
     }
 
-    /// Whether completion times of transfers are recorded.
+    /// Whether completion times of transfers are recorded; by default, if a traffic pattern has flows of its
+    /// own.
     #[must_use]
     pub fn records_transfers(&self) -> bool {
         self.measure.transfers.unwrap_or_else(|| self.traffic.iter().any(Traffic::has_own_flows))
@@ -158,7 +159,8 @@ impl Config {
         self.path_bits == PathBits::PerPacket || self.hashing().is_some_and(|ecmp| ecmp.spraying.is_on())
     }
 
-    /// Whether packets of a flow can overtake each other. A packet that is sent again arrives after later ones.
+    /// Whether packets of a flow can overtake each other. A packet that is sent again arrives after later
+    /// ones.
     #[must_use]
     pub fn may_reorder(&self) -> bool {
         let detours = self.path_lanes.as_ref().is_some_and(|lanes| lanes.bias().is_some());
@@ -167,8 +169,8 @@ impl Config {
         overtakes || trims || self.recovery.is_some()
     }
 
-    /// Warnings about traffic for which explicit rates have no benefit: with messages of a single packet,
-    /// each packet is announced like a flow.
+    /// Warnings about traffic for which explicit rates have no benefit, because each message is a single
+    /// packet. Each packet is then announced like a flow.
     #[must_use]
     pub fn announced_packets(&self) -> Vec<String> {
         let Reaction::ExplicitRate(_) = self.components().reaction else { return Vec::new() };
@@ -203,8 +205,8 @@ pub struct Lanes {
     /// Virtual lane of control packets (notifications, acknowledgements). By default they use the lane of
     /// the packet that they answer, so congestion on this lane also delays them.
     pub control: Option<u8>,
-    /// Whether outputs of switches serve the lane `control` before all others. By default, lanes take turns. Hosts always
-    /// send control packets before data.
+    /// Whether outputs of switches serve the lane `control` before all others. By default, lanes take turns.
+    /// Hosts always send control packets before data.
     pub control_priority: bool,
     /// The rule that determines the virtual lane of a data packet.
     pub assignment: Assignment,
@@ -234,17 +236,18 @@ impl Default for Lanes {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum FlowControl {
-    /// The receiver grants credits for free buffer space, as in InfiniBand and in the credit-based flow control (CBFC) of
-    /// Ultra Ethernet. The unit of credits is `packet.credit_block`. The messages take no space on the link.
+    /// The receiver grants credits for free buffer space, as in InfiniBand and in the credit-based flow
+    /// control (CBFC) of Ultra Ethernet. The unit of credits is `packet.credit_block`. The messages take no
+    /// space on the link.
     Credits(Credits),
-    /// The receiver pauses and resumes the sender at buffer thresholds (Xoff/Xon). The messages take no space on the
-    /// link.
+    /// The receiver pauses and resumes the sender at buffer thresholds (Xoff/Xon). The messages take no space
+    /// on the link.
     OnOff(OnOff),
-    /// The receiver pauses and resumes virtual lanes of the sender by frames on the other direction of the link, as in
-    /// priority flow control (PFC, IEEE 802.1Q clause 36): priorities are virtual lanes. A frame waits for the packet
-    /// that is being sent, states which lanes are paused at the time at which it starts, and takes effect when it has
-    /// arrived and after `response_time`. A pause lasts until a frame ends it, so frames that only extend a pause are
-    /// not modeled.
+    /// The receiver pauses and resumes virtual lanes of the sender, as in priority flow control (PFC, IEEE
+    /// 802.1Q clause 36), where priorities correspond to virtual lanes. It sends frames on the other
+    /// direction of the link. A frame waits for the packet that is being sent and states which lanes are
+    /// paused when it starts. It takes effect `response_time` after its arrival. A pause lasts until a frame
+    /// ends it, so frames that only extend a pause are not modeled.
     Pfc(Pfc),
 }
 
@@ -258,27 +261,29 @@ impl Default for FlowControl {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Credits {
-    /// Time between two messages that return credits, at most 1 ms. A message returns the credits of all packets that have
-    /// left the buffer of the link since the previous one, so a credit is late by up to this time. Each direction of a link
-    /// has its own clock with a random phase. Default: each packet returns its credit at once. In InfiniBand, 65,536 symbol
-    /// times pass at most; in Ultra Ethernet, `CF_MIN_SPACING` to `CF_MAX_SPACING` (specification 1.0, 5.2, as in the CBFC
-    /// document of the Switch Abstraction Interface).
+    /// Time between two messages that return credits, at most 1 ms. A message returns the credits of all
+    /// packets that have left the buffer of the link since the previous one, so a credit is late by up to
+    /// this time. Each direction of a link has its own clock with a random phase. Default: each packet
+    /// returns its credit immediately. In InfiniBand, 65,536 symbol times pass at most; in Ultra Ethernet,
+    /// `CF_MIN_SPACING` to `CF_MAX_SPACING` (specification 1.0, 5.2, as in the CBFC document of the Switch
+    /// Abstraction Interface).
     pub return_spacing: Option<Time>,
     /// Credits that the virtual lanes of a link share. Default: each lane has an equal part of the buffer.
     pub shared: Option<SharedCredits>,
 }
 
-/// Credits that the virtual lanes of a link share: the credit pool of a sender in Ultra Ethernet (CBFC, as in the document of
-/// the Switch Abstraction Interface).
+/// Credits that the virtual lanes of a link share: the credit pool of a sender in Ultra Ethernet (CBFC, as in
+/// the document of the Switch Abstraction Interface).
 ///
 /// ```text
 ///  pool   = buffer of the receiver - reserve of all lanes
 ///  shared = what a lane uses beyond its reserve
 /// ```
 ///
-/// A packet needs credit of the reserve of its lane or of the pool. The pool gives it if it has enough, and if `shared` of the
-/// lane, with the packet, is at most the threshold: `limit`, or the free part of the pool divided by `2^alpha_shift`. One
-/// of `k` busy lanes then gets up to `1 / (2^alpha_shift + k)` of the pool.
+/// A packet needs credit from the reserve of its lane or from the pool. The pool provides credit if enough is
+/// left, and if `shared` of the lane, with the packet, is at most the threshold: `limit`, or the free part of
+/// the pool divided by `2^alpha_shift`. One of `k` busy lanes then gets up to `1 / (2^alpha_shift + k)` of
+/// the pool.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SharedCredits {
@@ -286,8 +291,8 @@ pub struct SharedCredits {
     pub reserve: Option<Bytes>,
     /// Static threshold: how much of the pool a lane may use.
     pub limit: Option<Bytes>,
-    /// Dynamic threshold: a lane may use the free part of the pool, divided by this power of two. Negative values multiply.
-    /// With neither threshold, a lane may use all of the pool.
+    /// Dynamic threshold: a lane may use the free part of the pool, divided by this power of two. Negative
+    /// values multiply. With neither threshold, a lane may use all of the pool.
     #[schemars(range(min = -7, max = 10))]
     pub alpha_shift: Option<i8>,
 }
@@ -296,10 +301,11 @@ pub struct SharedCredits {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LinkConfig {
-    /// The mean number of frames (packets on a link) that are bad when they arrive, per billion, at most half of them. Each
-    /// direction of a link draws errors from a random stream of its own, for each frame and independently of its size.
-    /// Acknowledgements of `retry` get lost with the same probability. Other messages between the ends of a link have no
-    /// errors. Errors need `retry`, because no packet may get lost.
+    /// The mean number of frames (packets on a link) that are bad when they arrive, per billion, at most half
+    /// of them. Each direction of a link draws errors from a random stream of its own, for each frame and
+    /// independently of its size. Acknowledgements of `retry` get lost with the same probability. Other
+    /// messages between the ends of a link have no errors. Errors need `retry`, because no packet may get
+    /// lost.
     #[schemars(range(min = 0, max = 500_000_000))]
     pub error_rate_ppb: u32,
     /// Link-level retry: bad frames are sent again over the same link.
@@ -314,32 +320,35 @@ impl LinkConfig {
     }
 }
 
-/// Link-level retry (LLR), as in Ultra Ethernet (specification 1.0, 5.1; the LLR document of the Switch Abstraction Interface)
-/// and, in this form, in InfiniBand: go-back-N.
+/// Link-level retry (LLR), as in Ultra Ethernet (specification 1.0, 5.1; the LLR document of the Switch
+/// Abstraction Interface) and, in this form, in InfiniBand: go-back-N.
 ///
-/// The sender numbers its frames and keeps them in a replay buffer until they are acknowledged. The receiver delivers only
-/// the frame with the expected number. For the first other or bad frame it returns a NACK, and then discards all frames
-/// without an answer until it gets the expected one, except that it acknowledges again what it has delivered. After a NACK, the sender sends all frames again that are not
-/// acknowledged, before new ones. A bad frame is discarded before any part of it is forwarded. Acknowledgements are
-/// cumulative; they take the delay of the link and no space on it. With a frame time `f`, a round trip `R` from the end of a
-/// frame to its answer, a probability `p` of errors, and a buffer for `R + f`, the throughput relative to the link is about
-/// `(1 - p) / (1 - p + p (1 + R / f))`. The defaults are those of the document.
+/// The sender numbers its frames and keeps them in a replay buffer until they are acknowledged. The receiver
+/// delivers only the frame with the expected number. For the first other or bad frame, it returns a NACK. It
+/// then discards all frames without an answer until the expected frame arrives, except that it acknowledges
+/// delivered frames again. After a NACK, the sender first sends all unacknowledged frames again. A bad frame
+/// is discarded before any part of it is forwarded. Acknowledgements are cumulative. They take the delay of
+/// the link and no space on it. With a frame time `f`, a round trip `R` from the end of a frame to its
+/// answer, a probability `p` of errors, and a buffer for `R + f`, the throughput relative to the link is
+/// about `(1 - p) / (1 - p + p (1 + R / f))`. The defaults are those of the document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LinkRetry {
     /// Number of frames that the replay buffer of each direction can hold.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub frames: u32,
-    /// Bytes that it can hold. A sender starts a new frame only if the buffer has room for the largest one. With less than
-    /// the link carries in a round trip, throughput is lower.
+    /// Bytes that the replay buffer can hold. A sender starts a new frame only if the buffer has room for the
+    /// largest one. With less than the link carries in a round trip, throughput is lower.
     pub bytes: Bytes,
-    /// If there is no acknowledgement for this time, the sender sends all frames again. Must be more than the round trip with
-    /// two frames and an acknowledgement that waits for `ack_spacing`.
+    /// If there is no acknowledgement for this time, the sender sends all unacknowledged frames again. Must
+    /// be more than the round trip with two frames and an acknowledgement that waits for `ack_spacing`.
     pub timer: Time,
-    /// Number of replays without an acknowledgement in between after which the run stops with an error: the link has failed.
+    /// Number of replays without an acknowledgement in between after which the run stops with an error: the
+    /// link has failed.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub count: u32,
-    /// Minimum interval between two acknowledgements, as the number of bytes that the link transmits in that time.
+    /// Minimum interval between two acknowledgements, as the number of bytes that the link transmits in that
+    /// time.
     pub ack_spacing: Bytes,
 }
 
@@ -369,44 +378,47 @@ pub struct OnOff {
 
 /// Pause frames, and the buffers of receivers with pause frames.
 ///
-/// A receiver must store what arrives until its pause takes effect: the packets that are sent while the frame waits for
-/// the largest packet, crosses the link and is processed, those on their way, and one that has just started
-/// (IEEE 802.1Q, annex N). By default, this headroom is derived from the delay and the rate of each link:
+/// A receiver must store what arrives until its pause takes effect: the packets that are sent while the frame
+/// waits for the largest packet, crosses the link and is processed, those on their way, and one that has just
+/// started (IEEE 802.1Q, annex N). By default, this headroom is derived from the delay and the rate of each
+/// link:
 ///
 /// ```text
 ///  headroom = full packet + rate * (largest packet / rate + frame / rate + 2 delay + latency + response_time)
 /// ```
 ///
-/// `latency` is `switch.latency` at a switch, after which a packet is stored, and the time of a full packet at a host,
-/// which stores whole packets.
+/// `latency` is `switch.latency` at a switch, after which a packet is stored, and the time of a full packet
+/// at a host, which stores whole packets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Pfc {
-    /// Fill of a virtual lane at an input above which the lane is paused. Default: the share of the lane of the buffer
-    /// minus the headroom.
+    /// Fill of a virtual lane at an input above which the lane is paused. Default: the lane's share of the
+    /// buffer minus the headroom.
     pub xoff: Option<Bytes>,
-    /// Fill at or below which the lane resumes. Default: two full packets below `xoff`, or half of `xoff` if that is
-    /// more.
+    /// Fill at or below which the lane resumes. Default: two full packets below `xoff`, or half of `xoff` if
+    /// that is more.
     pub xon: Option<Bytes>,
-    /// Space above `xoff` for each virtual lane of an input. If it is too small, the run stops with an error when a
-    /// packet does not fit: packets are never dropped. Default: derived from the link and its rates during the run, which is always
-    /// sufficient.
+    /// Space above `xoff` for each virtual lane of an input. If it is too small, the run stops with an error
+    /// when a packet does not fit: packets are never dropped. Default: derived from the link and its rates
+    /// during the run, which is always sufficient.
     pub headroom: Option<Bytes>,
-    /// Bytes of a pause frame on the link. Default: a frame of 64 bytes, the preamble of 8 bytes, and the gap of 12.
+    /// Bytes of a pause frame on the link. Default: a frame of 64 bytes, the preamble of 8 bytes, and the gap
+    /// of 12.
     pub frame: Bytes,
     /// Time from the arrival of a frame until the sender starts no more packets of a paused lane.
     pub response_time: Time,
-    /// A lane that is paused for at least this time without interruption is reported. Default: none is.
+    /// A lane that is paused for at least this time without interruption is reported. Default: no lane is
+    /// reported.
     pub watchdog: Option<Time>,
-    /// The reaction if the watchdog reports a lane: a warning at the end of the run, or an error as soon as the time is
-    /// up, regardless of the sampling interval.
+    /// The reaction if the watchdog reports a lane: a warning at the end of the run, or an error.
     pub watchdog_action: WatchdogAction,
-    /// Memory that all inputs of a switch share, with thresholds that depend on its free space. Default: each input has
-    /// its own memory, with fixed thresholds.
+    /// Memory that all inputs of a switch share, with thresholds that depend on its free space. Default: each
+    /// input has its own memory, with fixed thresholds.
     pub shared: Option<SharedMemory>,
-    /// Virtual lanes that are never paused: a packet that does not fit into its lane's memory is dropped. Without shared memory,
-    /// that is the share of the lane of the buffer of its input; with it, what is below the threshold, because these lanes have
-    /// no headroom. Packets on other lanes are never dropped.
+    /// Virtual lanes that are never paused: a packet that does not fit into its lane's memory is dropped.
+    /// Without shared memory, this is the lane's share of the buffer of its input. With shared memory, it is
+    /// the memory below the threshold, because these lanes have no headroom. Packets on other lanes are never
+    /// dropped.
     #[schemars(inner(range(max = 15)))]
     pub lossy_lanes: Vec<u8>,
 }
@@ -434,41 +446,42 @@ pub enum WatchdogAction {
     /// The results contain a warning.
     #[default]
     Warn,
-    /// The run stops with an error at the next sample.
+    /// The run stops with an error at the next sample. The error states when the pause reached the limit.
     Stop,
 }
 
-/// Memory that the inputs of a switch share, with dynamic thresholds, in the manner of the switch model of HPCC
-/// (SIGCOMM 2019) and of merchant switches (Choudhury and Hahne, IEEE/ACM ToN 1998).
+/// Memory that the inputs of a switch share, with dynamic thresholds, in the manner of the switch model of
+/// HPCC (SIGCOMM 2019) and of merchant switches (Choudhury and Hahne, IEEE/ACM ToN 1998).
 ///
 /// ```text
 ///  free      = memory - headroom and reserve of all inputs and lanes - shared bytes in use
 ///  threshold = free / 2^alpha_shift
 /// ```
 ///
-/// Each lane of an input first uses its reserve, then shared memory up to the threshold. A packet beyond the threshold,
-/// or beyond the free memory, uses the headroom of the lane. A packet that leaves frees headroom first. After an
-/// arrival, a lane is paused if it uses headroom, or at least `threshold` bytes of shared memory. After a departure, a
-/// lane resumes if it uses no headroom, and either no shared memory or at most the threshold minus `resume_offset`.
-/// Thresholds of hosts are fixed.
+/// Each lane of an input first uses its reserve, then shared memory up to the threshold. A packet beyond the
+/// threshold, or beyond the free memory, uses the headroom of the lane. A packet that leaves frees headroom
+/// first. After an arrival, a lane is paused if it uses headroom, or at least `threshold` bytes of shared
+/// memory. After a departure, a lane resumes if it uses no headroom, and either no shared memory or at most
+/// the threshold minus `resume_offset`. Thresholds of hosts are fixed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SharedMemory {
-    /// Memory of a switch, which contains the headroom and the reserve of all its inputs. In some simulators, the memory to share
-    /// does not contain the headroom: give the sum here. `silvan check` prints what is left to share. Default: `switch.buffer`
-    /// for each of its connected ports.
+    /// Memory of a switch, which contains the headroom and the reserve of all its inputs. In some simulators,
+    /// the memory to share does not contain the headroom: give the sum here. `silvan check` prints what is
+    /// left to share. Default: `switch.buffer` for each of its connected ports.
     pub memory: Option<Bytes>,
     /// The threshold is the free memory divided by this power of two. Negative values multiply.
     #[schemars(range(min = -7, max = 10))]
     pub alpha_shift: i8,
-    /// Whether the threshold of an input doubles for each doubling of the rate of its link over the slowest link.
+    /// Whether the threshold of an input doubles for each doubling of the rate of its link over the slowest
+    /// link.
     pub alpha_by_rate: bool,
-    /// Memory of its own of each virtual lane of an input.
+    /// Memory that is reserved for each virtual lane of an input.
     pub reserve: Bytes,
     /// How far below the threshold the shared bytes of a lane must be when it resumes.
     pub resume_offset: Bytes,
-    /// Headroom that all inputs and lanes of a switch have together. Default: the sum of their headrooms. With less, the
-    /// run stops with an error if the pool is exhausted.
+    /// Headroom that all inputs and lanes of a switch have together. Default: the sum of their headrooms.
+    /// With less, the run stops with an error if the pool is exhausted.
     pub headroom_pool: Option<Bytes>,
 }
 
@@ -493,17 +506,19 @@ pub enum Assignment {
     ServiceLevel,
     /// The number of the destination, modulo the number of lanes.
     Destination,
-    /// The index of the destination among the destinations that share an output port of the first switch, modulo the number of
-    /// lanes. Destinations that would share queues on the way up get separate lanes (vFtree, thesis 2.3.1).
+    /// The index of the destination among the destinations that share an output port of the first switch,
+    /// modulo the number of lanes. Destinations that would share queues on the way up get separate lanes
+    /// (vFtree, thesis 2.3.1).
     Vftree,
     /// The service level of the path, from `path_levels`, mapped by the SL-to-VL tables of each switch on
     /// the route, from `tables`: the configuration of a subnet manager. The packet keeps its service level
     /// but may change lanes on its route. On links of hosts, `sl_to_vl` determines the lane.
     Paths,
-    /// The route, by a rule of the routing that prevents packets from waiting for each other in a cycle: datelines for
-    /// `dimension-order` on tori (2 lanes); one more lane after each link between groups for `minimal` (2 lanes in a
-    /// dragonfly) and `valiant` (3 in a dragonfly, 2 in a dragonfly+). A packet may change lanes on its route. On links
-    /// of hosts, it has the lane of service level 0, or of the level of its path.
+    /// The route, by a rule of the routing that prevents packets from waiting for each other in a cycle:
+    /// datelines for `dimension-order` on tori (2 lanes); one more lane after each link between groups for
+    /// `minimal` (2 lanes in a dragonfly) and `valiant` (3 in a dragonfly, 2 in a dragonfly+). A packet may
+    /// change lanes on its route. On links of hosts, it has the lane of service level 0, or of the level of
+    /// its path.
     Routing,
 }
 
@@ -518,7 +533,8 @@ pub struct AdaptiveRouting {
     pub per: RoutePer,
     /// The criterion by which a switch compares its ports (per flow). Default: `flow-count`.
     pub heuristic: Option<Heuristic>,
-    /// Number of flows in the route cache of an input port; further flows use the default port. Default: unlimited.
+    /// Number of flows in the route cache of an input port; further flows use the default port. Default:
+    /// unlimited.
     #[schemars(range(max = 1_048_576))]
     pub cache: Option<u32>,
     /// Loads that differ by less than this are considered equal (per packet). Default: a full packet.
@@ -539,8 +555,8 @@ pub enum RoutePer {
     #[default]
     Flow,
     /// For each packet, at each switch: among the ports on a shortest route to the destination, the least
-    /// loaded one. The load is the data that waits for the port plus the occupied space of the buffer at
-    /// its far end. Receivers deliver in order.
+    /// loaded one. The load is the data that waits for the port plus the occupied space of the buffer at its
+    /// far end. See also `host.delivery`.
     Packet,
 }
 
@@ -583,14 +599,15 @@ impl AdaptiveRouting {
 }
 
 /// Equal-cost multipath (ECMP): each switch hashes packets onto all ports that lead to the destination by the
-/// fewest hops. The hash covers the sending and the receiving host and the number of the traffic source, so all
-/// packets of a flow take one route, unless hosts spray packets. Each switch has a salt from its own random stream.
+/// fewest hops. The hash covers the sending and the receiving host and the number of the traffic source, so
+/// all packets of a flow take one route, unless hosts spray packets. Each switch has a salt from its own
+/// random stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Ecmp {
     /// Whether switches hash packets. Useful for studies that compare runs with and without it.
     pub enabled: bool,
-    /// How hosts select the entropy value of each packet, which switches hash, too.
+    /// How hosts select the entropy value of each packet, which switches also hash.
     pub spraying: Spraying,
     /// Number of entropy values of a flow (with `spraying`), a power of two.
     #[schemars(range(min = 1, max = 32_768))]
@@ -610,11 +627,11 @@ pub struct SwitchConfig {
     /// Read ports, buffers and arbitration. The default depends on the mechanism: `iq` for `fbicm` and
     /// `ccfit`, `cioq` for `renato`, `pfister` and `mvcm`, `voq` for all others.
     pub architecture: Option<Architecture>,
-    /// The order in which an output serves packets (`voq` architecture). The default depends on the link layer: `fcfs` if
-    /// a component of the scenario is one of Ethernet, `round-robin` otherwise. Components of Ethernet are pause frames
-    /// (`flow_control.kind = "pfc"`), the marking rules `red`, `telemetry` and `sampled`, and the reactions that adapters
-    /// for Ethernet have, such as `dcqcn` or `nscc`. Switches whose queues do not permit `fcfs`, such as those with
-    /// special queues, serve inputs in turn.
+    /// The order in which an output serves packets (`voq` architecture). The default depends on the link
+    /// layer: `fcfs` if a component of the scenario is one of Ethernet, `round-robin` otherwise. Components
+    /// of Ethernet are pause frames (`flow_control.kind = "pfc"`), the marking rules `red`, `telemetry` and
+    /// `sampled`, and the reactions that adapters for Ethernet have, such as `dcqcn` or `nscc`. Switches
+    /// whose queues do not permit `fcfs`, such as those with special queues, serve inputs round robin.
     pub arbitration: Option<Arbitration>,
     /// How an input buffer is divided into queues. The default depends on the mechanism: `single` for
     /// `fbicm` and `ccfit` and with `cioq` switches, `per-output` otherwise.
@@ -626,8 +643,8 @@ pub struct SwitchConfig {
     /// Whether the queues of an input share its memory. Default: shared if there is one queue, or one per
     /// output; divided otherwise.
     pub memory: Option<Memory>,
-    /// Memory of each queue if the input's memory is divided. Default: equal parts of that memory. Required for
-    /// per-destination queues.
+    /// Memory of each queue if the input's memory is divided. Default: equal parts of that memory. Required
+    /// for per-destination queues.
     pub queue_buffer: Option<Bytes>,
     /// Memory of an input port, for all virtual lanes together.
     pub buffer: Bytes,
@@ -640,18 +657,19 @@ pub struct SwitchConfig {
     /// rate of the output link (`iq`), or twice the rate of the fastest link (`cioq`). With a faster
     /// crossbar, the read port is free before the packet has left, and the packet waits at its output.
     pub crossbar: Option<Rate>,
-    /// Iterations of iSLIP per matching (`iq` architecture). A matching is computed when the state of the switch
-    /// changes: a packet arrives, a port becomes free, or credit returns.
+    /// Iterations of iSLIP per matching (`iq` architecture). A matching is computed when the state of the
+    /// switch changes: a packet arrives, a port becomes free, or credit returns.
     #[schemars(range(min = 1, max = 16))]
     pub islip_iterations: u8,
-    /// Size of a cell (`iq` architecture). If the iterations leave a pair of free ports unmatched, the matching is
-    /// repeated after the time of a cell at the rate of the read ports. With 0, the pair waits for the next change.
+    /// Size of a cell (`iq` architecture). If the iterations leave a pair of free ports unmatched, the
+    /// matching is repeated after the time of a cell at the rate of the read ports. With 0, the pair waits
+    /// for the next change.
     pub islip_cell: Bytes,
     /// Whether control packets (notifications, acknowledgements) precede the data of their input. The
     /// default depends on the mechanism: true for `ccfit`, false otherwise.
     pub control_first: Option<bool>,
-    /// Whether outputs have queues of limited size without flow control, and trim the packets that do not fit. Default:
-    /// flow control prevents this, and no payload is lost.
+    /// Whether outputs have queues of limited size without flow control, and trim the packets that do not
+    /// fit. Default: flow control prevents this, and no payload is lost.
     pub trimming: Option<Trimming>,
 }
 
@@ -717,19 +735,20 @@ impl Default for SwitchConfig {
     }
 }
 
-/// Packet trimming, as in Ultra Ethernet: an output whose queue is full removes the payload of a data packet, and sends
-/// the header ahead of all data. The receiver answers the header with a negative acknowledgement, and the source sends the
-/// packet again. Needs a lane for headers and other control packets (`lanes.control` with `control_priority`), and the
-/// reaction `nscc` or `rccc`. If outputs do not serve first come, first served (`switch.arbitration`), the limit applies to
-/// the packets in all queues that feed the output.
+/// Packet trimming, as in Ultra Ethernet: an output whose queue is full removes the payload of a data packet,
+/// and sends the header ahead of all data. The receiver answers the header with a negative acknowledgement,
+/// and the source sends the packet again. Needs a lane for headers and other control packets (`lanes.control`
+/// with `control_priority`), and the reaction `nscc` or `rccc`. If outputs do not serve first come, first
+/// served (`switch.arbitration`), the limit applies to the packets in all queues that feed the output.
 ///
-/// With trimming, there is no flow control: receivers give no credits, and `switch.buffer` and `host.buffer` do not apply. A
-/// packet waits only for its output. Queues of headers have no limit, so no header and no control packet is ever lost.
+/// With trimming, there is no flow control: receivers give no credits, and `switch.buffer` and `host.buffer`
+/// do not apply. A packet waits only for its output. Queues of headers have no limit, so switches drop no
+/// headers and no control packets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Trimming {
-    /// Bytes of data that may wait for an output on each virtual lane, at least a full packet. The packet that is being
-    /// sent does not count.
+    /// Bytes of data that may wait for an output on each virtual lane, at least a full packet. The packet
+    /// that is being sent does not count.
     pub queue: Bytes,
     /// Queues of the outputs to links of some rates, instead of `queue`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -737,8 +756,8 @@ pub struct Trimming {
     /// Bytes of a header on the link.
     #[serde(default = "header_size")]
     pub size: Bytes,
-    /// Which packet loses its payload. Default: `either` with outputs that serve first come, first served, and `arriving`
-    /// with others.
+    /// Which packet loses its payload. Default: `either` with outputs that serve first come, first served,
+    /// and `arriving` with others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub which: Option<Trimmed>,
 }
@@ -772,9 +791,9 @@ fn header_size() -> Bytes {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trimmed {
-    /// With equal probability, the packet that arrives or the newest one in the queue, if that makes enough room. This
-    /// prevents a packet stream from losing each packet because it arrives just after those of others. Only with outputs that
-    /// serve first come, first served.
+    /// With equal probability, the packet that arrives or the newest one in the queue, if that makes enough
+    /// room. This prevents a packet stream from losing each packet because it arrives just after those of
+    /// others. Only with outputs that serve first come, first served.
     Either,
     /// The packet that arrives.
     Arriving,
@@ -784,7 +803,7 @@ pub enum Trimmed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arbitration {
-    /// Serves its inputs in turn.
+    /// The output serves its inputs round robin.
     RoundRobin,
     /// First come, first served, regardless of the input.
     Fcfs,
@@ -794,12 +813,13 @@ pub enum Arbitration {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Architecture {
-    /// InfiniBand VOQ switch: one read port per queue, so an input can send to several outputs at the same time; each
-    /// output serves its inputs round robin.
+    /// InfiniBand VOQ switch: one read port per queue, so an input can send to several outputs at the same
+    /// time; each output serves its inputs round robin.
     Voq,
     /// Input-queued switch: one read port per input, matched to outputs by iSLIP.
     Iq,
-    /// Combined input and output queues with a faster crossbar: one read port per input, one write port per output.
+    /// Combined input and output queues with a faster crossbar: one read port per input, one write port per
+    /// output.
     Cioq,
 }
 
@@ -813,12 +833,15 @@ pub struct HostConfig {
     pub drain_rate: Option<Rate>,
     /// Memory of the input port, for all virtual lanes together.
     pub buffer: Bytes,
-    /// Time that a host needs per message in addition to sending its packets (the inverse of its maximum message rate).
+    /// Time that a host needs per message in addition to sending its packets (the inverse of its maximum
+    /// message rate).
     pub message_overhead: Time,
-    /// How the buffer between a host's queues per destination and its link is divided. With `none`, there is no such
-    /// buffer, and destinations never wait for each other. Default: `single` with special queues, `none` otherwise.
+    /// How the buffer between a host's queues per destination and its link is divided. With `none`, there is
+    /// no such buffer, and destinations never wait for each other. Default: `single` with special queues,
+    /// `none` otherwise.
     pub queues: Option<HostQueues>,
-    /// Memory of that buffer, for all virtual lanes together; with queues per destination, memory of each queue.
+    /// Memory of that buffer, for all virtual lanes together; with queues per destination, memory of each
+    /// queue.
     pub output_buffer: Bytes,
     /// When a packet that overtook an earlier one of its flow counts as delivered.
     pub delivery: Delivery,
@@ -831,7 +854,8 @@ pub enum Delivery {
     /// When all packets before it have been drained. Until then, it waits in the memory of the host.
     #[default]
     InOrder,
-    /// At once. Only the last packet of a message, which completes the message, waits for all packets before it.
+    /// When it has been drained. Only the last packet of a message, which completes the message, waits for
+    /// all packets before it.
     OutOfOrder,
 }
 
@@ -859,17 +883,18 @@ pub struct Measure {
     pub links: bool,
     /// Record throughput of every host over time.
     pub hosts: bool,
-    /// Record throughput, latency and marks of every class of traffic (a flow or a pattern) over time.
+    /// Record throughput, latency and marks of every class of traffic (such as a flow or a pattern) over
+    /// time.
     pub classes: bool,
     /// Record congestion trees over time: roots, branches, contributors and victims.
     pub forest: bool,
-    /// Record the CongestionLog of InfiniBand: for each switch, the latest 15 packets that it marked; for each host, the
-    /// latest 13 notifications that raised the index of a flow or service level to `trigger_threshold` (a parameter of
-    /// the reaction `cct`).
+    /// Record the CongestionLog of InfiniBand: for each switch, the latest 15 packets that it marked; for
+    /// each host, the latest 13 notifications that raised the index of a flow or service level to
+    /// `trigger_threshold` (a parameter of the reaction `cct`).
     pub congestion_log: bool,
-    /// Record the completion times of transfers: of each message of a flow or pattern. Each has a row in the table
-    /// `transfers`, up to two million rows, and the summary has quantiles of their slowdowns by size. Default: true if any
-    /// traffic has `sizes`, `outstanding`, or the pattern `listed` or `incast`.
+    /// Record the completion times of transfers: of each message of a flow or pattern. Each has a row in the
+    /// table `transfers`, up to two million rows, and the summary has quantiles of their slowdowns by size.
+    /// Default: true if any traffic has `sizes`, `outstanding`, or the pattern `listed` or `incast`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transfers: Option<bool>,
 }
@@ -892,7 +917,8 @@ impl Default for Measure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scheduler {
-    /// The scheduler that is probably faster: the binned one if it supports the network, unless the network is small.
+    /// The scheduler that is probably faster: the binned one if it supports the network, unless the network
+    /// is small.
     #[default]
     Auto,
     /// Switches and hosts act at events, which one queue orders by time.

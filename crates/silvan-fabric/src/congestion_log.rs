@@ -1,7 +1,7 @@
 //! The CongestionLog of switches and channel adapters (IBA 1.2.1, annex A10.4.3.5): their latest events.
 //!
-//! Events of one instant are ordered by their contents rather than by the order in which the model finds them, so the
-//! logs do not depend on the scheduler or on the number of threads.
+//! Events of one instant are ordered by their contents rather than by the order in which the model finds
+//! them, so the logs do not depend on the scheduler or on the number of threads.
 
 use silvan_engine::Time;
 use silvan_engine::saved::Saved;
@@ -11,7 +11,8 @@ pub(crate) const SWITCH_EVENTS: usize = 15;
 /// Number of events in the log of a channel adapter.
 pub(crate) const HOST_EVENTS: usize = 13;
 
-/// The largest `MOST` values noted so far, in ascending order. Values that begin with their time are the latest events.
+/// The largest `MOST` values noted so far, in ascending order. Values that begin with their time are the
+/// latest events.
 #[derive(Debug, Clone, Saved)]
 pub(crate) struct LatestEvents<E, const MOST: usize>(Vec<E>);
 

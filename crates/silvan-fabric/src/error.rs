@@ -1,5 +1,5 @@
-//! Errors. They state why a configuration cannot be set up and which key of the scenario causes this, or why a run
-//! cannot continue.
+//! Errors. They state why a configuration cannot be set up and which key of the scenario causes this, or why
+//! a run cannot continue.
 
 use std::fmt;
 
@@ -54,10 +54,10 @@ pub enum Reason {
     /// A host that is not wired.
     #[error("host {0} has no link")]
     NoLink(String),
-    /// More transfers than the memory of a run is meant for.
+    /// More transfers than a run supports.
     #[error("gives more than {most} transfers; use a longer period, a lower load, or a shorter run")]
     TooManyTransfers {
-        /// The largest number.
+        /// The maximum number.
         most: usize,
     },
     /// A host with more sources than the source number of a packet can represent.
@@ -82,12 +82,12 @@ pub enum Reason {
     /// A host that an event names twice.
     #[error("is in the list twice")]
     HostTwice,
-    /// More forwarding tables than the memory of a run is meant for.
+    /// More different forwarding tables than a run supports.
     #[error(
         "needs more than {most} different sets of tables; let links go down less often, or use a shorter run"
     )]
     TooManyTables {
-        /// The largest number.
+        /// The maximum number.
         most: usize,
     },
     /// A name that does not belong to any switch.
@@ -99,12 +99,12 @@ pub enum Reason {
         /// The rate of the slowest link.
         slowest: Rate,
     },
-    /// More changes of links and hosts than the memory of a run is meant for.
+    /// More changes of links and hosts than a run supports.
     #[error(
         "gives more than {most} changes of links or hosts; let them occur less often, or use a shorter run"
     )]
     TooManyChanges {
-        /// The largest number.
+        /// The maximum number.
         most: usize,
     },
     /// An output whose rate has no entry in the thresholds of the marking rule.
@@ -133,7 +133,7 @@ pub enum Reason {
         /// The key of the first one.
         first: String,
     },
-    /// The size of the header of a trimmed packet.
+    /// An invalid size of the header of a trimmed packet.
     #[error("must be 1 B to {most} B, the size of a full packet")]
     HeaderSize {
         /// Bytes of a full packet.
@@ -193,7 +193,7 @@ pub enum Reason {
         /// Bytes that a packet needs, in whole credit blocks.
         needed: u32,
     },
-    /// Memory of a queue that is too small for a packet.
+    /// An invalid size of the memory of a queue: too small for a packet, or too large.
     #[error(
         "must hold a packet of {needed} B (packet.mtu + packet.header, in blocks of packet.credit_block), and be \
              at most 1 GiB"
@@ -230,7 +230,7 @@ pub enum Reason {
         /// Name of the topology.
         topology: String,
     },
-    /// On/off flow control with divided memory.
+    /// Flow control that pauses virtual lanes, with divided memory.
     #[error(
         "stops whole virtual lanes, so the queues of an input must share its memory; set switch.memory = \
              \"shared\", or use credits"
@@ -260,7 +260,7 @@ pub enum Reason {
         /// Bytes that are needed.
         needed: u64,
     },
-    /// With on/off flow control, a buffer is too small for the packets on their way.
+    /// With on/off flow control or pause frames, a buffer is too small for the packets on their way.
     #[error("the receiver of a link of {rate} with a delay of {delay} has {capacity} bytes for a virtual lane, \
              but needs {room} above the threshold for the packets on their way when it stops its sender; {}",
             way_out(*capacity, *room))]
@@ -333,7 +333,7 @@ pub enum Reason {
     /// A maximum message size below the minimum.
     #[error("must be at least the smallest message")]
     LargestBelowSmallest,
-    /// A forest has no hotspots, or no hosts that send to them.
+    /// A forest has no hotspots, or the network has fewer than two hosts.
     #[error("a forest needs a hotspot and two hosts")]
     NoForest,
     /// A job that does not fit on its hosts or cannot finish.

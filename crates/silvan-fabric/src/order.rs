@@ -1,9 +1,10 @@
-//! Restores the order of a flow's packets if they may overtake each other. The sender numbers the packets, and the
-//! receiver delivers them in this order.
+//! Restores the order of a flow's packets if they may overtake each other. The sender numbers the packets,
+//! and the receiver delivers them in this order.
 //!
-//! A packet that arrives before an earlier one of its flow is drained from the input buffer as usual. With delivery in
-//! order, it then waits in the host's memory, and counts as delivered when the last missing packet has been drained. With
-//! delivery out of order, only the last packet of a message waits, because it completes the message.
+//! A packet that arrives before an earlier one of its flow is drained from the input buffer as usual. With
+//! delivery in order, it then waits in the host's memory, and counts as delivered when the last missing
+//! packet has been drained. With delivery out of order, only the last packet of a message waits, because it
+//! completes the message.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -21,7 +22,7 @@ struct Sequence {
     next: u64,
     /// The highest number that has arrived, plus one.
     newest: u64,
-    /// Whether the packets from `next` on have arrived, up to the last one that has.
+    /// For each packet from `next` up to the highest number that has arrived, whether it has arrived.
     arrived: VecDeque<bool>,
     /// Packets that wait for an earlier one, with the times at which they had been drained.
     held: BTreeMap<u64, (Time, Packet)>,
@@ -49,7 +50,7 @@ impl Order {
         Self { pins_throttled, accepts, ..Self::default() }
     }
 
-    /// An order with the same rule, without any packets.
+    /// An order with the same rules and without packets.
     pub fn fresh(&self) -> Self {
         Self::new(self.pins_throttled, self.accepts)
     }
@@ -62,8 +63,8 @@ impl Order {
         *next - 1
     }
 
-    /// Adds a packet with its number, which was drained at `done`. Afterwards, `ready` contains the packets to deliver
-    /// at that time.
+    /// Adds a packet with its number, which was drained at `done`. Afterwards, `ready` contains the packets
+    /// to deliver at that time.
     fn take(&mut self, number: u64, packet: &Packet, done: Time, tally: &mut Reordering) {
         let flow = self.received.entry((packet.src, packet.source)).or_default();
         tally.late += u64::from(number < flow.newest);
@@ -135,8 +136,8 @@ mod tests {
             assert_eq!(order.held().count() as u64 * 100, order.held_bytes);
         }
         assert_eq!(delivered, [1, 0, 1, 0, 3, 1, 0]);
-        // Packet 3 waited from 10 to 40, and packet 4 from 30 to 40. Packets 1 and 2 arrived after later ones. Packet
-        // 7 still waits.
+        // Packet 3 waited from 10 to 40, and packet 4 from 30 to 40. Packets 1 and 2 arrived after later
+        // ones. Packet 7 still waits.
         let Reordering { late, held, released, waited_ps, most_bytes } = tally;
         assert_eq!((late, held, released, waited_ps, most_bytes), (2, 3, 2, 40, 200));
     }

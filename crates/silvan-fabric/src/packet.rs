@@ -24,30 +24,30 @@ pub(crate) enum Kind {
     Data,
     /// Explicit congestion notification: carries a BECN to the source of a marked packet.
     Cnp,
-    /// Acknowledges a message or a packet.
+    /// Acknowledges one or several packets.
     Ack,
-    /// From a source to the receiver of its flow: requests the amount in `payload`. The components define the meaning
-    /// of the amount.
+    /// From a source to the receiver of its flow: requests the amount in `payload`. The components define the
+    /// meaning of the amount.
     Request,
-    /// From a receiver to the source of a flow: grants the amount in `payload`. The components define the meaning of
-    /// the amount.
+    /// From a receiver to the source of a flow: grants the amount in `payload`. The components define the
+    /// meaning of the amount.
     Grant,
     /// Set-up packet: precedes a flow, selects its route, and announces its size to the links.
     SetUp,
-    /// Probe: asks the links of a flow's route how much data is announced to them.
+    /// Probe: reads from the links of a flow's route how much data is announced to them.
     Probe,
     /// Tear-down packet: follows a flow, erases its route, and removes its announced size from the links.
     TearDown,
     /// Returns the result of a set-up, probe or tear-down packet to the source.
     Reply,
-    /// The header of a data packet whose payload a switch has removed. It has the fields of that packet, and `payload` is
-    /// what was lost.
+    /// The header of a data packet whose payload a switch has removed. It has the fields of that packet, and
+    /// `payload` is what was lost.
     Header,
-    /// Negative acknowledgement: from a receiver to the source of a [`Self::Header`], whose number, lost payload and last
-    /// bit it repeats.
+    /// Negative acknowledgement: from a receiver to the source of a [`Self::Header`], whose number, lost
+    /// payload and last bit it repeats.
     Nack,
-    /// With loss recovery, from a receiver to the source of a data packet: the packet with the number of this one has arrived
-    /// or, if the validation bit is set, is missing.
+    /// With loss recovery, from a receiver to the source of a data packet. It states that the packet with its
+    /// number has arrived or, if the validation bit is set, is missing.
     Receipt,
 }
 
@@ -58,7 +58,8 @@ impl Kind {
         matches!(self, Self::SetUp | Self::Probe | Self::TearDown)
     }
 
-    /// Whether packets of this kind concern a flow of the host that receives them.
+    /// Whether packets of this kind answer a packet of the host that receives them. Replies to announcements
+    /// do not count.
     #[inline]
     pub fn answers(self) -> bool {
         matches!(self, Self::Cnp | Self::Ack | Self::Grant | Self::Nack | Self::Receipt)
@@ -71,20 +72,22 @@ impl Kind {
     }
 }
 
-/// A packet, from the time at which its source starts to send it until it is delivered. Occupies one cache line.
+/// A packet, from the time at which its source starts to send it until it is delivered. Occupies one cache
+/// line.
 #[derive(Debug, Clone, Copy, Saved)]
 #[repr(align(64))]
 pub(crate) struct Packet {
-    /// For a data packet, the time at which its message was generated. For an answer to a data packet, the time at
-    /// which the source started to send that packet.
+    /// For a data packet, the time at which its message was generated. For an answer to a data packet, the
+    /// time at which the source started to send that packet.
     pub created: Time,
-    /// Time at which the source started to send the packet. For a [`Kind::Nack`], the time at which the message of the
-    /// lost packet was generated.
+    /// Time at which the source started to send the packet. For a [`Kind::Nack`], the time at which the
+    /// message of the lost packet was generated.
     pub injected: Time,
     /// Time between the arrivals of the packet's head and tail on the last link.
     pub tail_lag: Time,
-    /// For a data packet, the bytes of the message in the packet; for an acknowledgement, the acknowledged bytes; for
-    /// a request or a grant, the amount; for a packet that announces a flow, the index of the announcement.
+    /// For a data packet, the bytes of the message in the packet; for a header or a negative acknowledgement,
+    /// the lost bytes; for an acknowledgement, the acknowledged bytes; for a request or a grant, the amount;
+    /// for a packet that announces a flow, the index of the announcement.
     pub payload: u32,
     /// Bytes on the wire.
     pub size: u32,
@@ -112,9 +115,9 @@ pub(crate) struct Packet {
     pub came: Vl,
     /// Forward explicit congestion notification, or marking bit. A switch sets it, and nothing clears it.
     pub fecn: bool,
-    /// Validation bit: the packet left through a congested output after it was marked. In an acknowledgement, the bit
-    /// of the acknowledged packet. For a [`Kind::Header`] or a [`Kind::Nack`], whether the payload was lost at the output
-    /// to its receiver. For a [`Kind::Receipt`], whether a packet is missing.
+    /// Validation bit: the packet left through a congested output after it was marked. In an acknowledgement,
+    /// the bit of the acknowledged packet. For a [`Kind::Header`] or a [`Kind::Nack`], whether the payload
+    /// was lost at the output to its receiver. For a [`Kind::Receipt`], whether a packet is missing.
     pub validated: bool,
     /// Backward explicit congestion notification.
     pub becn: bool,
@@ -157,8 +160,8 @@ impl Packet {
     }
 }
 
-/// What a packet carries in addition, if it can overtake others, makes a detour, carries a target or an announcement, or
-/// has an entropy value.
+/// Additional data of a packet that can overtake others, makes a detour, carries a target or an announcement,
+/// or has an entropy value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Saved)]
 pub(crate) struct Marks {
     /// The packet number within the flow; 0 if it was not set.
@@ -167,8 +170,8 @@ pub(crate) struct Marks {
     pub target: u32,
     /// For an acknowledgement of several packets, their number.
     pub covered: u32,
-    /// For a packet with a target, a request or a grant: the number of the connection of the flow's source; 0 if it was not
-    /// set.
+    /// For a packet with a target, a request or a grant: the number of the connection of the flow's source; 0
+    /// if it was not set.
     pub connection: u32,
     /// The announcement that a data packet carries, plus one; 0 if it carries none.
     announcement: u32,
@@ -176,7 +179,8 @@ pub(crate) struct Marks {
     detour: Option<NonZeroU16>,
     /// The value that switches hash in addition to the fields of the flow.
     pub entropy: u16,
-    /// Whether the source of a data packet asks for an acknowledgement, if acknowledgements cover several packets.
+    /// Whether the source of a data packet requests an acknowledgement, if acknowledgements cover several
+    /// packets.
     pub asks: bool,
 }
 
@@ -194,7 +198,8 @@ pub(crate) struct Pool {
     free: Vec<PacketId>,
     /// Marks of each packet, for packets that have any.
     marks: Vec<Marks>,
-    /// Telemetry of each packet, in the order of the switches that wrote it. Empty unless a rule stamps packets.
+    /// Telemetry of each packet, in the order of the switches that wrote it. Empty unless a rule stamps
+    /// packets.
     telemetry: Vec<Vec<Telemetry>>,
     /// Empty lists of telemetry, kept to avoid allocations.
     #[saved(scratch)]
@@ -235,8 +240,8 @@ impl Pool {
         }
     }
 
-    /// With divided receive buffers: the ledger whose credit the packet spent on its last link. [`NO_LEDGER`] if it
-    /// is not known, because the buffers are not divided or the packet came from another partition.
+    /// With divided receive buffers: the ledger whose credit the packet spent on its last link. [`NO_LEDGER`]
+    /// if it is not known, because the buffers are not divided or the packet came from another partition.
     #[inline]
     pub fn ledger(&self, id: PacketId) -> u32 {
         self.ledgers.get(id as usize).copied().unwrap_or(NO_LEDGER)
@@ -251,7 +256,7 @@ impl Pool {
         self.ledgers[id as usize] = ledger;
     }
 
-    /// Forgets the ledger of a packet.
+    /// Removes the ledger of a packet.
     #[inline]
     pub fn forget_ledger(&mut self, id: PacketId) {
         if let Some(ledger) = self.ledgers.get_mut(id as usize) {
@@ -269,7 +274,7 @@ impl Pool {
         self.telemetry_of(id).push(telemetry);
     }
 
-    /// Prefetches what leads to the telemetry of a packet, if packets carry any.
+    /// Prefetches the list of a packet's telemetry, if packets carry any.
     #[inline]
     pub fn prefetch_telemetry(&self, id: PacketId) {
         prefetch(&self.telemetry, id as usize);
@@ -297,7 +302,7 @@ impl Pool {
         self.telemetry.get_mut(id as usize).map(std::mem::take).unwrap_or_default()
     }
 
-    /// Keeps the memory of telemetry that has been read.
+    /// Keeps the memory of a list of telemetry for other packets.
     #[inline]
     pub fn recycle(&mut self, mut telemetry: Vec<Telemetry>) {
         if telemetry.capacity() > 0 {
@@ -306,7 +311,7 @@ impl Pool {
         }
     }
 
-    /// Gives a packet the telemetry that it carries.
+    /// Sets the telemetry that a packet carries.
     #[inline]
     pub fn set_telemetry(&mut self, id: PacketId, telemetry: Vec<Telemetry>) {
         if telemetry.is_empty() {
@@ -352,7 +357,7 @@ impl Pool {
         self.marks.get(id as usize).and_then(|marks| marks.detour).map(|group| usize::from(group.get()) - 1)
     }
 
-    /// Sets whether the source of a data packet asks for an acknowledgement.
+    /// Sets whether the source of a data packet requests an acknowledgement.
     pub fn set_asks(&mut self, id: PacketId, asks: bool) {
         self.marks_of(id).asks = asks;
     }
@@ -381,7 +386,7 @@ impl Pool {
         self.marks.get(id as usize).and_then(|marks| marks.announcement())
     }
 
-    /// Lets a data packet carry an announcement, or none.
+    /// Sets or removes the announcement that a data packet carries.
     #[inline]
     pub fn set_announcement(&mut self, id: PacketId, announcement: Option<u32>) {
         // Slots are reused, so they may contain the announcement of an earlier packet.
@@ -456,8 +461,8 @@ impl std::ops::IndexMut<PacketId> for Pool {
 
 /// A first-in first-out queue of packets, linked through [`Packet::next`].
 ///
-/// Adding a packet writes to the last packet, and removing one reads the first packet. Other packets are not accessed,
-/// because they are scattered in memory.
+/// Adding a packet writes to the last packet, and removing one reads the first packet. Other packets are not
+/// accessed, because they are scattered in memory.
 #[derive(Debug, Clone, Copy, Saved)]
 pub(crate) struct Fifo {
     head: PacketId,

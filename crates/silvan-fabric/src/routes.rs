@@ -1,8 +1,8 @@
 //! The forwarding tables of all switches, stored in blocks that tables share.
 //!
-//! In a large network, most blocks of forwarding tables occur many times, because switches select their upward port by
-//! the position of the destination among its neighbors. With 11,664 hosts, the 685 tables (16 MB) consist of 299
-//! distinct blocks, which stay in the cache.
+//! In a large network, most blocks of forwarding tables occur many times, because switches select their
+//! upward port by the position of the destination among its neighbors. With 11,664 hosts, the 685 tables (16
+//! MB) consist of 299 distinct blocks, which stay in the cache.
 
 use std::sync::Arc;
 
@@ -50,15 +50,15 @@ pub(crate) struct Routes {
 /// How a switch hashes packets onto its ports.
 #[derive(Debug, Clone, Copy, Saved)]
 pub(crate) struct Hasher {
-    /// The start of its table of choices.
+    /// The start of the switch's table of choices.
     row: u32,
     #[saved(constant)]
     pub hash: Hash,
 }
 
 impl Routes {
-    /// The output port for a destination at a switch whose table begins at `row`. Tables are checked before the run, so
-    /// every receiving host has a route.
+    /// The output port for a destination at a switch whose table begins at `row`. Tables are checked before
+    /// the run, so every receiving host has a route.
     #[inline(always)]
     pub fn port(&self, row: u32, dst: u32) -> Port {
         self.ports.of(row, dst)
@@ -73,7 +73,7 @@ impl Routes {
         }
     }
 
-    /// The only port for a destination at a switch that hashes packets, or the ports.
+    /// The only port for a destination at a switch that hashes packets or, as an error, the group of ports.
     #[inline(always)]
     fn choices(&self, hasher: Hasher, dst: u32) -> Result<Port, &[Port]> {
         match self.choices.of(hasher.row, dst) {
@@ -213,7 +213,8 @@ mod tests {
     #[test]
     fn routes_are_those_of_the_tables() {
         let hosts = 1000;
-        // Upward ports depend on the destination's position among 18; downward ports lead to the switch's own hosts.
+        // Upward ports depend on the destination's position among 18; downward ports lead to the switch's own
+        // hosts.
         let of =
             |switch: u32, dst: u32| 1 + if dst / 100 == switch { 18 + dst % 18 } else { dst % 18 } as u16;
         let tables: Vec<Vec<u16>> =

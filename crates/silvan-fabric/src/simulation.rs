@@ -40,9 +40,9 @@ pub struct Progress {
 /// The size of a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size {
-    /// Number of hosts.
+    /// Number of hosts, including reduction units.
     pub hosts: usize,
-    /// Number of links, each of which has two directions.
+    /// Number of links. The two directions of a link count as one link.
     pub links: usize,
 }
 
@@ -91,8 +91,8 @@ impl Simulation {
         Self::with_checked_routes(topology, tables, config, faults)
     }
 
-    /// Same as [`Self::new`], for inputs that passed [`crate::check_routes`], which takes most of the time in a
-    /// large network, and for changes of links and hosts that have been determined.
+    /// Same as [`Self::new`], for inputs that passed [`crate::check_routes`] and changes of links and hosts
+    /// that have been determined. The check takes most of the time in a large network.
     ///
     /// # Errors
     /// Same as [`Self::new`], except for those of [`crate::check_routes`].
@@ -124,8 +124,8 @@ impl Simulation {
         })
     }
 
-    /// Adds what the network permits from each change of links on. The outcome then states how long the network takes to reach
-    /// it, and the victims of the change.
+    /// Adds the rates that the network permits after each change of links. The outcome then states how long
+    /// the network takes to reach them, and the victims of each change.
     #[must_use]
     pub fn with_expectations(self, expected: Vec<Expected>) -> Self {
         Self { expected, ..self }
@@ -138,11 +138,10 @@ impl Simulation {
         self
     }
 
-    /// Number of partitions, which equals the number of threads. Returns the reason if there is only
-    /// one.
+    /// Number of partitions, which equals the number of threads unless [`Self::record_steps`] was called.
     ///
     /// # Errors
-    /// The text that states why the run has only one thread.
+    /// The reason why the network cannot be divided.
     pub fn partitions(&self) -> Result<usize, &'static str> {
         self.network.lookahead.map(|_| self.network.partitions.len())
     }
@@ -168,7 +167,7 @@ impl Simulation {
     /// Processes about `events` events, or fewer if the run ends earlier.
     ///
     /// # Errors
-    /// [`ModelError::Deadlock`], [`ModelError::Stalled`] and [`ModelError::Broken`].
+    /// All kinds of [`ModelError`] except [`ModelError::Configuration`].
     pub fn advance(&mut self, events: u64) -> Result<Progress, ModelError> {
         let target = self.events.saturating_add(events);
         while !self.done && self.events < target {
@@ -180,7 +179,7 @@ impl Simulation {
     /// Same as [`Self::advance`], but stops at the next sample. Returns whether the run reached it.
     ///
     /// # Errors
-    /// As of [`Self::advance`].
+    /// Those of [`Self::advance`].
     pub fn advance_to_sample(&mut self, events: u64) -> Result<(Progress, bool), ModelError> {
         let (target, sample) = (self.events.saturating_add(events), self.next_sample);
         while !self.done && self.events < target && self.next_sample == sample {
@@ -217,7 +216,8 @@ impl Simulation {
         self.network.view(self.now).packet_hops()
     }
 
-    /// Checks that no invariant was violated while an event was handled. The error has the time of that event.
+    /// Checks that no invariant was violated while an event was handled. The error contains the time of that
+    /// event.
     fn check_broken(&self) -> Result<(), ModelError> {
         match self.network.view(self.now).broken() {
             Some((now, what)) => Err(ModelError::Broken { now: *now, what: what.clone() }),
@@ -225,8 +225,8 @@ impl Simulation {
         }
     }
 
-    /// If receivers stop their senders, checks that all packets fitted into their buffers, and that no lane was paused for
-    /// too long. An error has the time of the cause, whenever this is called, and the first cause counts.
+    /// If receivers stop their senders, checks that all packets fitted into their buffers, and that no lane
+    /// was paused for too long. The error is that of the earliest cause and contains its time.
     fn check_pauses(&self) -> Result<(), ModelError> {
         let (watchdog, advice) = match &self.config.flow_control {
             FlowControl::Credits(_) => return Ok(()),
@@ -258,7 +258,7 @@ impl Simulation {
         Err(ModelError::LinkFailed { now, link: self.link_name(channel).to_owned(), count: retry.count })
     }
 
-    /// The name of the link on which packets of a channel travel.
+    /// The name of the link that a channel belongs to, as in the results.
     fn link_name(&self, channel: ChannelId) -> &str {
         let Network { series, names, .. } = &self.network;
         let at = series.links.iter().position(|link| link.channel == channel);
@@ -270,7 +270,8 @@ impl Simulation {
         ModelError::Broken { now: self.now, what }
     }
 
-    /// Takes a sample, or ends the run, at a time that all partitions have reached.
+    /// Takes a sample if one is due, and ends the run if its duration is over. All partitions have reached
+    /// `time`.
     fn reach(&mut self, time: Time) -> Result<(), ModelError> {
         self.now = time;
         self.network.partitions.iter_mut().for_each(|partition| partition.ctx.now = time);
@@ -360,7 +361,8 @@ impl Simulation {
         Err(ModelError::Deadlock { now: self.now, cycle: names.join(", ") })
     }
 
-    /// Checks that no packet waits when no event is pending. If packets may get lost, traffic may wait for lost ones.
+    /// Checks that no packet waits when no event is pending. If packets may get lost, this is not checked,
+    /// because traffic may then wait for lost packets.
     fn check_for_stall(&self) -> Result<(), ModelError> {
         let view = self.network.view(self.now);
         if self.config.loses_packets() || !view.is_idle() {
@@ -375,7 +377,7 @@ impl Simulation {
     /// results.
     ///
     /// # Errors
-    /// [`ModelError::Broken`] if traffic was lost.
+    /// [`ModelError::Broken`] if an invariant is violated.
     pub fn finish(mut self) -> Result<Outcome, ModelError> {
         self.check_broken()?;
         let now = self.now;

@@ -8,7 +8,7 @@ use crate::limiter::Limiter;
 use crate::meters::Meters;
 use crate::packet::{Kind, Packet};
 
-/// The input buffer of a host. It is never full, because the sender has credit for each packet.
+/// The input buffer of a host, which drains at a limited rate.
 #[derive(Debug, Clone, Copy, Saved)]
 pub(crate) struct HostSink {
     drain: Limiter,
@@ -25,14 +25,15 @@ impl HostSink {
         self.drain.free_at > now
     }
 
-    /// Changes the pace for packets that arrive from now on. They do not drain before a time.
+    /// Changes the pace for packets that arrive later. They do not drain before `not_before`.
     pub fn change(&mut self, drain: BytePace, not_before: Time) {
         self.drain.change(drain);
         self.drain.free_at = self.drain.free_at.max(not_before);
     }
 
-    /// Stores a packet whose head and tail arrive at the given times. Data packets drain in the order of their arrival; all
-    /// other packets need no time. Returns the time at which the packet will have been drained. Its credit leaves then.
+    /// Stores a packet whose head and tail arrive at the given times. Data packets drain in the order of
+    /// their arrival; all other packets need no time. Returns the time at which the packet will have been
+    /// drained. Its credit leaves at that time.
     #[inline(always)]
     pub fn drained_at(&mut self, packet: &Packet, (head_at, tail_at): (Time, Time)) -> Time {
         if packet.kind != Kind::Data {
@@ -41,7 +42,8 @@ impl HostSink {
         self.drain.pass(head_at, packet.size).max(tail_at)
     }
 
-    /// Same as [`Self::drained_at`], and checks the order of the packets of a flow if packets do not overtake each other.
+    /// Same as [`Self::drained_at`], and checks the order of the packets of a flow if packets do not overtake
+    /// each other.
     #[inline(always)]
     pub fn take_in(
         &mut self,

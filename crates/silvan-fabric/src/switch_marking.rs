@@ -1,5 +1,5 @@
-//! Applies a marking rule at a switch: passes the rule the facts that it needs, applies its verdicts to packets, and
-//! counts marks. All switch architectures and both schedulers use this code.
+//! Applies a marking rule at a switch: passes the rule the facts that it needs, applies its verdicts to
+//! packets, and counts marks. All switch architectures and both schedulers use this code.
 
 use std::num::NonZeroU32;
 
@@ -16,8 +16,8 @@ use crate::packet::{Kind, Packet, PacketId, Pool};
 #[derive(Debug, Saved)]
 pub(crate) struct SwitchMarking {
     pub marker: Marker,
-    /// Number of data packets that each output marked since the start of the run, excluding packets that were already
-    /// marked.
+    /// Number of data packets that each output marked since the start of the run, excluding packets that were
+    /// already marked.
     pub marks: Box<[u64]>,
     /// For each output, the latest packets that count in `marks`, if switches keep a congestion log.
     log: Option<Box<[OutputLog]>>,
@@ -54,10 +54,11 @@ pub(crate) struct OutputFacts {
     pub now: Time,
     /// Bytes in all queues of the lane, including an arriving packet but excluding a departing one.
     pub queue_bytes: u32,
-    /// Bytes in use of the lane's share of the output buffer, including the packet; zero if there are no output
-    /// buffers.
+    /// Bytes in use of the lane's share of the output buffer, including the packet; zero if there are no
+    /// output buffers.
     pub buffer_bytes: u32,
-    /// Bytes sent since the start of the run, on all lanes, excluding this packet. Zero if the rule does not read it.
+    /// Bytes sent since the start of the run, on all lanes, excluding this packet. Zero if the rule does not
+    /// read it.
     pub sent_bytes: u64,
     pub rate: Rate,
 }
@@ -90,7 +91,8 @@ impl Leaving {
 /// The effect of a verdict, for the counters and the scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Applied {
-    /// Whether the verdict counts as a mark: a data packet was marked for the first time, or its source is notified.
+    /// Whether the verdict counts as a mark: a data packet was marked for the first time, or its source is
+    /// notified.
     pub is_mark: bool,
     pub is_validation: bool,
     /// The report to send to the source.
@@ -134,7 +136,8 @@ impl SwitchMarking {
         Self { marks: marks.into(), log, report, is_quantized, ..joined }
     }
 
-    /// The fill up to which the rule needs neither queue changes nor departures, unless [`Self::needs_all`] is true.
+    /// The fill up to which the rule needs neither queue changes nor departures, unless [`Self::needs_all`]
+    /// is true.
     #[inline(always)]
     pub fn quiet_fill(&self) -> u32 {
         self.quiet
@@ -152,21 +155,22 @@ impl SwitchMarking {
         self.watches_arrivals
     }
 
-    /// Whether the rule currently needs every queue change and every departure of a lane, regardless of the fill.
+    /// Whether the rule currently needs every queue change and every departure of a lane, regardless of the
+    /// fill.
     #[inline]
     pub fn needs_all(&self, lane: usize) -> bool {
         self.is_always_on || self.marker.needs_all(lane)
     }
 
-    /// Whether the order of packets that arrive at one instant affects the rule, because it samples packets, counts
-    /// inputs, or reads single queues.
+    /// Whether the order of packets that arrive at one instant affects the rule, because it samples packets,
+    /// counts inputs, or reads single queues.
     pub fn needs_order(&self) -> bool {
         self.quiet == 0 && self.watches_queues || self.watches_arrivals || self.marker.needs_queues()
     }
 
-    /// The space for which an output must have credit to be a root: that of a full packet in addition to the current or
-    /// next one. An output that consumes its credit as soon as it arrives is a victim, even at the instant between the
-    /// arrival of credit and its use.
+    /// The space for which an output must have credit to be a root: that of a full packet in addition to the
+    /// current or next one. An output that consumes its credit as soon as it arrives is a victim, even at the
+    /// instant between the arrival of credit and its use.
     #[inline]
     pub fn root_space(&self, is_idle: bool) -> u32 {
         if is_idle { 2 * self.full_space } else { self.full_space }
@@ -201,12 +205,13 @@ impl SwitchMarking {
         }
     }
 
-    /// Lets the rule decide about a packet that starts to leave through an output. The caller applies the verdict.
+    /// Lets the rule decide about a packet that starts to leave through an output. The caller applies the
+    /// verdict.
     ///
-    /// The decision depends on the fill that remains after the packet has left (Paper I, section 3.2.1), which the
-    /// caller has already reported. With a single threshold, the packet whose departure brings the fill below the
-    /// threshold is not marked. This makes a single threshold unfair, so two thresholds must differ by more than a
-    /// packet (Paper II, section IV).
+    /// The decision depends on the fill that remains after the packet has left (Paper I, section 3.2.1),
+    /// which the caller has already reported. With a single threshold, the packet whose departure brings the
+    /// fill below the threshold is not marked. This makes a single threshold unfair, so two thresholds must
+    /// differ by more than a packet (Paper II, section IV).
     #[inline(always)]
     pub fn departs(
         &mut self,
@@ -278,7 +283,7 @@ impl SwitchMarking {
         Applied { is_mark, ..Applied::default() }
     }
 
-    /// Counts a mark, and logs it.
+    /// Counts a mark, and logs it if there is a log.
     #[inline(always)]
     fn count(&mut self, (output, now): (usize, Time), packet: &Packet) {
         self.marks[output] += 1;
@@ -287,7 +292,8 @@ impl SwitchMarking {
         }
     }
 
-    /// The number of data packets that an output has marked, and whether it is in the congestion state on any lane.
+    /// The number of data packets that an output has marked, and whether it is in the congestion state on any
+    /// lane.
     pub fn state(&self, output: usize, lanes: impl Iterator<Item = usize>) -> (u64, bool) {
         let state = |lane| self.marker.state(lane);
         (self.marks[output], lanes.map(state).any(|PortState { is_congested, .. }| is_congested))

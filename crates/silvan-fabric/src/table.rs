@@ -9,20 +9,21 @@ use serde::Serialize;
 pub struct Table {
     /// Name of the table: `hosts`, `flows`, `links`, `latency`, ...
     pub name: &'static str,
-    /// Columns in order. Their names end with units (`time_ns`).
+    /// Columns in order.
     pub columns: Vec<Column>,
 }
 
 /// One column of a [`Table`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Column {
-    /// The name, which ends with the unit.
+    /// The name, which ends with the unit if the values have one.
     pub name: &'static str,
     /// The values.
     pub values: Values,
 }
 
-/// The values of a column. Two columns are equal if their bits are equal: a missing value (NaN) equals itself.
+/// The values of a column. Two columns are equal if their bits are equal: a missing value (NaN) equals
+/// itself.
 #[derive(Debug, Clone)]
 pub enum Values {
     /// Counts, bytes, nanoseconds.
@@ -89,8 +90,8 @@ pub(crate) fn fixed(names: &[&str]) -> Arc<Vec<String>> {
     Arc::new(names.iter().map(ToString::to_string).collect())
 }
 
-/// A table of results that is filled from `T`: from [`RowsOf`], or from columns that an observer has stored. Unless the
-/// meaning of a column states otherwise, bytes are payload, and counts are those of the interval.
+/// A table of results that is filled from `T`: from [`RowsOf`], or from columns that an observer has stored.
+/// Unless the meaning of a column states otherwise, bytes are payload, and counts are those of the interval.
 pub(crate) struct Layout<T: 'static> {
     pub name: &'static str,
     /// Which rows the table has.
@@ -185,24 +186,24 @@ impl<R> FromIterator<R> for RowsOf<R> {
 pub struct TableDescription {
     /// Name of the table.
     pub name: &'static str,
-    /// Which rows it has.
+    /// Which rows the table has.
     pub rows: &'static str,
-    /// Its columns in order.
+    /// The columns of the table in order.
     pub columns: Vec<ColumnDescription>,
 }
 
 /// The description of a column.
 #[derive(Debug, Clone, Serialize)]
 pub struct ColumnDescription {
-    /// The name, which ends with the unit.
+    /// The name, which ends with the unit if the values have one.
     pub name: &'static str,
     /// `names`, `whole numbers` or `numbers`.
     pub kind: &'static str,
-    /// What it contains.
+    /// The content of the column.
     pub meaning: &'static str,
 }
 
-/// A [`Layout`], whatever it is filled from.
+/// A [`Layout`] that is filled from any type.
 pub(crate) trait Described {
     fn describe(&self) -> TableDescription;
 }

@@ -110,8 +110,8 @@ pub(crate) fn packet(from: u32, to: u32) -> Packet {
     Packet { src: from, dst: to, size: 1_000, space: 1_024, ..Packet::example() }
 }
 
-/// Has a host start to send a packet at a time, after everything that happens earlier. The packet is marked, so its
-/// arrival at its destination is an event of each scheduler.
+/// Has a host start to send a packet at a time, after everything that happens earlier. The packet is marked,
+/// so its arrival at its destination is an event of each scheduler.
 pub(crate) fn send_marked(partition: &mut Partition, (from, to): (u32, u32), at: Time) -> PacketId {
     run_to(partition, at);
     let Partition { ctx, hosts, .. } = partition;
@@ -125,8 +125,8 @@ pub(crate) fn send_marked(partition: &mut Partition, (from, to): (u32, u32), at:
     id
 }
 
-/// The time from the start of a packet at a host until the switch can forward it, and the transmission time of
-/// [`packet`].
+/// The time from the start of a packet at a host until the switch can forward it, and the transmission time
+/// of [`packet`].
 pub(crate) fn times(partition: &Partition) -> (Time, Time) {
     let (links, channel) = (&partition.ctx.links, partition.hosts[0].out);
     (links.all_parameters()[links.parameters_index(channel)].head_delay, links.span(channel, 1_000))

@@ -1,11 +1,11 @@
-//! Triggers of traffic that starts after a number of delivered data packets, such as the hot phase of the paper on
-//! MVCM.
+//! Triggers of traffic that starts after a number of delivered data packets, such as the hot phase of the
+//! paper on MVCM.
 //!
-//! A trigger is external, like the end of the warm-up, because it depends on the current state of all hosts, which no
-//! component of a network knows.
+//! The simulator itself fires a trigger, because the trigger depends on the state of all hosts, which is not
+//! available to any component of a network.
 //!
-//! If there is one partition, a trigger fires at the delivery of the packet that completes its number. Several
-//! partitions compute this time together in advance: see `context::Ahead`.
+//! If there is one partition, a trigger fires at the delivery of the packet that completes its number.
+//! Several partitions compute this time together in advance: see `context::Ahead`.
 
 use silvan_engine::Time;
 use silvan_engine::saved::Saved;
@@ -16,7 +16,7 @@ pub(crate) struct Waiting {
     pub host: u32,
     /// Index of the source among the host's sources.
     pub source: u16,
-    /// Time from the trigger to its first message.
+    /// Time from the trigger to the first message of the source.
     pub phase: Time,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Trigger {
 pub(crate) struct Triggers {
     list: Vec<Trigger>,
     pulled: usize,
-    /// Number of packets at which the next trigger fires.
+    /// Number of delivered packets at which the next trigger fires; `u64::MAX` if there is none.
     pub next: u64,
 }
 
@@ -60,8 +60,8 @@ impl Triggers {
         Some(self.waiting(at))
     }
 
-    /// Fires the next trigger if the packet that completes its number is among those delivered at these times (in
-    /// order, after `delivered` others). Returns the time and the index of the trigger.
+    /// Fires the next trigger if the packet that completes its number is among those delivered at these times
+    /// (in order, after `delivered` others). Returns the time and the index of the trigger.
     pub fn plan(&mut self, delivered: u64, times: &[Time]) -> Option<(Time, usize)> {
         let place = self.next.checked_sub(delivered + 1)?;
         let time = *times.get(usize::try_from(place).ok()?)?;
@@ -81,7 +81,8 @@ impl Triggers {
         &self.list[at].waiting
     }
 
-    /// The same triggers with only the sources of one partition, in which hosts have their positions in that partition.
+    /// The same triggers with only the sources of one partition. Hosts are numbered by their positions in
+    /// that partition.
     pub fn of_partition(&self, partition: u16, place: impl Fn(u32) -> (u16, u32)) -> Self {
         let mut own = self.clone();
         for trigger in &mut own.list {

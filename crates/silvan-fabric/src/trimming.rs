@@ -1,10 +1,12 @@
-//! Packet trimming: an output whose queue is full removes the payload of a data packet. What remains is the header, which
-//! waits on the lane of control packets and goes to the receiver.
+//! Packet trimming: an output whose queue is full removes the payload of a data packet. What remains is the
+//! header, which waits on the lane of control packets and goes to the receiver.
 //!
-//! In switches with a queue per input, the limit applies to the packets of all inputs, and the arriving packet is trimmed.
+//! In switches with a queue per input, the limit applies to the packets of all inputs, and the arriving
+//! packet is trimmed.
 //!
-//! The rule is that of the queues of the Ultra Ethernet Consortium's simulator (uet-htsim, `compositequeue.cpp`, 2025),
-//! except that the packet that is being sent does not count, and that the queue of headers has no limit.
+//! The rule is that of the queues of the Ultra Ethernet Consortium's simulator (uet-htsim,
+//! `compositequeue.cpp`, 2025), except that the packet that is being sent does not count, and that the queue
+//! of headers has no limit.
 
 use silvan_engine::Rate;
 use silvan_engine::random::Stream;
@@ -21,7 +23,7 @@ pub(crate) struct TrimmingRule {
     pub limit: u32,
     /// Bytes of a header on the link.
     pub size: u32,
-    /// Bytes of a credit block, of which a header occupies whole ones in a buffer.
+    /// Bytes of a credit block. A header occupies whole blocks in a buffer.
     pub credit_block: u32,
     /// The lane of headers.
     pub headers: Vl,
@@ -59,8 +61,9 @@ pub(crate) struct Trimmer {
 }
 
 impl Trimmer {
-    /// The trimming of a switch whose outputs have these links: their rates, and whether they lead to hosts. Some rates have
-    /// limits of their own. `lane_stream` creates the random stream of an output's lane.
+    /// The trimming of a switch with these links at its outputs: their rates, and whether they lead to hosts.
+    /// `of_rates` has the limits of particular rates. `lane_stream` creates the random stream of an output's
+    /// lane.
     pub fn new(
         (rule, of_rates): (TrimmingRule, &[(Rate, u32)]),
         links: impl Iterator<Item = Option<(Rate, bool)>>,
@@ -78,7 +81,8 @@ impl Trimmer {
         Self { rule, random: (0..lanes).map(lane_stream).collect(), outputs }
     }
 
-    /// The trimming of several switches, whose outputs are numbered in this order; `None` if there is none.
+    /// The trimming of several switches, whose outputs are numbered in this order; `None` if there are no
+    /// switches.
     pub fn join(parts: impl Iterator<Item = Self>) -> Option<Self> {
         let (mut outputs, mut random, mut rule) = (Vec::new(), Vec::new(), None);
         for part in parts {
@@ -89,7 +93,8 @@ impl Trimmer {
         Some(Self { rule: rule?, outputs: outputs.into(), random: random.into() })
     }
 
-    /// Notes the bytes on a lane to which a packet was added, if it is the lane of headers.
+    /// If `vl` is the lane of headers, updates the maximum of the bytes that wait on it. `bytes` includes the
+    /// packet just added.
     pub fn note_headers(&self, vl: Vl, bytes: u32, meters: &mut Meters) {
         if vl == self.rule.headers {
             meters.most_header_bytes = meters.most_header_bytes.max(bytes);
@@ -101,7 +106,8 @@ impl Trimmer {
         bytes + size <= self.outputs[output].limit
     }
 
-    /// Whether the newest packet of an output's lane is to lose its payload, rather than the one that arrives.
+    /// Whether the newest packet of an output's lane is to lose its payload, rather than the one that
+    /// arrives.
     pub fn takes_newest(&mut self, lane: usize) -> bool {
         self.random.get_mut(lane).is_some_and(|random| random.below(2) == 0)
     }
@@ -111,8 +117,8 @@ impl Trimmer {
         self.outputs[output].count
     }
 
-    /// Removes the payload of a packet at an output. Returns the memory of its input, which is free now: until it leaves, the
-    /// header occupies no memory.
+    /// Removes the payload of a packet at an output. Returns the freed memory of its input. The header
+    /// occupies no memory until it leaves.
     pub fn cut(&mut self, output: usize, packets: &mut Pool, meters: &mut Meters, id: PacketId) -> Freed {
         let TrimmingOutput { faces_host, count, .. } = &mut self.outputs[output];
         *count += 1;

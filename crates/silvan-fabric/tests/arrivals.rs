@@ -1,7 +1,7 @@
 //! Numbers and times of generated messages, compared with small cases computed by hand.
 //!
-//! Links carry 2 bytes per nanosecond (16 Gbit/s), so a packet of 2048 bytes takes 1024 ns. A packet's head takes 10 +
-//! 100 + 10 ns from one host through the switch to another.
+//! Links carry 2 bytes per nanosecond (16 Gbit/s), so a packet of 2048 bytes takes 1024 ns. A packet's head
+//! takes 10 + 100 + 10 ns from one host through the switch to another.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use crate::common::*;
@@ -56,7 +56,8 @@ fn a_periodic_flow_sends_a_message_per_period_from_its_start_on() {
 
 #[test]
 fn periods_that_are_no_whole_picoseconds_do_not_drift() {
-    // 1000 bytes at 3 Gbit/s take 2666.66... ns, so there are 300 messages in 800 us, the last one at 797 333.3 ns.
+    // 1000 bytes at 3 Gbit/s take 2666.66... ns, so there are 300 messages in 800 us, the last one at 797
+    // 333.3 ns.
     let message = Some(Bytes(1_000));
     let outcome = one_flow(us(800), Flow { message, rate: Some(Rate::from_gbit(3)), ..flow("H1", "H2") });
     assert_eq!(outcome.summary.packets_injected, 300);
@@ -74,8 +75,8 @@ fn a_flow_stops_generating_at_its_stop() {
 
 #[test]
 fn a_total_is_cut_into_messages_and_these_into_packets() {
-    // Messages of 5000, 5000 and 2000 bytes: the first two become packets of 2048, 2048 and 904 bytes each, the last
-    // one a packet of 2000 bytes.
+    // Messages of 5000, 5000 and 2000 bytes: the first two become packets of 2048, 2048 and 904 bytes each,
+    // the last one a packet of 2000 bytes.
     let outcome = one_flow(
         us(100),
         Flow { message: Some(Bytes(5_000)), total: Some(Bytes(12_000)), ..flow("H1", "H2") },
@@ -88,8 +89,8 @@ fn a_total_is_cut_into_messages_and_these_into_packets() {
 
 #[test]
 fn a_message_larger_than_the_link_carries_in_its_period_queues_at_the_host() {
-    // Two messages of 4096 bytes, generated at 0 and 1024 ns. The second one waits 2048 ns, until the first one has
-    // been sent.
+    // Two messages of 4096 bytes, generated at 0 and 1024 ns. The second one waits 2048 ns, until the first
+    // one has been sent.
     let rate = Some(Rate::from_gbit(32));
     let message = Some(Bytes(4_096));
     let outcome = one_flow(us(100), Flow { rate, message, total: Some(Bytes(8_192)), ..flow("H1", "H2") });
@@ -124,8 +125,8 @@ fn periodic_sources_of_a_pattern_have_phases_of_their_own() {
     for host in 1..=8 {
         let traffic = Traffic { hosts: Some(vec![format!("H{host}")]), ..slow.clone() };
         let outcome = run(&star(8), &Config { traffic: vec![traffic], ..config(us(164)) });
-        // There is a message every 16 384 ns, so ten complete periods contain ten messages, wherever the periods
-        // begin.
+        // There is a message every 16 384 ns, so ten complete periods contain ten messages, wherever the
+        // periods begin.
         assert!((10..=11).contains(&outcome.summary.packets_injected));
         let last = class(&outcome, "traffic 1").last_delivery_ns.unwrap();
         firsts.push((last - WAY - PACKET) % 16_384);
@@ -161,7 +162,7 @@ fn patterns_reach_the_hosts_that_they_name() {
     };
     // H4 sends to H1, H5 to H2.
     assert_eq!(received(5, only(&["H4", "H5"], Pattern::Shift { by: 2 })), [3, 3, 0, 0, 0]);
-    // Senders use the hotspots in turn. The hotspot of H2 is H2 itself, so H2 sends nothing.
+    // Senders are assigned to the hotspots round robin. The hotspot of H2 is H2 itself, so H2 sends nothing.
     let to = vec!["H2".to_owned(), "H5".to_owned()];
     assert_eq!(received(6, pattern(Pattern::Hotspots { to: to.clone() })), [0, 3 * 3, 0, 0, 3 * 3, 0]);
     assert_eq!(received(6, only(&["H2", "H3", "H4"], Pattern::Hotspots { to })), [0, 3, 0, 0, 3, 0]);
@@ -196,8 +197,8 @@ fn uniform_traffic_reaches_all_hosts_alike_and_the_sender_only_if_asked_to() {
 
 #[test]
 fn sources_of_one_host_take_turns() {
-    // Three flows of one host, each with 10 packets. Their last packets are the 28th, 29th and 30th that the host
-    // sends.
+    // Three flows of one host, each with 10 packets. Their last packets are the 28th, 29th and 30th that the
+    // host sends.
     let total = Some(Bytes(10 * 2_048));
     let flows = ["H2", "H3", "H4"].map(|to| Flow { total, ..flow("H1", to) });
     let outcome = run(&star(4), &Config { flows: flows.into(), ..config(us(100)) });

@@ -28,7 +28,8 @@ fn congestion_control_frees_the_victim_and_is_fair() {
     assert!(outcome.warnings.is_empty(), "{:?}", outcome.warnings);
 }
 
-/// All components of a family, with their usual parameters. The schema lists them, so new components are included.
+/// All components of a family, with their usual parameters. The schema lists them, so new components are
+/// included.
 fn all<T: schemars::JsonSchema + serde::de::DeserializeOwned>() -> Vec<T> {
     let schema = schemars::schema_for!(T).to_value();
     let kinds = schema["oneOf"].as_array().unwrap().iter().map(|one| match one.get("const") {
@@ -63,9 +64,9 @@ fn every_marking_rule_marks_in_every_switch_that_it_goes_with() {
     assert!(tried >= 5 + 5 + 3, "FECN and samples in all, the rules of buffers in one: {tried}");
 }
 
-/// With the marking rule and the receiver that it needs, each reaction reduces the latency, and the link to the hot
-/// host keeps part of its throughput. The required part is small, because QCN recovers in cycles of 15 ms, which are
-/// longer than the run.
+/// With the marking rule and the receiver that it needs, each reaction reduces the latency, and the link to
+/// the hot host keeps part of its throughput. The required part is small, because QCN recovers in cycles of
+/// 15 ms, which are longer than the run.
 #[test]
 fn every_reaction_shortens_queues_in_every_switch() {
     let (topology, mut config) = incast();
@@ -94,8 +95,8 @@ fn every_reaction_shortens_queues_in_every_switch() {
             assert!(latency < 0.9 * usual, "{reaction:?} in {switch}: {latency} us, {usual} us without it");
             let rates = rates(outcome);
             let (sum, least) = (rates.iter().sum::<f64>(), rates.iter().copied().fold(f64::MAX, f64::min));
-            // The round trip of this network holds only two packets. HPCC then keeps a slow flow at its lowest rate, 1
-            // % of the link, for a long time.
+            // The round trip of this network holds only two packets. HPCC then keeps a slow flow at its
+            // lowest rate, 1 % of the link, for a long time.
             assert!(sum > 3.0 && least > 0.01 * sum, "{reaction:?} in {switch}: {rates:?}");
         }
     }

@@ -1,5 +1,5 @@
-//! The requirements of congestion management components, the components of each mechanism, and the warnings about
-//! incompatible components.
+//! The requirements of congestion management components, the components of each mechanism, and the warnings
+//! about incompatible components.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use crate::common::*;
@@ -139,8 +139,8 @@ fn mechanisms_are_compositions() {
     }
 }
 
-/// A mechanism is written as its name and its given components. A missing name is not written as `none`, because
-/// `none` turns all components off when it is read.
+/// A mechanism is written as its name and its given components. A missing name is not written as `none`,
+/// because `none` turns all components off when it is read.
 #[test]
 fn components_are_written_as_they_were_given() {
     let written = |congestion: &Congestion| serde_json::to_value(congestion).unwrap();
@@ -192,7 +192,7 @@ fn components_without_effect_are_warned_about() {
 
 #[test]
 fn traffic_that_does_not_arrive_is_warned_about() {
-    // A packet travels for 2 us, but the last flow starts 1 us before the end.
+    // A packet takes about 2 us to its destination, but the last flow starts 1 us before the end.
     let late = warnings(|config| config.flows.push(Flow { start: us(99), ..flow("H3", "H1") }));
     assert_eq!(late, ["Nothing of `H3->H1` arrived before the end of the run."]);
     let random = warnings(|config| {

@@ -11,7 +11,7 @@ use silvan_fabric::simulation::Simulation;
 use silvan_network::topology::Topology;
 use silvan_network::traffic::Flow;
 
-/// Four leaf switches with four hosts each; H1 and H16 are destinations of several hosts of other switches.
+/// Four leaf switches with four hosts each. H1 and H16 are destinations of several hosts of other switches.
 fn network() -> Topology {
     topology(r#"{"kind": "k-ary-n-tree", "k": 4, "n": 2}"#)
 }

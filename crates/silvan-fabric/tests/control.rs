@@ -96,7 +96,7 @@ fn service_levels_may_have_an_index_of_their_own() {
     assert!((each(10_240.0) - 1..=each(10_240.0)).contains(&received[1]), "{received:?}");
 }
 
-/// Two hosts send to a third one; only its port marks packets.
+/// Two hosts send to a third one, and only the port to that host marks packets.
 fn marking(fecn: Fecn, message: u64) -> Outcome {
     let mut config = config(us(2_000));
     config.congestion.marking = Some(Marking::Fecn(fecn));

@@ -19,12 +19,12 @@ struct Load {
     packets: u64,
     mtu: u64,
     header: u64,
-    /// The largest message; 0 for a closed loop of four messages of three packets each.
+    /// The largest message in bytes; 0 for a closed loop of four messages of three packets each.
     most: u64,
 }
 
-/// Packets that arrive, of how many, when every host sends messages of one byte up to `most` bytes, or in a closed loop, to random
-/// hosts.
+/// The numbers of packets that arrive and that are sent. Every host sends to random hosts: messages of one
+/// byte up to `most` bytes, or a closed loop.
 fn delivered(load: Load, rccc: Rccc) -> (u64, u64) {
     let Load { seed, hosts, packets, mtu, header, most } = load;
     let mut config = config(us(1_000_000));
@@ -49,7 +49,7 @@ fn delivered(load: Load, rccc: Rccc) -> (u64, u64) {
     (run(&star, &config).summary.packets_delivered, packets * hosts as u64)
 }
 
-/// Each packet needs several quanta, and each of eight flows requests an eighth of them.
+/// Each packet needs several quanta, and each of eight flows requests an eighth of each quantum.
 #[test]
 fn divided_requests_do_not_stall() {
     for seed in 1..=12 {
@@ -71,8 +71,8 @@ fn divided_requests_do_not_stall() {
     }
 }
 
-/// A host has a source for each of 1,024 messages under way, and then uses these sources again. For a later message of
-/// a source, receivers must not continue with the grants of the earlier one.
+/// A host has a source for each of 1,024 outstanding messages, and then uses these sources again. For a later
+/// message of a source, receivers must not continue with the grants of the earlier message.
 #[test]
 fn sources_that_are_used_again_get_credit_as_new_ones() {
     for (hosts, idle_credit, speculative) in [(2, true, 0), (2, false, 0), (3, false, 600), (2, true, 600)] {

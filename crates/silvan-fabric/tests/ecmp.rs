@@ -1,5 +1,5 @@
-//! Equal-cost multipath: the routes of flows, which follow from the hashes of switches, and the throughput with
-//! collisions.
+//! Equal-cost multipath: the routes of flows, which follow from the hashes of switches, and the throughput
+//! with collisions.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::collections::BTreeSet;
@@ -60,8 +60,8 @@ fn hashed(mut config: Config) -> Config {
     config
 }
 
-/// Each flow uses the links that its hashes determine, and no others. The names of links to switches contain the far
-/// port, so only their beginnings are compared.
+/// Each flow uses the links that its hashes determine, and no others. The names of links to switches contain
+/// the far port, so only their beginnings are compared.
 #[test]
 fn flows_take_the_routes_of_their_hashes() {
     for (seed, text) in (1..).zip(TREES) {
@@ -96,7 +96,7 @@ fn flows_take_the_routes_of_their_hashes() {
     }
 }
 
-/// Several flows between the same two hosts are distinguished by the number of their source.
+/// The number of their source distinguishes several flows between the same two hosts.
 #[test]
 fn flows_of_several_sources_take_several_routes() {
     let topology = topology(TREES[1]);
@@ -116,8 +116,8 @@ fn flows_of_several_sources_take_several_routes() {
     assert_eq!(up(&run(&topology, &Config { ecmp: None, ..config })), 1);
 }
 
-/// With k ports and as many flows as hosts, hashes collide: a permutation gets less than with one switch, and more
-/// than a single port would give.
+/// With as many flows as ports, hashes collide. A permutation gets less throughput than with one switch, but
+/// more than a single port would give.
 #[test]
 fn a_permutation_suffers_from_collisions() {
     let topology = topology(r#"{"kind": "k-ary-n-tree", "k": 8, "n": 2, "link_rate": "8 Gbit/s"}"#);
@@ -132,7 +132,8 @@ fn a_permutation_suffers_from_collisions() {
     assert!(share.iter().all(|share| (0.3..0.8).contains(share)), "{share:?}");
 }
 
-/// For any switch and queues, debug builds check all invariants, and that no packet is lost or overtakes another one.
+/// For any switch and queues, debug builds check all invariants, and that no packet is lost or overtakes
+/// another one.
 #[test]
 fn every_architecture_hashes_packets() {
     let topology = topology(TREES[3]);
@@ -191,8 +192,8 @@ fn long_messages(duration: Time, pattern: Traffic) -> Config {
     config
 }
 
-/// With spraying, a permutation gets most of the throughput of a single switch; with one route per flow, hashes collide.
-/// Rules that read marks need less memory for packets that wait for earlier ones.
+/// With spraying, a permutation gets most of the throughput of a single switch; with one route per flow,
+/// hashes collide. Rules that read marks need less memory for packets that wait for earlier ones.
 #[test]
 fn spraying_divides_flows_over_all_routes() {
     let topology = topology(
@@ -219,7 +220,8 @@ fn spraying_divides_flows_over_all_routes() {
     }
 }
 
-/// If the receiver accepts packets out of order, only the last packet of each message waits.
+/// If the receiver accepts packets out of order, only the last packet of each message waits for earlier
+/// packets.
 #[test]
 fn accepted_packets_need_little_memory() {
     let topology = topology(
@@ -241,7 +243,7 @@ fn accepted_packets_need_little_memory() {
     assert!(out_of_order >= in_order && out_of_order < 1.03 * in_order, "{out_of_order} {in_order}");
 }
 
-/// One of four spines has a slow link. Rules that read marks avoid the values that lead over it.
+/// One of four spines has a slow link. Rules that read marks avoid the entropy values that lead over it.
 #[test]
 fn rules_that_read_marks_avoid_a_slow_link() {
     let mut topology = topology(
@@ -262,7 +264,8 @@ fn rules_that_read_marks_avoid_a_slow_link() {
     assert!(found[2..].iter().all(|&rate| rate > 1.1 * blind), "{found:?}");
 }
 
-/// For any switch and queues, debug builds check all invariants, and that no packet is lost. Threads make no difference.
+/// For any switch and queues, debug builds check all invariants, and that no packet is lost. Threads make no
+/// difference.
 #[test]
 fn every_architecture_sprays_packets() {
     let topology = topology(TREES[3]);

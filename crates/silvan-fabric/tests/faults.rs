@@ -1,5 +1,5 @@
-//! Links that go down or change their rate during a run: which packets are lost, and when the others arrive, to the
-//! picosecond.
+//! Links that go down or change their rate during a run: which packets are lost, and when the others arrive,
+//! to the picosecond.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::collections::BTreeMap;
@@ -20,10 +20,10 @@ use silvan_fabric::simulation::{ModelError, Simulation};
 use silvan_network::topology::Topology;
 use silvan_network::traffic::Flow;
 
-/// A - S1 - S2 - S3 - B. A byte takes 1 ns, a link 100 ns, and a switch 50 ns.
+/// A - S1 - S2 - S3 - B. A byte takes 1 ns, a link has a delay of 100 ns, and a switch a latency of 50 ns.
 ///
-/// A packet of 1,000 bytes that A starts at t starts at S1 at t + 150 ns, at S2 at t + 300 ns, at S3 at t + 450 ns, and is at
-/// B at t + 1,550 ns.
+/// A packet of 1,000 bytes that A starts at t starts at S1 at t + 150 ns, at S2 at t + 300 ns, at S3 at t +
+/// 450 ns, and is at B at t + 1,550 ns.
 fn three_switches(duration: Time) -> (Topology, Config) {
     let topology = topology(
         r#"{"kind": "custom", "hosts": ["A", "B"], "link_delay": "100 ns", "link_rate": "8 Gbit/s",
@@ -38,7 +38,7 @@ fn three_switches(duration: Time) -> (Topology, Config) {
     (topology, config)
 }
 
-/// The same flow with ten packets, which A starts every 10 us.
+/// The same network with a flow of ten packets, one of which A starts every 10 us.
 fn ten_packets() -> (Topology, Config) {
     let (topology, mut config) = three_switches(us(100));
     let rate = Some(Rate(800_000_000));
@@ -126,7 +126,8 @@ fn a_host_waits_until_its_link_is_up() {
     }
 }
 
-/// At half the rate, a packet takes 1,000 ns longer on the link, and waits that long at the next switch, whose link is faster.
+/// At half the rate, a packet takes 1,000 ns longer on the link, and waits that long at the next switch,
+/// which sends on a faster link.
 #[test]
 fn a_rate_applies_from_the_next_packet_on() {
     let (topology, mut config) = ten_packets();
@@ -329,7 +330,8 @@ fn two_spines() -> (Topology, Config) {
     (topology, config)
 }
 
-/// Packets that were lost if the link at one of two ports goes down at 15 us, in switches of all kinds.
+/// The number of packets that are lost if the link at each of two ports goes down at 15 us, in switches of
+/// all kinds.
 fn lost_at(ports: [&str; 2], topology: &Topology, config: &Config, lasts: Option<Time>) -> [u64; 2] {
     ports.map(|port| {
         let mut config =
@@ -366,7 +368,7 @@ fn new_tables_take_effect_after_the_delay() {
         }
     }
     config.rerouting.delay = Some(us(20));
-    // The link is up again before the tables change, and after that.
+    // The link is up again before the tables change, and in the second case only after that.
     assert_eq!(sorted(lost_at(["L1:2", "L1:3"], &topology, &config, Some(us(7)))), [0, 1]);
     assert_eq!(sorted(lost_at(["L1:2", "L1:3"], &topology, &config, Some(us(40)))), [0, 2]);
 }
@@ -420,7 +422,8 @@ fn selective_repeat_sends_lost_packets_again_after_the_timeout() {
         assert_eq!((losses(&outcome).data_packets, outcome.summary.packets_delivered), (2, 10), "{name}");
         assert_eq!((recovered(&outcome), latency(&outcome).1), ((2, 0, 2), 50_000 + 1_550), "{name}");
     }
-    // Receipts arrive 2,164 ns after the start of a packet. With a shorter timeout, all packets are sent again.
+    // Receipts arrive 2,164 ns after the start of a packet. With a shorter timeout, all packets are sent
+    // again.
     for (timeout, repeated) in [(2_165, 0), (2_163, 10)] {
         config.events = vec![down("S1:2", us(99), us(1))];
         config.recovery =
@@ -435,7 +438,8 @@ fn selective_repeat_sends_lost_packets_again_after_the_timeout() {
     }
 }
 
-/// When the receiver has the payload of the packet that is generated at each time, in nanoseconds; NaN for lost ones.
+/// For each time at which a packet is generated, the time at which its payload is delivered, in nanoseconds;
+/// NaN for lost packets.
 fn delivered_ns(outcome: &Outcome) -> BTreeMap<u64, f64> {
     let table = outcome.tables.iter().find(|table| table.name == "transfers").unwrap();
     let column = |name| {
@@ -446,7 +450,8 @@ fn delivered_ns(outcome: &Outcome) -> BTreeMap<u64, f64> {
     column("start_ns").map(|start| start as u64).zip(column("delivered_ns")).collect()
 }
 
-/// Compares with the time that is expected for each packet, from its number; packet k is generated at k times `every`.
+/// Compares the time of each delivery with the one that `expected` returns for the number of the packet.
+/// Packet k is generated at k times `every`.
 fn assert_delivered(outcome: &Outcome, every: Time, expected: impl Fn(u64) -> Option<f64>, name: &str) {
     let found = delivered_ns(outcome);
     assert!(found.len() > 8, "{name}: {found:?}");
@@ -458,10 +463,11 @@ fn assert_delivered(outcome: &Outcome, every: Time, expected: impl Fn(u64) -> Op
     }
 }
 
-/// A - S1 - S2 - B, and S1 - S3 - S2. The link of S1 and S2 fails at 25 us and is up at 65 us; tables change at 45 us and 85 us.
+/// A - S1 - S2 - B, and S1 - S3 - S2. The link of S1 and S2 fails at 25 us and is up at 65 us. Tables change
+/// at 45 us and 85 us.
 ///
-/// Packets take 1,400 ns over S1 and S2, and 1,550 ns over S3. Packets 3 and 4 are lost. If they are repeated after 53 us, they
-/// arrive at 84.55 us over S3 and at 94.4 us, and all later ones have waited for them.
+/// Packets take 1,400 ns over S1 and S2, and 1,550 ns over S3. Packets 3 and 4 are lost. If they are repeated
+/// after 53 us, they arrive at 84.55 us over S3 and at 94.4 us, and all later packets have waited for them.
 #[test]
 fn a_rerouted_flow_recovers_at_the_predicted_nanosecond() {
     let topology = topology(
@@ -494,11 +500,13 @@ fn a_rerouted_flow_recovers_at_the_predicted_nanosecond() {
     }
 }
 
-/// A is busy. The link from S2 to S3 is down from 10.25 us to 13.25 us, and every 20 us. Packet k starts on it at k us + 300 ns,
-/// so packets 10 to 12 and 30 to 32 are lost, and the receipts of packets 9 and 29.
+/// A sends without pauses. The link from S2 to S3 is down from 10.25 us to 13.25 us, and again after every 20
+/// us. Packet k starts on it at k us + 300 ns, so packets 10 to 12 and 30 to 32 are lost, and the receipts of
+/// packets 9 and 29.
 ///
-/// If packets are repeated after 29.5 us, packets 9 to 12 start at 39 to 42 us, and packets 29 to 32 at 59 to 62 us. Later packets
-/// wait at B for them. A sends packet 39 at 43 us, and packet 46 at 50 us, which is lost.
+/// If packets are repeated after 29.5 us, packets 9 to 12 start at 39 to 42 us, and packets 29 to 32 at 59 to
+/// 62 us. Later packets wait at B for them. A sends packet 39 at 43 us, and packet 46 at 50 us, which is
+/// lost.
 #[test]
 fn a_flow_over_a_flapping_link_recovers_at_the_predicted_nanosecond() {
     let (topology, mut config) = three_switches(us(70));
@@ -528,9 +536,10 @@ fn a_flow_over_a_flapping_link_recovers_at_the_predicted_nanosecond() {
     }
 }
 
-/// A sends a packet every 2 us, and the link from S2 to S3 has a quarter of its rate from 20 us to 40 us: packets 10 to 14 start
-/// there at 20.3, 24.3, 28.3, 32.3 and 36.3 us, and wait at S3 for their tails, 3 us longer than usual. Packet 15 starts at 40.3
-/// us, and the following ones without gaps, until packet 25 starts at 50.3 us, as if nothing had happened.
+/// A sends a packet every 2 us, and the link from S2 to S3 has a quarter of its rate from 20 us to 40 us.
+/// Packets 10 to 14 start there at 20.3, 24.3, 28.3, 32.3 and 36.3 us, and wait at S3 for their tails, 3 us
+/// longer than usual. Packet 15 starts at 40.3 us. The following packets start without gaps, until packet 25
+/// starts at 50.3 us, which is its usual time.
 #[test]
 fn a_flow_over_a_slower_link_recovers_at_the_predicted_nanosecond() {
     let (topology, mut config) = three_switches(us(100));
@@ -552,8 +561,8 @@ fn a_flow_over_a_slower_link_recovers_at_the_predicted_nanosecond() {
     }
 }
 
-/// Packet 4 reaches B at 41.55 us. The request for packet 2 takes 450 ns to the last switch, 64 ns for its bytes, and 100 ns, so
-/// packets 2 to 4 start from 42.164 us on.
+/// Packet 4 reaches B at 41.55 us. The request for packet 2 takes 450 ns to the last switch, 64 ns for its
+/// bytes, and 100 ns. Packets 2 to 4 therefore start from 42.164 us on.
 #[test]
 fn go_back_n_sends_all_packets_again_from_the_first_lost_one_on() {
     let (topology, mut config) = ten_packets();
@@ -565,8 +574,8 @@ fn go_back_n_sends_all_packets_again_from_the_first_lost_one_on() {
     }
 }
 
-/// A is busy, and a lost packet costs four packet times: its own, and those until the request arrives, which follows the end
-/// of the next packet by 1,164 ns.
+/// A sends without pauses. A lost packet costs four packet times: its own, and those until the request
+/// arrives, which follows the end of the next packet by 1,164 ns.
 #[test]
 fn the_efficiency_of_go_back_n_with_random_losses() {
     let (topology, mut config) = three_switches(us(20_000));
@@ -583,7 +592,7 @@ fn the_efficiency_of_go_back_n_with_random_losses() {
     assert_near(used as f64, 20_000.0, 0.001, "packet times");
 }
 
-/// A is busy, and each lost packet costs its own packet time.
+/// A sends without pauses, and each lost packet costs its own packet time.
 #[test]
 fn the_efficiency_of_selective_repeat_with_random_losses() {
     let (topology, mut config) = three_switches(us(20_000));
@@ -626,8 +635,8 @@ fn a_lossy_lane_drops_what_does_not_fit_into_a_full_buffer() {
             let LossSummary { data_packets, dropped_packets, .. } = losses(&outcome);
             let Summary { packets_delivered, packets_inside, .. } = outcome.summary;
             assert_eq!(dropped_packets, Some(data_packets), "{name}");
-            // Both inputs fill at half the rate of the link: 97 packets of 16 blocks each after 194 us, and then half of all
-            // packets are lost.
+            // Both inputs fill at half the rate of the link: 97 packets of 16 blocks each after 194 us, and
+            // then half of all packets are lost.
             let output = if name == "cioq" { 97 } else { 0 };
             assert_near(data_packets as f64, (2_000 + 2 - 194 - output) as f64, 0.005, name);
             let received = packets_delivered + if recovers { recovered(&outcome).1 } else { 0 };
@@ -639,7 +648,8 @@ fn a_lossy_lane_drops_what_does_not_fit_into_a_full_buffer() {
     }
 }
 
-/// Two flows use the lossless lane, and two the lossy one. Only the first are paused, and only the others lose packets.
+/// Two flows use the lossless lane, and two the lossy one. Only the lossless lane is paused, and only the
+/// lossy one loses packets.
 #[test]
 fn other_lanes_pause_and_lose_nothing() {
     let (topology, mut config) = overload();
@@ -666,7 +676,7 @@ fn other_lanes_pause_and_lose_nothing() {
     }
 }
 
-/// With rerouting, the networks that remain have the tables that were computed for it; without it, the same ones.
+/// The remaining networks have the same tables with and without rerouting.
 #[test]
 fn remaining_networks_lack_links_that_are_down_and_have_routes_around_them() {
     let topology =
@@ -763,15 +773,16 @@ fn samples_name_the_links_that_are_down() {
     assert_eq!([10_000, 20_000, 30_000, 40_000].map(down_at), [0, 2, 2, 0], "both directions");
 }
 
-/// All mechanisms with a reaction that hosts can have with recovery.
+/// All mechanisms with a reaction that supports loss recovery.
 fn reactions() -> impl Iterator<Item = Mechanism> {
     let has_none = [Mechanism::None, Mechanism::Saa, Mechanism::Fbicm, Mechanism::Hfdi];
     let isolates = [Mechanism::Ccfit, Mechanism::Ecocc];
     Mechanism::ALL.into_iter().filter(move |one| !has_none.contains(one) && !isolates.contains(one))
 }
 
-/// Packets and messages of both directions get lost. Packets that reactions count as in flight are no longer counted,
-/// and requests are repeated. All data arrive, and afterwards the flow is as fast as a flow without losses.
+/// Packets and messages of both directions get lost. Packets that reactions count as in flight are no longer
+/// counted, and requests are repeated. All data arrive, and after the losses the flows are as fast as without
+/// losses.
 #[test]
 fn every_reaction_recovers_from_losses() {
     let (topology, mut config) = three_switches(us(6_000));

@@ -60,8 +60,8 @@ fn explicit_rates_save_a_fifth_of_the_phase() {
     }
 }
 
-/// The receiver returns weights only if they differ from those that the source has, so nearly all of the 3000 packets
-/// cause no answer.
+/// The receiver returns weights only if they differ from those that the source has, so nearly all of the 3000
+/// packets cause no answer.
 #[test]
 fn data_packets_report_only_changes_of_weights() {
     let (topology, mut config) = figure_1();
@@ -97,8 +97,8 @@ fn retained_flows_are_announced_once_for_messages_of_one_size() {
     }
 }
 
-/// The rates of two flows of one source differ by a factor of three. PS spaces all packets equally, and
-/// each flow gets its rate.
+/// The rates of two flows of one source differ by a factor of three. Periodic selection spaces all packets
+/// equally, and each flow gets its rate.
 #[test]
 fn selection_gives_each_flow_its_rate() {
     let topology = topology(r#"{"kind": "star", "hosts": 5, "link_rate": "8 Gbit/s"}"#);

@@ -15,7 +15,8 @@ use silvan_network::traffic::{Pattern, Traffic};
 
 use crate::common::{config, flow, pattern, run, tables, topology, us};
 
-/// Two switches with three hosts each; with `idle`, also a host behind three more switches, over slow and long links.
+/// Two switches with three hosts each; with `idle`, also a host behind three more switches, over slow and
+/// long links.
 fn network(idle: bool) -> Topology {
     let (mut hosts, mut switches, mut links) = (vec![], vec![("S", 5), ("T", 5)], vec![]);
     for number in 1..=3 {

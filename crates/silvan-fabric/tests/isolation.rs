@@ -13,7 +13,7 @@ use silvan_fabric::outcome::{Outcome, Values};
 use silvan_fabric::queueing::{HostQueues, Memory, Queues};
 use silvan_network::traffic::{Flow, Pattern};
 
-/// Adds flows with a total, some of them to the same host, and some random traffic.
+/// Adds flows that stop after 200 us, some of them to the same host, and uniform traffic.
 fn load(config: &mut Config, hosts: usize, flows: &[(usize, usize, u8)], message: u64) {
     for &(from, to, sl) in flows {
         let (from, to) = (from % hosts, if sl % 2 == 0 { 0 } else { to % hosts });
@@ -115,7 +115,7 @@ proptest! {
         prop_assert_eq!(outcome.summary.packets_inside, 0, "all traffic has stopped");
     }
 
-    /// With one queue per output, the general queued switch behaves like the fast VOQ switch.
+    /// With one queue per output, the general queued switch has the same results as the fast VOQ switch.
     #[test]
     fn the_fast_switch_agrees_with_the_general_one(
         seed in prop::collection::vec(any::<u8>(), 40),
@@ -140,9 +140,9 @@ proptest! {
 /// Numbers of rows of the table `tree_links`.
 #[derive(Debug)]
 struct Branches {
-    /// Rows of links that are no roots.
+    /// Rows of links that are not roots.
     all: usize,
-    /// Those where only packets in special queues wait.
+    /// Rows of links for which only packets in special queues wait.
     isolated: usize,
 }
 

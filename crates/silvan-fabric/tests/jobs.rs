@@ -1,7 +1,8 @@
-//! The times at which ranks act, and how their hosts use the time, compared with small cases computed by hand.
+//! The times at which ranks act, and how their hosts use the time, compared with small cases computed by
+//! hand.
 //!
-//! Links carry 2 bytes per nanosecond (16 Gbit/s) over 10 ns, and the switch takes 100 ns: the first byte of a message
-//! arrives after 120 ns, and a packet of 2048 bytes takes 1024 ns.
+//! Links carry 2 bytes per nanosecond (16 Gbit/s) over 10 ns, and the switch takes 100 ns: the first byte of
+//! a message arrives after 120 ns, and a packet of 2048 bytes takes 1024 ns.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::sync::Arc;
@@ -84,8 +85,8 @@ fn an_exchange_without_other_traffic_takes_what_an_ideal_crossbar_takes() {
     exchange.start = Time::from_ns(300);
     let outcome = star_outcome(&setting(exchange));
     let job = &outcome.summary.jobs[0];
-    // The message is sent from 1300 ns and arrives at 1300 + 120 + 2048 = 3468 ns. The answer is sent at 3968 ns and
-    // arrives at 3968 + 120 + 256 = 4344 ns.
+    // The message is sent from 1300 ns and arrives at 1300 + 120 + 2048 = 3468 ns. The answer is sent at 3968
+    // ns and arrives at 3968 + 120 + 256 = 4344 ns.
     assert_eq!((job.ranks, job.hosts, job.started_ns), (2, 2, 300.0));
     assert_eq!((job.finished_ns, job.span_ns, job.crossbar_ns), (Some(4_344.0), 4_044.0, 4_044.0));
     assert_eq!((job.slowdown, job.unfinished_operations), (Some(1.0), 0));
@@ -128,13 +129,14 @@ fn other_traffic_at_the_destination_slows_messages_down() {
         trace(&[&[Operation::calc(1_000), Operation::send(1, 4_096, 0)], &[Operation::recv(0, 4_096, 0)]]);
     let mut config = setting(job(send, &[0, 1]));
     config.flows = vec![flow("H3", "H2")];
-    // H3's packets begin at the output at 110, 1134, ... ns. The heads of the job's packets are ready at 1110 and 2134
-    // ns. The packets begin at 1134 and at 3182 ns, with one of H3's between them, and the last byte arrives at 3182 +
-    // 1024 + 10 ns.
+    // H3's packets begin at the output at 110, 1134, ... ns. The heads of the job's packets are ready at 1110
+    // and 2134 ns. The packets begin at 1134 and at 3182 ns, with one of H3's between them, and the last byte
+    // arrives at 3182 + 1024 + 10 ns.
     let job = summary(&config);
     assert_eq!((job.finished_ns, job.crossbar_ns), (Some(4_216.0), 3_168.0));
     assert_near(job.slowdown.unwrap(), 4_216.0 / 3_168.0, 1e-9, "slowdown of the job");
-    // The message is posted at 1000 ns and takes 2168 ns on an empty network. Slowdowns are counted in thousandths.
+    // The message is posted at 1000 ns and takes 2168 ns on an empty network. Slowdowns are counted in
+    // thousandths.
     assert_eq!(job.message_slowdown_mean, Some(1.483));
 }
 
@@ -143,8 +145,8 @@ fn a_host_without_credit_is_blocked() {
     let send =
         trace(&[&[Operation::calc(1_000), Operation::send(1, 4_096, 0)], &[Operation::recv(0, 4_096, 0)]]);
     let mut config = setting(job(send, &[0, 1]));
-    // The buffer holds one packet, which leaves it from 1110 to 2134 ns. The credit returns at 2144 ns, so the second
-    // packet leaves from 2144 to 3168 ns and arrives 120 ns after its end.
+    // The buffer holds one packet, which leaves it from 1110 to 2134 ns. The credit returns at 2144 ns, so
+    // the second packet leaves from 2144 to 3168 ns and arrives 120 ns after its end.
     config.switch.buffer = Bytes(2_048);
     let outcome = star_outcome(&config);
     let job = &outcome.summary.jobs[0];
@@ -163,8 +165,8 @@ fn a_large_message_waits_for_its_receive() {
     assert_eq!(summary(&setting(eager.clone())).finished_ns, Some(5_000.0));
     eager.parameters.rendezvous_above = 4_095;
     let job = summary(&setting(eager.clone()));
-    // The request has arrived before. The permission of 64 bytes takes 120 + 32 ns, and the data then take 120 + 2048
-    // ns.
+    // The request has arrived before. The permission of 64 bytes takes 120 + 32 ns, and the data then take
+    // 120 + 2048 ns.
     assert_eq!(job.finished_ns, Some(7_320.0));
     assert_eq!((job.messages, job.bytes), (1, 4_096), "requests and permissions do not count");
     eager.parameters.rendezvous_above = 4_096;
@@ -177,8 +179,8 @@ fn messages_on_one_host_take_no_time_and_overheads_occupy_ranks() {
     let job = summary(&setting(near.clone()));
     assert_eq!((job.hosts, job.messages, job.finished_ns), (1, 0, Some(1_500.0)));
     assert_eq!((job.message_slowdown_mean, job.message_slowdown_p99), (None, None));
-    // Each rank handles two messages, for 100 ns each. The phases of the job take 1000 + 100, 100 + 500 + 100, and 100
-    // ns.
+    // Each rank handles two messages, for 100 ns each. The phases of the job take 1000 + 100, 100 + 500 +
+    // 100, and 100 ns.
     near.parameters.overhead = Time::from_ns(100);
     let job = summary(&setting(near));
     assert_eq!(job.finished_ns, Some(1_900.0));

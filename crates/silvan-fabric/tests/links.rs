@@ -56,9 +56,9 @@ fn held(outcome: &Outcome, link: &str) -> u32 {
     held[row]
 }
 
-/// A packet occupies the buffer of the switch from its start at A until it has left the switch. With the delay d, the
-/// latency l and the packet time f, n packets return their credit in time for the same tick if 2 d + l + n f is at most
-/// a period of k ticks, and then n packets are sent in each period.
+/// A packet occupies the buffer of the switch from its start at A until it has left the switch. Let d be the
+/// delay, l the latency and f the packet time. If 2 d + l + n f is at most a period of k ticks, n packets
+/// return their credit in time for the same tick, and n packets are sent in each period.
 #[test]
 fn a_small_buffer_sends_as_much_as_it_holds_in_each_period_of_credits() {
     let (topology, mut config) = one_link(500, 8, us(4_000));
@@ -80,7 +80,8 @@ fn a_small_buffer_sends_as_much_as_it_holds_in_each_period_of_credits() {
     assert_near(share(&topology, &config), 2_000.0 / 2_100.0, 0.001, "without spacing");
 }
 
-/// With n packets in the buffer, throughput is between that of one batch per period and that of single packets.
+/// With n packets in the buffer, throughput is between that of one batch per period and that of single
+/// packets.
 #[test]
 fn batches_of_credits_bound_throughput() {
     let (topology, mut config) = one_link(500, 8, us(2_000));
@@ -118,9 +119,9 @@ fn the_efficiency_of_go_back_n() {
     assert_near(share(&topology, &config), law, 0.0025, "efficiency");
 }
 
-/// Frames are not broken off: an error costs the bad frame and each one that has begun when the answer arrives, that is 1 +
-/// ceil(R / f) frames. With R / f = 0.2, the efficiency is .978 instead of .986 with parts of frames. Second errors of a
-/// frame, and NACKs that get lost, cost the timer.
+/// Frames are not broken off: an error costs the bad frame and each one that has begun when the answer
+/// arrives, that is 1 + ceil(R / f) frames. With R / f = 0.2, the efficiency is .978 instead of .986 with
+/// parts of frames. Second errors of a frame, and NACKs that get lost, cost the timer.
 #[test]
 fn an_error_costs_whole_frames() {
     for (delay, whole) in [(100, 1.0), (600, 2.0), (1_250, 3.0)] {
@@ -138,9 +139,9 @@ fn an_error_costs_whole_frames() {
     }
 }
 
-/// A NACK costs a frame and a round trip. If the NACK is lost, the timer has the same effect; it starts with the
-/// acknowledgement of the previous frame, which arrives a round trip after the bad frame has started. If the frame is
-/// bad again, the receiver is silent until the next replay.
+/// A NACK costs a frame and a round trip. If the NACK is lost, the timer has the same effect; it starts with
+/// the acknowledgement of the previous frame, which arrives a round trip after the bad frame has started. If
+/// the frame is bad again, the receiver is silent until the next replay.
 #[test]
 fn lost_answers_and_repeated_errors_cost_the_timer() {
     let (topology, mut config) = one_link(2_000, 80, us(50_000));
@@ -250,8 +251,8 @@ fn blocked(flows: &[u8], shared: SharedCredits) -> Outcome {
     run(&topology, &config)
 }
 
-/// Of 16,000 bytes, each of two lanes has 2,000 for itself, and 12,000 are shared. With the dynamic threshold a of the free
-/// part, each of k lanes gets a / (1 + k a) of it.
+/// Of 16,000 bytes, each of two lanes has 2,000 for itself, and 12,000 are shared. With the dynamic threshold
+/// a of the free part, each of k lanes gets a / (1 + k a) of it.
 #[test]
 fn lanes_share_credits_up_to_the_threshold() {
     let reserve = Some(Bytes(2_000));
@@ -275,7 +276,7 @@ fn lanes_share_credits_up_to_the_threshold() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever the rules of credits and the errors are, all packets arrive, in order.
+    /// With any rules of credits and any errors, all packets arrive, in order.
     #[test]
     fn all_packets_arrive(
         seed in prop::collection::vec(any::<u8>(), 40),

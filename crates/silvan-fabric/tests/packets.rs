@@ -87,7 +87,8 @@ fn a_slow_link_gets_load_in_proportion_to_its_rate() {
     assert_near(summary.throughput_gbit_s, 18.0, 0.03, "of 2 + 8 + 8 Gbit/s");
     let found = summary.reordering.unwrap();
     assert!(found.late_packets > 100 && found.held_packets > 1_000, "{found:?}");
-    // The slow link needs half a millisecond to send its buffered data. In this time, three hosts receive 2 MB.
+    // The slow link needs half a millisecond to send its buffered data. In this time, three hosts receive 2
+    // MB.
     assert!((100_000.0..600_000.0).contains(&found.mean_held_ns), "{found:?}");
     assert!((200_000..2_000_000).contains(&found.most_held_bytes), "{found:?}");
 }

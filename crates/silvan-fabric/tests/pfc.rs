@@ -31,8 +31,8 @@ fn links(outcome: &Outcome) -> Vec<String> {
     codes.iter().map(|&code| names[code as usize].clone()).collect()
 }
 
-/// A byte takes one nanosecond on all links but that of V, where a packet takes 100 us. A packet of W occupies it from
-/// the start, so all packets of U for V stay in the buffer.
+/// A byte takes one nanosecond on all links except the link of V, on which a packet takes 100 us. A packet of
+/// W occupies that link from the start, so all packets of U for V stay in the buffer.
 fn blocked() -> (Topology, Config) {
     let topology = topology(
         r#"{"kind": "custom", "hosts": ["U", "V", "W", "X"], "switches": [{"name": "S", "ports": 4}],
@@ -56,9 +56,9 @@ fn blocked() -> (Topology, Config) {
     (topology, config)
 }
 
-/// The frame starts at most a packet of 1000 ns, less 1 ps, after the packet that exceeds the threshold was stored,
-/// takes 84 ns and 500 ns to arrive, and 816.002 ns to take effect. The packet had started 600 ns before it was stored.
-/// So a packet may start 3000 ns later, the fourth one.
+/// The frame starts at most a packet of 1000 ns, less 1 ps, after the packet that exceeds the threshold was
+/// stored, takes 84 ns and 500 ns to arrive, and 816.002 ns to take effect. The packet had started 600 ns
+/// before it was stored. A packet may therefore start 3000 ns later: the fourth one.
 const HEADROOM: u64 = 4_000;
 
 fn pfc(xoff: Option<u64>, headroom: Option<u64>) -> Pfc {
@@ -128,9 +128,10 @@ fn the_headroom_of_shared_memory_is_exact() {
     );
 }
 
-/// The link of U has a quarter of its rate when the packet of X starts, which then takes 4000 ns, and when the frame starts behind
-/// it, which takes 336 ns and 500 ns to arrive, and 564.002 ns to take effect. So U, for which the usual rate applies, starts a
-/// packet every 1000 ns from 40 us to 46 us, the last one a picosecond before the effect.
+/// The link of U has a quarter of its rate at two times. The first is when the packet of X starts, which then
+/// takes 4000 ns. The second is when the frame starts behind it. The frame takes 336 ns and 500 ns to arrive,
+/// and 564.002 ns to take effect. The usual rate applies to U, which therefore starts a packet every 1000 ns
+/// from 40 us to 46 us, the last one a picosecond before the effect.
 #[test]
 fn the_headroom_is_exact_if_the_rate_of_the_link_changes() {
     let (topology, mut config) = blocked();
@@ -160,7 +161,7 @@ fn a_frame_takes_time_on_the_link_and_effect_after_the_response_time() {
     let (topology, mut config) = blocked();
     config.flow_control = FlowControl::Pfc(pfc(Some(20_000), None));
     let frame_at = |outcome: &Outcome| (links(outcome), column(outcome, "first_ns"));
-    // Stored at 40.6 us; behind the packet of X, which the frame waits for until the last picosecond.
+    // The packet is stored at 40.6 us. The frame waits for the packet of X, except for the last picosecond.
     let (link, first) = frame_at(&run(&topology, &config));
     assert_eq!(link, ["U->S:1"]);
     assert_near(first[0], 40_600.0 + 999.999 + 84.0 + 500.0 + 816.002, 1e-12, "the first pause");
@@ -220,8 +221,8 @@ fn the_watchdog_warns_or_stops() {
     }
 }
 
-/// The watchdog stops a run when the time is up: whatever the samples, the scheduler and the number of threads, and also
-/// if the pause, which lasts for less than 300 us, has ended before the next sample.
+/// The watchdog ends the run with the same error for all sampling intervals, schedulers and numbers of
+/// threads. It does so even if the pause, which lasts for less than 300 us, has ended before the next sample.
 #[test]
 fn the_watchdog_stops_the_run_when_the_time_is_up() {
     let stopped = |interval, threads, scheduler| {
@@ -265,8 +266,8 @@ fn the_parking_lot_is_the_same_as_with_credits() {
     }
 }
 
-/// With n inputs that share memory B above their reserves, k of which send to one output, each of them is paused near
-/// the steady threshold T = a B / (1 + k a).
+/// With n inputs that share memory B above their reserves, k of which send to one output, each of them is
+/// paused near the steady threshold T = a B / (1 + k a).
 #[test]
 fn incast_fills_shared_memory_to_the_steady_threshold() {
     const B: u64 = 900_000;
@@ -298,7 +299,7 @@ fn incast_fills_shared_memory_to_the_steady_threshold() {
         let last = codes.len() - names.len();
         for (code, held) in codes[last..].iter().zip(&held[last..]) {
             if names[*code as usize].starts_with("H2->") {
-                // The hysteresis, and what is on its way.
+                // The tolerance covers the hysteresis and the packets on their way.
                 let off = (f64::from(*held) - law).abs();
                 assert!(off < 3_072.0 + 5.0 * 500.0 + 700.0, "{held} instead of {law}");
             }

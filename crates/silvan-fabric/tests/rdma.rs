@@ -1,5 +1,5 @@
-//! Congestion management of RDMA over Ethernet at one bottleneck, compared with the results of the authors: DCQCN's
-//! fixed point, DCTCP's queue, and HPCC's target utilization.
+//! Congestion management of RDMA over Ethernet at one bottleneck, compared with the results of the authors:
+//! DCQCN's fixed point, DCTCP's queue, and HPCC's target utilization.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -17,9 +17,10 @@ use silvan_network::traffic::Flow;
 
 const LINK: f64 = 100e9;
 
-/// A network in which `sources` hosts send to H1 over 100 Gbit/s links. The hosts start one after the other, one per
-/// microsecond. The switch serves its inputs in turn: most closed forms describe fluids, whose flows are mixed in the queue, and
-/// a queue in the order of arrival keeps bursts of a flow together. `order_of_arrival_keeps_bursts_together` has this order.
+/// A network in which `sources` hosts send to H1 over 100 Gbit/s links. The hosts start one after the other,
+/// one per microsecond. The switch serves its inputs round robin, because most closed forms describe fluids,
+/// whose flows are mixed in the queue. A queue in the order of arrival keeps bursts of a flow together, as in
+/// `order_of_arrival_keeps_bursts_together`.
 fn bottleneck(sources: usize, duration: Time, warmup: Time) -> (Topology, Config) {
     let hosts = sources + 1;
     let topology = topology(&format!(
@@ -47,7 +48,8 @@ fn congestion(marking: Marking, notification: Notification, reaction: Reaction) 
     }
 }
 
-/// Mean, minimum and maximum of the bytes that wait for the link to H1 at the ends of the intervals after the warm-up.
+/// Mean, minimum and maximum of the bytes that wait for the link to H1 at the ends of the intervals after the
+/// warm-up.
 fn queue(outcome: &Outcome, warmup: Time) -> [f64; 3] {
     let links = outcome.tables.iter().find(|table| table.name == "links").unwrap();
     let column = |name: &str| &links.columns.iter().find(|column| column.name == name).unwrap().values;
@@ -69,9 +71,9 @@ fn rates(outcome: &Outcome) -> Vec<f64> {
     outcome.summary.flows.iter().map(|flow| flow.received_gbit_s).collect()
 }
 
-/// The share p of marked packets at which DCQCN's rates are steady (Zhu et al., ECN or Delay, CoNEXT 2016). The
-/// equations are those of their fluid model, with the exact probabilities of a mark in an interval. At a rate r in
-/// packets per second, with the intervals t for alpha, d for decreases and i for increases:
+/// The share p of marked packets at which DCQCN's rates are steady (Zhu et al., ECN or Delay, CoNEXT 2016).
+/// The equations are those of their fluid model, with the exact probabilities of a mark in an interval. At a
+/// rate r in packets per second, with the intervals t for alpha, d for decreases and i for increases:
 ///
 /// ```text
 ///  alpha = 1 - (1 - p)^(r t)
@@ -99,17 +101,19 @@ fn dcqcn_share(rate: f64, increase: f64, [t, d, i]: [f64; 3]) -> f64 {
 
 /// Three assumptions of the fluid model limit its validity:
 ///
-/// - Each decrease sets the target to the rate (`clamp_target`). Adapters keep the target if no increase came between
-///   two decreases, so a flow recovers more after them. The share of marks that keeps their rates steady is then 1.27 to
-///   1.32 times as large.
-/// - The share of marks is the same throughout an interval. It is not if marking depends so much on the queue that the
-///   queue leaves the range between the thresholds within an interval. With 2, 4, 8 and 16 flows and thresholds of 5 and
-///   405 kB, an increase of 40 (16 flows: 20) Mbit/s and adapters, the queue varies by 7 to 15 kB around 6 to 25 kB. Many
-///   marks then reach a flow within one interval, in which they count once, and the share of marks is 3.1, 2.3, 1.9
-///   and 1.5 times that of the fluid model. Marking here grows slowly with the queue instead.
-/// - There are few marks per flow and interval: 0.13 here.
+/// - Each decrease sets the target to the rate (`clamp_target`). Adapters keep the target if no increase came
+///   between two decreases, so a flow recovers more after them. The share of marks that keeps their rates
+///   steady is then 1.27 to 1.32 times as large.
+/// - The share of marks is the same throughout an interval. This is wrong if marking depends so much on the
+///   queue that the queue leaves the range between the thresholds within an interval. With 2, 4, 8 and 16
+///   flows, thresholds of 5 and 405 kB, an increase of 40 (16 flows: 20) Mbit/s and adapters, the queue
+///   varies by 7 to 15 kB around 6 to 25 kB. Many marks then reach a flow within one interval, in which they
+///   count once. The share of marks is 3.1, 2.3, 1.9 and 1.5 times that of the fluid model. In this test,
+///   marking therefore grows slowly with the queue.
+/// - There are few marks per flow and interval: 0.13 in this test.
 ///
-/// Over three seeds, the share of marks is 0.99 to 1.04 times that of the fluid model, and the queue 0.97 to 1.04 times.
+/// Over three seeds, the share of marks is 0.99 to 1.04 times that of the fluid model, and the queue 0.97 to
+/// 1.04 times.
 #[test]
 fn dcqcn_settles_at_the_fixed_point_of_its_fluid_model() {
     for (sources, mbits, max, warmup) in [(16, 20, 10_000_000, 40), (60, 5, 3_000_000, 60)] {
@@ -153,9 +157,9 @@ fn dcqcn_settles_at_the_fixed_point_of_its_fluid_model() {
     }
 }
 
-/// DCTCP (SIGCOMM 2010, section 3.3): with N flows of equal windows, the queue oscillates between K + N packets and
-/// sqrt(2 N (C RTT + K)) / 2 packets less, if all flows reduce their windows together and the output is one queue. Eight
-/// flows are not synchronized, so their queue oscillates less.
+/// DCTCP (SIGCOMM 2010, section 3.3): with N flows of equal windows, the queue oscillates between K + N
+/// packets and sqrt(2 N (C RTT + K)) / 2 packets less, if all flows reduce their windows together and the
+/// output is one queue. Eight flows are not synchronized, so their queue oscillates less.
 #[test]
 fn dctcp_keeps_the_queue_near_its_threshold() {
     for sources in [2, 4, 8] {
@@ -190,8 +194,8 @@ fn dctcp_keeps_the_queue_near_its_threshold() {
     }
 }
 
-/// HPCC's rate is steady if eta R / U + A = R: the link then carries eta of its rate plus the additive increases of all
-/// flows, and no packet waits.
+/// HPCC's rate is steady if eta R / U + A = R: the link then carries eta of its rate plus the additive
+/// increases of all flows, and no packet waits.
 #[test]
 fn hpcc_uses_eta_of_the_link_and_leaves_no_queue() {
     for (sources, percent) in [(1, 95), (2, 95), (8, 90)] {
@@ -219,8 +223,8 @@ fn hpcc_uses_eta_of_the_link_and_leaves_no_queue() {
     }
 }
 
-/// Swift's delay stays near its target, and TIMELY's stays between its thresholds. The queue corresponds to the delay
-/// minus the round trip without load.
+/// Swift's delay stays near its target, and TIMELY's stays between its thresholds. The queue corresponds to
+/// the delay minus the round trip without load.
 #[test]
 fn delays_stay_where_swift_and_timely_aim() {
     let trip_ns = 4_286.0;
@@ -259,8 +263,9 @@ fn delays_stay_where_swift_and_timely_aim() {
     }
 }
 
-/// In the order of arrival, which is the default with these reactions, a flow that bursts waits for its own packets. Swift's delay
-/// is 5 % above its target with 16 flows, and TIMELY leaves a tenth of the link idle, as a separate model of it does.
+/// In the order of arrival, which is the default with these reactions, a flow that bursts waits for its own
+/// packets. Swift's delay is 5 % above its target with 16 flows. TIMELY leaves a tenth of the link idle, as
+/// in a separate model of TIMELY.
 #[test]
 fn order_of_arrival_keeps_bursts_together() {
     let warmup = us(10_000);
@@ -291,10 +296,11 @@ fn order_of_arrival_keeps_bursts_together() {
     }
 }
 
-/// With rates by round trips (`pcc-rtt`), one flow has the whole link and never waits. Several flows raise their rates until the
-/// queue takes `allowed_delay`, 13 us, and a little more, because rates still grow for a round trip. All flows then reduce
-/// their rates several times, until a packet that was sent after the first decrease is back, and the link runs idle for a
-/// few percent of the time. Small buffers limit the first queue, during which round trips take long and decreases are rare.
+/// With rates by round trips (`pcc-rtt`), one flow has the whole link and never waits. Several flows raise
+/// their rates until the queue takes `allowed_delay`, 13 us, and a little more, because rates still grow for
+/// a round trip. All flows then reduce their rates several times, until a packet that was sent after the
+/// first decrease has returned. The link is idle for a few percent of the time. Small buffers limit the first
+/// queue, during which round trips take long and decreases are rare.
 #[test]
 fn a_rate_by_round_trips_lets_the_queue_grow_to_the_allowed_delay() {
     for sources in [1, 2, 8] {
@@ -321,8 +327,8 @@ fn a_rate_by_round_trips_lets_the_queue_grow_to_the_allowed_delay() {
     }
 }
 
-/// With rates by telemetry of the last switch (`pcc-telemetry`), the queue grows to its threshold, and a little more in a
-/// round trip.
+/// With rates by telemetry of the last switch (`pcc-telemetry`), the queue grows to its threshold, and a
+/// little more in a round trip.
 #[test]
 fn a_rate_by_telemetry_lets_the_queue_grow_to_its_threshold() {
     for sources in [1, 2, 8] {
@@ -353,16 +359,16 @@ fn a_rate_by_telemetry_lets_the_queue_grow_to_its_threshold() {
     }
 }
 
-/// NSCC keeps the queueing delay near its target. A single flow uses the whole link, and its queue does not exceed its
-/// window.
+/// NSCC keeps the queueing delay near its target. A single flow uses the whole link, and its queue does not
+/// exceed its window.
 #[test]
 fn nscc_keeps_the_delay_near_its_target() {
     let trip_ns = 4_286.0;
     let warmup = us(10_000);
     for sources in [1, 4, 16] {
         let (topology, mut config) = bottleneck(sources, us(20_000), warmup);
-        // Marking begins at 0.2 of the bandwidth-delay product and becomes certain at 0.8, as in the consortium's
-        // validation.
+        // Marking begins at 0.2 of the bandwidth-delay product and becomes certain at 0.8, as in the
+        // consortium's validation.
         let product = trip_ns * 12.5;
         let [min, max] = [0.2, 0.8].map(|share| Bytes((share * product) as u64));
         let red = Red { min, max, percent: 100, pattern: MarkingPattern::Random, ..Red::default() };
@@ -380,8 +386,8 @@ fn nscc_keeps_the_delay_near_its_target() {
     }
 }
 
-/// Receivers that grant 99 % of their link leave no queue once the speculative credit has drained, and divide the link
-/// equally. Without speculative credit there is never one.
+/// Receivers that grant 99 % of their link leave no queue once the speculative credit has drained, and divide
+/// the link equally. Without speculative credit, there is no queue at any time.
 #[test]
 fn receiver_credits_fill_the_link_and_leave_no_queue() {
     for sources in [1, 4, 16] {
@@ -430,10 +436,10 @@ fn late_notifications_lengthen_the_first_queue() {
     assert!((late - at_once - 687_500.0).abs() < 70_000.0, "{at_once} {late}");
 }
 
-/// A single transfer of 2 MB over five switches, as in the validation of the consortium's simulator (uet-htsim, one.cm),
-/// which publishes 176.2 us with NSCC and 177.368 us with receiver credits until the last acknowledgement is back. Its
-/// switches store packets before they forward them: here, their latency is the time of a full packet. The way back takes
-/// 6 us and six times an acknowledgement.
+/// A single transfer of 2 MB over five switches, as in the validation of the consortium's simulator
+/// (uet-htsim, one.cm), which publishes 176.2 us with NSCC and 177.368 us with receiver credits until the
+/// last acknowledgement is back. Its switches store packets before they forward them: here, their latency is
+/// the time of a full packet. The way back takes 6 us and six times an acknowledgement.
 #[test]
 fn a_single_transfer_takes_the_published_time() {
     let switches: Vec<String> = (1..=5).map(|at| format!(r#"{{"name": "S{at}", "ports": 2}}"#)).collect();

@@ -1,5 +1,5 @@
-//! Values that result from a configuration and its network: shares of buffers, lanes of service levels, space above the
-//! thresholds of on/off flow control. The expected numbers are computed by hand.
+//! Values that result from a configuration and its network: shares of buffers, lanes of service levels, space
+//! above the thresholds of on/off flow control. The expected numbers are computed by hand.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use crate::common::*;
@@ -68,8 +68,8 @@ fn lanes_share_a_buffer_in_equal_parts_of_whole_credit_blocks() {
 
 #[test]
 fn packets_take_whole_credit_blocks() {
-    // Packets of 300 bytes with a header of 30 bytes occupy 6 blocks of 64 bytes, so 26 of them fit into 10 240 bytes.
-    // Without blocks, 31 would fit.
+    // Packets of 300 bytes with a header of 30 bytes occupy 6 blocks of 64 bytes, so 26 of them fit into 10
+    // 240 bytes. Without blocks, 31 would fit.
     let small = |block| {
         let outcome = filled(|config| {
             config.packet.header = Bytes(30);
@@ -105,7 +105,8 @@ fn a_divided_memory_gives_each_queue_its_part() {
 
 #[test]
 fn service_levels_take_the_lanes_they_are_mapped_to() {
-    // Two flows of levels 0 and 2, and two lanes of four packets each. Both flows use the link between the switches.
+    // Two flows of levels 0 and 2, and two lanes of four packets each. Both flows use the link between the
+    // switches.
     let two_switches = topology(
         r#"{"kind": "custom", "link_rate": "16 Gbit/s", "link_delay": "10 ns",
             "hosts": ["H1", "H2", "H3"], "switches": [{"name": "S1"}, {"name": "S2"}],
@@ -197,8 +198,8 @@ fn room(delay_ns: u64, change: impl FnOnce(&mut Config)) -> u64 {
 
 #[test]
 fn room_above_the_threshold_is_what_comes_before_the_sender_stops() {
-    // The space is for a packet that exceeds the threshold, a packet that has begun when the sender is stopped, and 2
-    // bytes per nanosecond for twice the delay plus the switch latency.
+    // The space is for a packet that exceeds the threshold, a packet that has begun when the sender is
+    // stopped, and 2 bytes per nanosecond for twice the delay plus the switch latency.
     let at_switch = |delay| room(delay, |config| config.switch.buffer = Bytes(4_096));
     assert_eq!(at_switch(500), 2 * 2_048 + 2 * (2 * 500 + 100));
     assert_eq!(at_switch(10), 2 * 2_048 + 2 * (2 * 10 + 100));

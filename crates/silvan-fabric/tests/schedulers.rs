@@ -22,7 +22,8 @@ use silvan_network::traffic::{Arrivals, Flow, Job, Pattern, Sends, Traffic};
 use silvan_trace::execute::Parameters;
 use silvan_trace::{Operation, TraceBuilder};
 
-/// Runs with one scheduler and a number of threads. Returns the outcome without what depends on the scheduler, and whether the binned scheduler was used.
+/// Runs with one scheduler and a number of threads. Returns the outcome without the values that depend on the
+/// scheduler, and whether the binned scheduler was used.
 fn run_as(topology: &Topology, config: &Config, scheduler: Scheduler, threads: u16) -> (Outcome, bool) {
     let (tables, config) = (tables(topology), Config { threads, scheduler, ..config.clone() });
     let mut simulation = Simulation::new(topology, &tables, &config).unwrap();
@@ -33,8 +34,8 @@ fn run_as(topology: &Topology, config: &Config, scheduler: Scheduler, threads: u
     (simulation.finish().unwrap().regardless_of_scheduler(), is_binned)
 }
 
-/// The outcome of a run, which is the same for all schedulers and thread counts. `is_binned` states whether the binned
-/// scheduler supports this run.
+/// The outcome of a run, which is the same for all schedulers and thread counts. `is_binned` states whether
+/// the binned scheduler supports this run.
 fn same(topology: &Topology, config: &Config, is_binned: bool) -> Outcome {
     let (expected, general) = run_as(topology, config, Scheduler::EventOrdered, 1);
     assert!(!general);
@@ -56,7 +57,7 @@ fn tree() -> Topology {
     topology(r#"{"kind": "k-ary-n-tree", "k": 4, "n": 2, "link_rate": "16 Gbit/s", "link_delay": "30 ns"}"#)
 }
 
-/// Random traffic of all hosts, and four hosts of different switches that overload a fifth.
+/// Random traffic of all hosts, and four hosts of different switches that overload another host.
 fn load() -> Config {
     let mut config = config(us(60));
     (config.warmup, config.measure.interval) = (us(10), us(7));
@@ -79,7 +80,8 @@ fn without_marks_on_one_lane_two_and_three() {
     }
 }
 
-/// Traffic that waits for deliveries requires the order of all events, which the binned scheduler does not keep.
+/// Traffic that waits for deliveries requires the order of all events, which the binned scheduler does not
+/// keep.
 #[test]
 fn with_traffic_that_waits_for_deliveries() {
     let mut config = load();
@@ -88,7 +90,8 @@ fn with_traffic_that_waits_for_deliveries() {
     assert!(triggers[0].started_ns.is_some(), "{triggers:?}");
 }
 
-/// The links between partitions determine the lookahead, and each packet and credit takes the delay of its own link.
+/// The links between partitions determine the lookahead, and each packet and credit takes the delay of its
+/// own link.
 #[test]
 fn on_links_with_different_delays() {
     let mut links = Vec::new();
@@ -346,8 +349,8 @@ fn in_switches_with_more_than_64_ports() {
     }
 }
 
-/// The pauses of hosts and switches, which also occupy links, for memory of inputs and of switches. Some of the frames
-/// cross the borders of partitions.
+/// The pauses of hosts and switches, which also occupy links, for memory of inputs and of switches. Some of
+/// the frames cross the borders of partitions.
 #[test]
 fn with_pause_frames() {
     let mut pauses = Vec::new();

@@ -69,7 +69,7 @@ fn a_network_has_bounds() {
         "topology",
         Reason::NoLink(_)
     );
-    // Each link has a different delay in each direction.
+    // Each link has a different delay, and its two directions count as different kinds of links.
     let (switches, ports) = (129_u32, 256_u32);
     let link = |number: u32| Link {
         a: End { node: NodeRef::Host(number), port: 1 },

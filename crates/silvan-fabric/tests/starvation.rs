@@ -13,7 +13,7 @@ fn star(hosts: u32) -> silvan_network::topology::Topology {
     topology(&format!(r#"{{"kind": "star", "hosts": {hosts}}}"#))
 }
 
-/// Checks that all packets arrive, given the number per host and pattern.
+/// Checks that `packets` packets in total are delivered and that none is left inside the network.
 fn assert_complete(outcome: &Outcome, packets: u64, what: &str) {
     let summary = &outcome.summary;
     assert_eq!((summary.packets_delivered, summary.packets_inside), (packets, 0), "{what}");
@@ -84,8 +84,8 @@ fn flows_that_wait_for_the_output_buffer_complete() {
     }
 }
 
-/// A ready flow must wait because a notification arrived. Regression: the host slept, although it knew when
-/// the flow may continue, and its source could generate further messages.
+/// A ready flow must wait because a notification arrived. Regression: the host scheduled no wake-up, although
+/// the time at which the flow may continue was known and its source could generate further messages.
 #[test]
 fn throttled_flows_are_released() {
     let mut config = config(us(20_000));

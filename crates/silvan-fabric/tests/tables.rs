@@ -1,7 +1,8 @@
 //! The rows of the tables of small runs, compared with values computed by hand.
 //!
-//! Links carry 2 bytes per nanosecond (16 Gbit/s) with a delay of 10 ns, and switches take 100 ns. A packet of 2048
-//! bytes therefore occupies a link for 1024 ns, and its head is ready for the next link 110 ns after it began.
+//! Links carry 2 bytes per nanosecond (16 Gbit/s) with a delay of 10 ns, and switches take 100 ns. A packet
+//! of 2048 bytes therefore occupies a link for 1024 ns, and its head is ready for the next link 110 ns after
+//! it began.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use crate::common::*;
@@ -36,8 +37,9 @@ fn with_both(topology: &Topology, config: &Config) -> [Outcome; 2] {
         .map(|scheduler| run(topology, &Config { scheduler, ..config.clone() }))
 }
 
-/// Two hosts send two packets each to a third host. Their heads are ready at 110 and 1134 ns. The output sends a1 from
-/// 110 ns, b1 from 1134 ns, a2 from 2158 ns, and b2 from 3182 to 4206 ns. Tails arrive 10 ns after they were sent.
+/// Two hosts send two packets each to a third host. Their heads are ready at 110 and 1134 ns. The output
+/// sends a1 from 110 ns, b1 from 1134 ns, a2 from 2158 ns, and b2 from 3182 to 4206 ns. Tails arrive 10 ns
+/// after they were sent.
 fn two_to_one() -> (Topology, Config) {
     let topology =
         topology(r#"{"kind": "star", "hosts": 3, "link_rate": "16 Gbit/s", "link_delay": "10 ns"}"#);
@@ -103,7 +105,8 @@ fn rows_of_hosts_flows_and_classes_are_what_happened_in_each_interval() {
             "max_since_generation_ns",
         ];
         let classes = rows(&outcome, "classes", &columns);
-        // 2048 bytes in 1 us are 16.384 Gbit/s. Messages were generated at 0; the second packets began at 1024 ns.
+        // 2048 bytes in 1 us are 16.384 Gbit/s. Messages were generated at 0; the second packets began at
+        // 1024 ns.
         let expected = [
             "1000 a 0 0 0.000 NaN NaN NaN",
             "1000 b 0 0 0.000 NaN NaN NaN",
@@ -146,8 +149,8 @@ fn rows_of_links_and_the_network_show_the_state_at_the_end_of_each_interval() {
             "5000  0 0.000 0 0",
         ];
         assert_eq!(of("H2->S1:2"), expected);
-        // The output is busy from 110 to 4206 ns. Packets wait until they begin to leave: b1 waits at 1 us, a2 and b2
-        // wait at 2 us, and b2 waits at 3 us.
+        // The output is busy from 110 to 4206 ns. Packets wait until they begin to leave: b1 waits at 1 us,
+        // a2 and b2 wait at 2 us, and b2 waits at 3 us.
         let expected = [
             "1000  1780 0.890 2048 2048",
             "2000  2000 1.000 4096 2048",
@@ -233,9 +236,9 @@ fn a_summary_counts_from_the_end_of_the_warm_up() {
     }
 }
 
-/// A and B overload X, each with half of the link's capacity. The packets of A fill the buffer of S2 and wait on the
-/// link between the switches. V's flow to Y shares this link and sends one packet for each packet of A, so it loses
-/// half of its rate.
+/// A and B overload X, each with half of the link's capacity. The packets of A fill the buffer of S2 and wait
+/// on the link between the switches. V's flow to Y shares this link and sends one packet for each packet of
+/// A, so it loses half of its rate.
 fn tree() -> (Topology, Config) {
     let topology = topology(
         r#"{"kind": "custom", "link_rate": "16 Gbit/s", "link_delay": "10 ns",
@@ -262,7 +265,8 @@ fn a_tree_has_the_links_that_wait_for_its_root() {
         }
         let columns = ["tree", "root", "root_kind", "kind", "origin", "from_tree", "end", "into_tree"];
         assert_eq!(rows(&outcome, "trees", &columns), ["1 S2:2->X endpoint silent new 0 lasts 0"]);
-        // The links of A and V wait for the link between the switches. This link and B's link wait for the root.
+        // The links of A and V wait for the link between the switches. This link and B's link wait for the
+        // root.
         let columns = ["peak_branches", "peak_depth", "contributors", "victims", "root_share"];
         assert_eq!(rows(&outcome, "trees", &columns), ["4 2 2 1 1.000"]);
         let links = rows(&outcome, "tree_links", &["time_ns", "tree", "link", "waits_for", "depth", "trees"]);

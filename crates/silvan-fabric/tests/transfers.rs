@@ -26,7 +26,8 @@ fn column(outcome: &Outcome, name: &str) -> Vec<f64> {
     }
 }
 
-/// A packet of 1000 bytes with a header of 50 bytes, acknowledgements of 64 bytes, and recorded transfers.
+/// Packets of up to 1000 bytes of payload with a header of 50 bytes, acknowledgements of 64 bytes, and
+/// recorded transfers.
 fn recorded(duration: Time, notification: Option<Notification>) -> Config {
     let mut config = config(duration);
     (config.packet.mtu, config.packet.header) = (Bytes(1_000), Bytes(50));
@@ -65,8 +66,9 @@ fn line(rates: [u64; 3]) -> Topology {
     ))
 }
 
-/// By hand, for links of 100, 400 and 100 Gbit/s with a switch latency of 100 ns. A full packet takes 84 ns on slow
-/// links and 21 ns on the fast one, where it starts 63 ns after its head has arrived.
+/// Compares with a closed form, for links of 100, 400 and 100 Gbit/s with a switch latency of 100 ns. A full
+/// packet takes 84 ns on slow links and 21 ns on the fast one, where it starts 63 ns after its head has
+/// arrived.
 #[test]
 fn completion_times_are_those_of_the_closed_form() {
     let outcome =
@@ -120,7 +122,8 @@ fn all_switches_need_the_ideal_time_on_an_empty_network() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Rates whose bytes take whole picoseconds; otherwise, limits of hosts round differently.
+    /// All rates are such that a byte takes a whole number of picoseconds, because the limits of hosts are
+    /// rounded otherwise.
     #[test]
     fn hosts_with_limits_need_the_ideal_time(
         seed in prop::collection::vec(any::<u8>(), 8..40),
@@ -169,8 +172,8 @@ fn summaries_count_unfinished_transfers_and_ranges_of_sizes() {
     assert!(column(&outcome, "delivered_ns")[4].is_nan());
 }
 
-/// The waiting time of a message of one packet at a link that serves Poisson arrivals (M/D/1): rho / (2 (1 - rho))
-/// service times on average.
+/// The waiting time of a message of one packet at a link that serves Poisson arrivals (M/D/1): rho / (2 (1 -
+/// rho)) service times on average.
 #[test]
 fn waiting_times_are_those_of_queueing_theory() {
     let topology = line([100, 100, 100]);
@@ -178,7 +181,7 @@ fn waiting_times_are_those_of_queueing_theory() {
     config.host.buffer = Bytes(1 << 20);
     let mut traffic = pattern(Pattern::Hotspots { to: vec!["B".into()] });
     traffic.hosts = Some(vec!["A".into()]);
-    // 1000 bytes take 84 ns with their header: a load of 63 % with arrivals each 133.33 ns.
+    // 1000 bytes with their header take 84 ns, and one message arrives per 133.33 ns: a load of 63 %.
     (traffic.rate, traffic.arrivals) = (Some(Rate::from_gbit(60)), Arrivals::Poisson);
     config.traffic = vec![traffic];
     config.measure.interval = us(20_000);
@@ -246,8 +249,8 @@ fn the_offered_load_is_the_given_share_of_the_hosts_rate() {
     }
 }
 
-/// The mean waiting time of messages of one packet and random sizes (M/G/1): the arrival rate times the second moment of
-/// the service time, divided by twice the idle share (Pollaczek and Khinchine).
+/// The mean waiting time of messages of one packet and random sizes (M/G/1): the arrival rate times the
+/// second moment of the service time, divided by twice the idle share (Pollaczek and Khinchine).
 #[test]
 fn waiting_times_of_random_sizes_are_those_of_queueing_theory() {
     let mut config = recorded(us(60_000), None);
@@ -264,7 +267,7 @@ fn waiting_times_of_random_sizes_are_those_of_queueing_theory() {
         .map(|((end, start), ideal)| end - start - ideal)
         .filter(|wait| !wait.is_nan())
         .collect();
-    // Service times in ns per byte of 0.08, with a header of 50 bytes.
+    // A byte takes 0.08 ns, and each packet has a header of 50 bytes.
     let moment = |power: i32| {
         let of = |low: f64, high: f64| {
             let (low, high) = ((low + 50.0) * 0.08, (high + 50.0) * 0.08);
@@ -279,7 +282,8 @@ fn waiting_times_of_random_sizes_are_those_of_queueing_theory() {
     assert_near(mean, expected, 0.02, "mean waiting time");
 }
 
-/// A closed loop with one message under way: the next one starts a think time after the last acknowledgement.
+/// A closed loop with one outstanding message: the next one starts a think time after the last
+/// acknowledgement.
 #[test]
 fn closed_loops_wait_for_the_last_acknowledgement() {
     for notification in [Notification::AckEach, Notification::Ack, Notification::AckMessage] {
@@ -343,8 +347,8 @@ fn incasts_have_distinct_senders_within_their_jitter() {
     assert!(receivers.len() > 3, "{receivers:?}");
 }
 
-/// More transfers with flows of their own than a host can send at a time, all due at the same time, with and without
-/// acknowledgements and a reaction.
+/// More transfers with flows of their own than a host can send at a time, all due at the same time, with and
+/// without acknowledgements and a reaction.
 #[test]
 fn listed_transfers_start_at_their_times_and_all_end() {
     for (notification, mechanism) in

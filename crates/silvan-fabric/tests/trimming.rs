@@ -1,5 +1,5 @@
-//! Packet trimming: which packets are trimmed, that all payload arrives, and that threads and schedulers do not change
-//! results.
+//! Packet trimming: which packets are trimmed, that all payload arrives, and that threads and schedulers do
+//! not change results.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -17,14 +17,15 @@ use silvan_fabric::queueing::{Memory, Queues};
 use silvan_network::topology::Topology;
 use silvan_network::traffic::Flow;
 
-/// Hosts on one switch, with links of 1 byte/ns and 1 us, and packets of 1000 bytes.
+/// Hosts on one switch. Links carry 1 byte/ns and have a delay of 1 us.
 fn star(hosts: usize) -> Topology {
     topology(&format!(
         r#"{{"kind": "star", "hosts": {hosts}, "link_rate": "8 Gbit/s", "link_delay": "1 us"}}"#
     ))
 }
 
-/// Switches without latency whose outputs have room for a number of bytes.
+/// Switches without latency whose outputs have room for `queue` bytes on each lane, and packets of 1000
+/// bytes.
 fn trimming(duration: Time, queue: u64, which: Trimmed) -> Config {
     let mut config = config(duration);
     config.packet.mtu = Bytes(1_000);
@@ -69,8 +70,9 @@ fn counts(outcome: &Outcome) -> (u64, u64) {
 ///  3.128  the second and the third packet of H1 leave after the header, and arrive at 5.128 and 6.128
 /// ```
 ///
-/// The headers arrive at 3.064 and 4.128. The acknowledgement of the packet that arrived just before delays neither answer.
-/// The answers are at H2 2.064 us later. H2 sends its packets again at 5.128 and 6.192. Each needs 3 us to H3.
+/// The headers arrive at 3.064 and 4.128. The acknowledgement of the packet that arrived just before delays
+/// neither answer. The answers are at H2 2.064 us later. H2 sends its packets again at 5.128 and 6.192. Each
+/// needs 3 us to H3.
 #[test]
 fn packets_that_do_not_fit_are_trimmed_and_sent_again() {
     let mut config = trimming(us(20), 2_000, Trimmed::Arriving);
@@ -81,7 +83,8 @@ fn packets_that_do_not_fit_are_trimmed_and_sent_again() {
     let summary = &outcome.summary;
     assert_eq!((summary.packets_injected, summary.packets_delivered, summary.packets_inside), (8, 6, 0));
     assert_eq!(summary.trimming.as_ref().unwrap().most_header_bytes, 64);
-    // Six packets, of which two are sent again after their payload was trimmed, and eight answers, each over two links.
+    // Six packets, of which two are sent again after their payload was trimmed, and eight answers, each over
+    // two links.
     assert_eq!(summary.packet_hops, 2 * 8 + 2 * 8);
     let table = outcome.tables.iter().find(|table| table.name == "trimming").unwrap();
     let Values::Name { codes, names } = &table.columns[0].values else { panic!("a name") };
@@ -89,8 +92,8 @@ fn packets_that_do_not_fit_are_trimmed_and_sent_again() {
     assert_eq!(table.columns[1].values, Values::U64(vec![2]));
 }
 
-/// With one packet per input, queues per input give the same result as one queue: the turn of an output is the order of
-/// arrival.
+/// With one packet per input, queues per input give the same result as one queue, because the turns of an
+/// output follow the order of arrival.
 #[test]
 fn outputs_with_a_queue_per_input_trim_by_the_same_limit() {
     let mut config = trimming(us(20), 2_000, Trimmed::Arriving);
@@ -131,7 +134,8 @@ fn headers_wait_for_the_retry_of_links() {
     }
 }
 
-/// VOQ switches, input-queued switches with one or several queues, and switches with buffers on both sides of a crossbar.
+/// VOQ switches, input-queued switches with one or several queues, and switches with buffers on both sides of
+/// a crossbar.
 #[test]
 fn switches_of_all_architectures_trim() {
     use Architecture::{Cioq, Iq, Voq};
@@ -217,8 +221,8 @@ fn a_queue_never_exceeds_its_limit() {
     }
 }
 
-/// If only the arriving packet is trimmed, a sender whose packets always arrive last delivers no payload. With a random
-/// choice, it delivers some.
+/// If only the arriving packet is trimmed, a sender whose packets always arrive last delivers no payload.
+/// With a random choice, it delivers some.
 #[test]
 fn a_random_choice_treats_senders_alike() {
     let first = |which| {
@@ -277,8 +281,8 @@ fn a_rate_may_have_a_queue_of_its_own() {
     assert_eq!(of(9_000, &[9_000]), of(9_000, &[]));
 }
 
-/// Acknowledgements of single bytes acknowledge each packet, and larger ones need fewer. All messages arrive, although
-/// no packet follows the last one that an acknowledgement must cover.
+/// Acknowledgements of single bytes acknowledge each packet, and larger ones need fewer. All messages arrive,
+/// although no packet follows the last one that an acknowledgement must cover.
 #[test]
 fn acknowledgements_of_several_packets_complete_all_messages() {
     for (notification, reaction) in [

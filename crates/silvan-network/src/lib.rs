@@ -1,4 +1,4 @@
-//! Networks and their load, without the state of a run.
+//! Networks and their traffic.
 //!
 //! | module | content |
 //! | --- | --- |

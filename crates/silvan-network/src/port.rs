@@ -1,5 +1,5 @@
-//! Ports and virtual lanes as separate types, so that they cannot be confused with each other or with indices of
-//! queues. Each type wraps a number.
+//! Ports and virtual lanes as separate types, which the compiler distinguishes from each other and from
+//! indices of queues. Each type wraps a number.
 
 use silvan_engine::saved::Saved;
 use std::fmt;
@@ -21,7 +21,7 @@ impl Port {
         Self(index as u16)
     }
 
-    /// The port for a number (from 1) in topologies and forwarding tables.
+    /// The port for a number in topologies and forwarding tables, which must not be 0.
     #[inline(always)]
     pub fn of_number(number: u16) -> Self {
         Self(number - 1)
@@ -51,7 +51,7 @@ impl Port {
         if self.index() + 1 == count { Self::FIRST } else { Self(self.0 + 1) }
     }
 
-    /// The port combined with each of its virtual lanes.
+    /// The pairs of the port and each of its `lanes` virtual lanes.
     #[inline(always)]
     pub fn with_lanes(self, lanes: usize) -> impl Iterator<Item = PortVl> + Clone {
         self.lane_range(lanes).map(PortVl::new)
@@ -106,11 +106,12 @@ impl Vl {
     }
 }
 
-/// The number of virtual lanes of a node, as a type. Code for one lane needs no arithmetic and no loops for lanes.
+/// The number of virtual lanes of a node, as a type. Code for [`OneLane`] has neither arithmetic nor loops
+/// for lanes.
 pub trait Lanes: Copy + fmt::Debug {
     /// A value per lane.
     type Each<T: Copy + fmt::Debug>: fmt::Debug;
-    /// `count` lanes, which must be a possible number of lanes for this type.
+    /// A value for `count` lanes: 1 for [`OneLane`], at most 255 for [`ManyLanes`].
     fn new(count: usize) -> Self;
     /// The number of lanes.
     fn count(self) -> usize;
@@ -126,7 +127,7 @@ pub trait Lanes: Copy + fmt::Debug {
 #[derive(Debug, Clone, Copy)]
 pub struct OneLane;
 
-/// Any number of virtual lanes.
+/// Any number of virtual lanes up to 255.
 #[derive(Debug, Clone, Copy)]
 pub struct ManyLanes(u8);
 
@@ -190,7 +191,8 @@ impl Lanes for ManyLanes {
     }
 }
 
-/// The order in which an output serves its virtual lanes: in turn, except for a lane that precedes all others.
+/// The order in which an output serves its virtual lanes: round-robin, except for a lane that precedes all
+/// others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LaneOrder {
     /// Number of virtual lanes.
@@ -200,7 +202,7 @@ pub struct LaneOrder {
 }
 
 impl LaneOrder {
-    /// The lane at a position of the order while it is the turn of the lane `turn`.
+    /// The lane at position `step` (from 0) of the order, if the round starts at `turn`.
     #[inline(always)]
     pub fn at(self, turn: Vl, step: usize) -> Vl {
         let Some(first) = self.first else {
@@ -210,20 +212,21 @@ impl LaneOrder {
         if step == 0 {
             return first;
         }
-        // The number of a lane among the other lanes, without the first one. The turn of the first lane is that of the
-        // lane after it.
+        // The number of `turn` among the lanes other than `first`. If `turn` is `first`, the round starts at
+        // the lane after it.
         let own = turn.index() - usize::from(turn > first);
         let other = (own + step - 1) % (self.lanes - 1);
         Vl::new(other + usize::from(other >= first.index()))
     }
 
-    /// All lanes in this order.
+    /// All lanes in this order, if the round starts at `turn`.
     #[inline(always)]
     pub fn from(self, turn: Vl) -> impl Iterator<Item = Vl> {
         (0..self.lanes).map(move |step| self.at(turn, step))
     }
 
-    /// The turn after a lane was served. The lane that precedes all others has no turn.
+    /// The start of the next round after lane `served` was served. Serving the lane that precedes all others
+    /// does not change the start.
     #[inline(always)]
     pub fn after(self, turn: Vl, served: Vl) -> Vl {
         if self.first == Some(served) { turn } else { served.after(self.lanes) }

@@ -24,9 +24,9 @@ pub trait PortSet: Copy + Default + Eq + std::fmt::Debug {
     fn and(self, other: Self) -> Self;
     /// The union.
     fn or(self, other: Self) -> Self;
-    /// The difference.
+    /// The ports of this set that are not in `other`.
     fn without(self, other: Self) -> Self;
-    /// The first port at or after `turn`, wrapping around.
+    /// The first port at or after `turn`, wrapping around. `None` if the set is empty.
     fn next(self, turn: Port) -> Option<Port>;
     /// The ports in ascending order.
     fn iter(self) -> impl Iterator<Item = Port>;
@@ -241,7 +241,7 @@ fn collect<S: PortSet>(ports: impl IntoIterator<Item = Port>) -> S {
     set
 }
 
-/// The first set bit at or after `turn`, wrapping around.
+/// The first set bit at or after `turn` (modulo 64), wrapping around. `None` if `bits` is zero.
 #[inline(always)]
 pub fn next_of(bits: u64, turn: Port) -> Option<Port> {
     let ahead = bits & (u64::MAX << (turn.0 % 64));

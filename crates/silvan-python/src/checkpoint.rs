@@ -1,4 +1,4 @@
-//! Checkpoints: when a run is saved, and the scenario of a checkpoint.
+//! Checkpoints: saving a run, and reading the scenario of a checkpoint.
 
 use std::path::{Path, PathBuf};
 
@@ -10,12 +10,12 @@ use silvan_scenario::checkpoint::{Checkpoint, Saver};
 use crate::convert::{ScenarioError, model_error};
 use crate::scenario::Scenario;
 
-/// An object in Python that states when a run is saved.
+/// A Python object that determines when and where a run is saved.
 pub struct Checkpoints<'py> {
     object: Bound<'py, PyAny>,
     path: PathBuf,
     saver: Saver,
-    /// Simulated time between checkpoints; `None` for no checkpoints before the run is interrupted.
+    /// Simulated time between checkpoints. `None` if the run is saved only when it is interrupted.
     every: Option<Time>,
     next: Time,
 }
@@ -24,7 +24,7 @@ fn scenario_error(error: silvan_scenario::ScenarioError) -> PyErr {
     ScenarioError::new_err(error.to_string())
 }
 
-/// Creates a run, or continues that of a checkpoint, together with the saver of its checkpoints.
+/// Creates a run, or continues the run of the checkpoint `from`. Also returns the saver of its checkpoints.
 pub fn run(py: Python<'_>, scenario: &Scenario, from: Option<&Path>) -> PyResult<(Simulation, Saver)> {
     let written = scenario.written()?;
     let run = py.detach(|| match from {
@@ -59,7 +59,7 @@ impl<'py> Checkpoints<'py> {
     pub fn advanced(&mut self, simulation: &Simulation, state: Progress) -> PyResult<()> {
         match self.every {
             Some(every) if state.now >= self.next && !state.done => {
-                // Times of checkpoints that have passed are omitted.
+                // The times of further checkpoints may have passed; these checkpoints are omitted.
                 self.next = state.now + every;
                 self.save(simulation)
             }
@@ -67,9 +67,9 @@ impl<'py> Checkpoints<'py> {
         }
     }
 
-    /// Saves the run, unless it is over, if `object.interrupted()` is true.
+    /// Saves the run if it has not ended and `object.interrupted()` is true.
     pub fn interrupted(&self, simulation: &mut Simulation) -> PyResult<()> {
-        // This only returns the state.
+        // With 0 events, this only returns the state.
         let state = simulation.advance(0).map_err(model_error)?;
         if !state.done && self.object.call_method0("interrupted")?.is_truthy()? {
             self.save(simulation)
@@ -86,7 +86,8 @@ impl<'py> Checkpoints<'py> {
     }
 }
 
-/// Returns the scenario of a checkpoint, as it was read for the run.
+/// Returns the scenario of a checkpoint, as it was read for the run. Raises `ScenarioError` if the file is
+/// not a valid checkpoint of this version of Silvan.
 #[pyfunction]
 pub fn checkpoint_scenario(py: Python<'_>, path: PathBuf) -> PyResult<Scenario> {
     let written = py.detach(|| Checkpoint::open(&path).map(|checkpoint| checkpoint.written().clone()));

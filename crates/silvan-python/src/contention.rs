@@ -19,11 +19,12 @@ struct Columns {
     mean_switches: Vec<f64>,
 }
 
-/// Routes random permutations on a tree, flow by flow, and counts for each flow the flows on its most
-/// loaded link. `topology` is the table `[topology]` of a scenario, as JSON; `routing` is `default` or a
-/// heuristic; `first`, `first + 1`, ... are the numbers of the permutations that derive from the seed.
+/// Routes random permutations on a tree, flow by flow, and counts for each flow the flows on its most loaded
+/// link. `topology` is the table `[topology]` of a scenario, as JSON. `routing` is a heuristic, or `default`
+/// for the default ports only. `cache_entries` limits each route cache. `seed` and the numbers `first`,
+/// `first + 1`, ... determine the permutations.
 ///
-/// `progress(done)` is called at most five times a second.
+/// `progress(done)` is called at most five times a second. Raises `SilvanError` if an argument is invalid.
 #[pyfunction]
 #[pyo3(signature = (topology, routing, permutations, seed, first=0, cache_entries=None, progress=None))]
 #[allow(clippy::too_many_arguments)] // The arguments are Python's keyword arguments.

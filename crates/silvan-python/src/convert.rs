@@ -40,7 +40,7 @@ pub fn to_python<'py>(py: Python<'py>, value: &impl serde::Serialize) -> PyResul
     py.import("json")?.call_method1("loads", (text,))
 }
 
-/// A string of Python, which may contain surrogates that no text has.
+/// Converts a Python string to text. A string with surrogates is an error.
 pub fn text(given: &Bound<'_, PyString>, what: &str) -> PyResult<String> {
     given.to_cow().map(Cow::into_owned).map_err(|error| {
         let reason = error.value(given.py()).to_string();
@@ -108,7 +108,7 @@ fn toml_value(key: &str, value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Str
             .collect::<PyResult<_>>()?;
         return Ok(format!("{{ {} }}", items.join(", ")));
     }
-    // Numbers of numpy and similar libraries provide `__index__` or `__float__`.
+    // `item()` converts numbers of numpy and similar libraries to Python numbers.
     if let Ok(item) = value.call_method0("item") {
         return toml_value(key, &item, depth + 1);
     }

@@ -16,39 +16,40 @@ use silvan_scenario::import::{ibnetdiscover, lanes, lft, lst};
 
 use crate::convert::{self, FabricError};
 
-/// Summary of a fabric and its tables. Serialized to JSON.
+/// Summary of a fabric and its tables, which is serialized to JSON.
 #[derive(Serialize)]
 struct Report {
     topology: String,
     hosts: usize,
-    /// Names of the aggregation nodes among the hosts: units inside switches that reduce values (SHARP).
+    /// Names of the hosts that are aggregation nodes: units inside switches that reduce values (SHARP).
     aggregation_nodes: Vec<String>,
     switches: usize,
     links: usize,
-    /// The largest number of LIDs of a host. Each pair has a route to each of them.
+    /// The largest number of LIDs of a host. Each pair has a route to each LID of its destination.
     lids_per_host: usize,
     pairs_routed: u64,
     pairs_unroutable: u64,
-    /// Reasons why pairs are not routed, for the first few of them.
+    /// Reasons why pairs are not routed, for the first few pairs.
     problems: Vec<String>,
     /// Maps the number of switches on a route to the number of routes.
     hops: BTreeMap<usize, u64>,
     all_to_all: Load,
-    /// Directed links between switches without flows that shortest paths could use without a cycle.
+    /// Directed links between switches that carry no flow, although a shortest path could use them without
+    /// closing a cycle.
     unused_links: u64,
     /// Flows on the most loaded link if flows were divided evenly over all shortest paths.
     even_flows: f64,
     /// Faults of the routes: unused links, unbalanced loads.
     findings: Vec<String>,
-    /// A dependency cycle of channels in which packets can wait for each other. If `lanes` is given, the
-    /// cycle consists of lanes of channels.
+    /// A cycle of channels in which packets can wait for each other. If `lanes` is known, the cycle consists
+    /// of lanes of channels.
     deadlock: Option<String>,
-    /// Analysis per lane, if service levels or SL-to-VL tables are known.
+    /// Analysis of the lanes, if service levels or SL-to-VL tables are known.
     lanes: Option<LaneAnalysis>,
-    /// The SL-to-VL table of all links if it is the same everywhere; a valid value of `lanes.sl_to_vl` in a
+    /// The SL-to-VL table, if all links have the same one. It is a valid value of `lanes.sl_to_vl` in a
     /// scenario.
     sl_to_vl: Option<Map>,
-    /// Number of port groups for adaptive routing. They are stored but not simulated.
+    /// Number of port groups for adaptive routing. The groups are stored, but not simulated.
     adaptive_groups: usize,
     /// Files that were used, with a summary of their content.
     used: Vec<File>,
@@ -56,7 +57,7 @@ struct Report {
     ignored: Vec<File>,
 }
 
-/// A file that the user named, or that was found in a folder.
+/// A file that the user named, or that a named folder contains.
 #[derive(Serialize)]
 struct File {
     file: String,
@@ -106,7 +107,7 @@ fn options(default_rate: Option<&str>) -> PyResult<ibnetdiscover::Options> {
     Ok(ibnetdiscover::Options { default_rate, ..Default::default() })
 }
 
-/// Whether a host is a unit inside a switch, which the tools list as an adapter with this description.
+/// Whether a host is a unit inside a switch. The tools list such a unit as an adapter with this description.
 fn is_aggregation_node(name: &str) -> bool {
     name.to_ascii_lowercase().contains("aggregation node")
 }
@@ -153,7 +154,7 @@ fn report(site: Site) -> Report {
     }
 }
 
-/// The files that `ibdmchk` reads, by name: links, tables and, if lanes are known, SL-to-VL tables and the
+/// The files that `ibdmchk` reads, by name: links, tables and, if lanes are known, SL-to-VL tables and
 /// service levels of paths.
 fn for_ibdmchk(site: &Site) -> Result<BTreeMap<&'static str, String>, TopologyError> {
     let mut files = BTreeMap::from([
@@ -168,8 +169,8 @@ fn for_ibdmchk(site: &Site) -> Result<BTreeMap<&'static str, String>, TopologyEr
     Ok(files)
 }
 
-/// Checks a real fabric: whether the tables route all pairs, how evenly the load is distributed, and
-/// whether deadlock is possible.
+/// Checks a real fabric: whether the tables route all pairs, how evenly the load is distributed, and whether
+/// deadlock is possible. Raises `FabricError` if a file is invalid or missing.
 #[pyfunction]
 #[pyo3(signature = (paths, tables=None, default_rate=None))]
 pub fn fabric_check<'py>(
@@ -182,7 +183,7 @@ pub fn fabric_check<'py>(
     convert::to_python(py, &report)
 }
 
-/// Returns the fabric as files that `ibdmchk` reads: text by file name.
+/// Returns the text of the files that `ibdmchk` reads, by file name. Raises `FabricError`.
 #[pyfunction]
 #[pyo3(signature = (paths, tables=None, default_rate=None))]
 pub fn fabric_ibdmchk<'py>(
@@ -196,8 +197,8 @@ pub fn fabric_ibdmchk<'py>(
     convert::to_python(py, &files)
 }
 
-/// Returns the network of a fabric without some of its hosts, in the format of `ibnetdiscover`, and the entries of its
-/// tables for the other hosts, in the format of OpenSM's dump.
+/// Returns the network of a fabric without the given hosts, in the format of `ibnetdiscover`, and the entries
+/// of its tables for the other hosts, in the format of OpenSM's dump. Raises `FabricError`.
 #[pyfunction]
 pub fn fabric_without(
     py: Python<'_>,
@@ -222,10 +223,11 @@ fn load(paths: Paths, tables: Option<PathBuf>, default_rate: Option<&str>) -> Py
     site::load(&paths, tables.as_deref(), options(default_rate)?).map_err(failed)
 }
 
-/// Returns forwarding tables in the format of OpenSM's dump, the network in the format of `ibnetdiscover` with the same
-/// LIDs and GUIDs, and what is wrong with the routes. `topology` is a real fabric (`ibnetdiscover` output, ibsim netlist)
-/// or a scenario file (`.toml`). The default for `routing` is the routing of the scenario, or one that suits the fabric.
-/// `roots` are the switches at the top of up*/down* routing.
+/// Returns forwarding tables in the format of OpenSM's dump, the network in the format of `ibnetdiscover`
+/// with the same LIDs and GUIDs, and what is wrong with the routes. `topology` is a real fabric
+/// (`ibnetdiscover` output, ibsim netlist) or a scenario file (`.toml`). By default, `routing` is the routing
+/// of the scenario, or one that suits the fabric. `roots` are the switches at the top of up*/down* routing.
+/// Raises `FabricError`, or `ScenarioError` for a scenario.
 #[pyfunction]
 #[pyo3(signature = (topology, routing=None, default_rate=None, roots=None))]
 pub fn fabric_route(
@@ -262,7 +264,7 @@ pub struct FlowRoutes {
 }
 
 impl FlowRoutes {
-    /// The routes of a scenario. Routes that depend on the load are an error.
+    /// The routes of a scenario. It is an error if they depend on the load, on random numbers or on LIDs.
     pub fn of(scenario: &silvan_scenario::Scenario) -> PyResult<Self> {
         let (topology, tables, config) =
             scenario.build_plain().map_err(|e| convert::ScenarioError::new_err(e.to_string()))?;
@@ -329,8 +331,9 @@ impl FlowRoutes {
         self.division.clone()
     }
 
-    /// Returns three columns with a row per link of each flow: the number of the flow, the number of the directed link,
-    /// and the share of the packets. `connections` has the number of the traffic source of each flow in its host; default: 0.
+    /// Returns three columns with a row per link of each flow: the number of the flow, the number of the
+    /// directed link, and the share of the flow's packets. `connections` contains the number of each flow's
+    /// traffic source in its host; default: 0. Raises `FabricError` if a flow has no route.
     #[pyo3(signature = (sources, destinations, connections=None))]
     #[allow(clippy::type_complexity)]
     fn ways(
@@ -361,7 +364,7 @@ impl FlowRoutes {
     }
 }
 
-/// The network in a file. If the file is a scenario, also the tables.
+/// The network in a file, and the tables if the file is a scenario.
 fn network(path: &Path, default_rate: Option<&str>) -> PyResult<(Topology, Option<Tables>)> {
     if path.extension().is_none_or(|ending| ending != "toml") {
         return Ok((site::topology(path, options(default_rate)?).map_err(failed)?.topology, None));
@@ -373,7 +376,7 @@ fn network(path: &Path, default_rate: Option<&str>) -> PyResult<(Topology, Optio
     Ok((topology, Some(tables)))
 }
 
-/// The algorithm that the user asks for, if any.
+/// The routing algorithm that the user selected, if any.
 fn algorithm(kind: Option<&str>, roots: Option<Vec<String>>) -> PyResult<Option<RoutingSpec>> {
     match (kind, roots) {
         (None | Some("up-down"), Some(roots)) => {

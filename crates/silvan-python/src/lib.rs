@@ -6,15 +6,15 @@
 //! | file | what it binds |
 //! | --- | --- |
 //! | [`scenario`] | scenario files |
-//! | [`run`] | a run, interruptible, with progress |
-//! | [`checkpoint`] | when a run is saved, and the scenario of a checkpoint |
+//! | [`run`] | a run that reports its progress and can be interrupted |
+//! | [`checkpoint`] | saving a run, and the scenario of a checkpoint |
 //! | [`viewer`] | an object that receives samples while the run progresses |
 //! | [`tables`] | tables of a run for numpy, without copies |
 //! | [`fabric`] | topologies and forwarding tables of real fabrics |
 //! | [`fluid`] | fluid rates of a scenario's flows |
 //! | [`contention`] | flows on trees, without packets |
 //! | [`trace`] | traces of applications |
-//! | [`convert`] | small conversions and the exceptions |
+//! | [`convert`] | conversions of values, and the exceptions |
 
 use pyo3::prelude::*;
 use silvan_engine::memory::HugePages;

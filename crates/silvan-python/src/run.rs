@@ -1,4 +1,4 @@
-//! A run. It advances in slices without the GIL, so that Python can interrupt it and observe its progress.
+//! A run. It advances in slices without holding the GIL, so Python can interrupt it and observe its progress.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -15,9 +15,9 @@ use crate::scenario::Scenario;
 use crate::tables;
 use crate::viewer::Viewer;
 
-/// Wall-clock time of a slice, which is the maximum delay of Ctrl-C.
+/// Approximate wall-clock time of a slice, and thus the longest delay of Ctrl-C.
 const SLICE: Duration = Duration::from_millis(50);
-/// Wall-clock time between two calls of the progress function.
+/// Minimum wall-clock time between two calls of the progress function.
 pub(crate) const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 
 /// The results of a finished run.
@@ -53,13 +53,13 @@ impl Run {
         }
     }
 
-    /// The main results, as sentences.
+    /// The account of the run: its main results, as sentences.
     #[getter]
     fn account(&self) -> Vec<String> {
         self.outcome.account.clone()
     }
 
-    /// Settings that had no effect.
+    /// Settings that had no effect, and limits that the run reached.
     #[getter]
     fn warnings(&self) -> Vec<String> {
         self.outcome.warnings.clone()
@@ -84,14 +84,15 @@ pub fn schema_of_summary(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     convert::to_python(py, &outcome::summary_schema())
 }
 
-/// Runs a scenario to its end.
+/// Runs a scenario to its end. Raises `ScenarioError` or `ModelError`.
 ///
-/// `progress(simulated_ns, end_ns, events)` is called at most five times a second, and once
-/// more when the run is interrupted. `viewer.network(json)` is called at the start and returns a number `n`;
-/// `viewer.sample(json)` is called after each `n`-th sample. `checkpoints` saves the run in the file `checkpoints.path`: each
-/// time that `checkpoints.every` has passed in the simulation and, if `checkpoints.interrupted()` is true, when the run is
-/// interrupted; afterwards, `checkpoints.saved(simulated_ns)` is called. `resume` is a checkpoint of the scenario. Results do
-/// not depend on any of these.
+/// `progress(simulated_ns, end_ns, events)` is called at most five times a second, and once more when the run
+/// is interrupted. `viewer.network(json)` is called at the start and returns a number `n`;
+/// `viewer.sample(json)` is called at every `n`-th sample. With `checkpoints`, the run is saved in the file
+/// `checkpoints.path` each time that the simulated time `checkpoints.every` has passed, and also when the run
+/// is interrupted, if `checkpoints.interrupted()` is true. After each checkpoint,
+/// `checkpoints.saved(simulated_ns)` is called. `resume` is a checkpoint of the scenario. The results do not
+/// depend on any of these arguments.
 #[pyfunction]
 #[pyo3(signature = (scenario, progress=None, viewer=None, checkpoints=None, resume=None))]
 pub fn run(
@@ -118,7 +119,7 @@ pub fn run(
     Ok(Run { outcome, tables, wall_s })
 }
 
-/// Advances to the end. A run that Ctrl-C stops may be saved.
+/// Advances to the end. If Ctrl-C stops the run, `checkpoints` determines whether it is saved.
 fn advance(
     py: Python<'_>,
     simulation: &mut Simulation,
@@ -147,7 +148,7 @@ fn advance_in_slices(
         let (began, before) = (Instant::now(), done);
         let state = match &mut viewer {
             Some(viewer) => viewer.advance(simulation, slice, SLICE)?,
-            // Stop at samples, so that short runs have checkpoints, too.
+            // Stop at samples, so that short runs also have checkpoints.
             None if checkpoints.as_ref().is_some_and(|checkpoints| checkpoints.are_regular()) => {
                 py.detach(|| simulation.advance_to_sample(slice)).map_err(model_error)?.0
             }
@@ -176,7 +177,7 @@ fn advance_in_slices(
 }
 
 /// Number of events for a slice of about [`SLICE`], estimated from the last slice. The number at most
-/// doubles, because a run may become slower as congestion sets in.
+/// doubles, because a run may become slower when congestion begins.
 fn next_slice(events: u64, took: Duration) -> u64 {
     let factor = SLICE.as_secs_f64() / took.as_secs_f64().max(1e-6);
     ((events as f64 * factor.clamp(0.25, 2.0)) as u64).clamp(1_000, 50_000_000)

@@ -17,7 +17,7 @@ use crate::fabric::FlowRoutes;
 ///
 /// Overrides map dotted keys to values: `{"congestion.mechanism": "ib-cc", "seed": 7}`. Strings are parsed
 /// like values after `--set` on the command line, so `"1 ms"` is a quantity. The scenario keeps the text
-/// from which it was read, so that further overrides act on what the user wrote and not on default values.
+/// from which it was read, so further overrides apply to what the user wrote, not to default values.
 #[pyclass(module = "silvan", frozen)]
 pub struct Scenario {
     inner: silvan_scenario::Scenario,
@@ -47,7 +47,7 @@ impl Scenario {
         Self::new(py, text, origin, base_dir.into(), overrides)
     }
 
-    /// The origin of the scenario, which checkpoints contain.
+    /// The scenario as the user wrote it, with an absolute folder, for checkpoints.
     pub fn written(&self) -> PyResult<Written> {
         let wrong = |what: String| ScenarioError::new_err(format!("{}: {what}", self.base_dir.display()));
         let folder = if self.base_dir.as_os_str().is_empty() { Path::new(".") } else { &self.base_dir };
@@ -73,10 +73,11 @@ impl Scenario {
     #[pyo3(signature = (path, overrides=None))]
     fn load(py: Python<'_>, path: PathBuf, overrides: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let overrides = convert::overrides(overrides)?;
-        // A file takes precedence over a name; if there is neither, the error lists similar names.
+        // A file takes precedence over a scenario of that name. If neither exists, the error lists similar
+        // names.
         let path: PathBuf = py.import("silvan.scenarios")?.call_method1("locate", (path,))?.extract()?;
-        // Reading first lets the scenario crate report all errors of the file. The text is then read again
-        // only to be stored.
+        // The scenario crate reads the file first, so that it reports all errors. The text is read again to
+        // be stored.
         let inner = py
             .detach(|| silvan_scenario::Scenario::load(&path, &overrides))
             .map_err(|e| ScenarioError::new_err(e.to_string()))?;
@@ -86,8 +87,8 @@ impl Scenario {
         Ok(Self { inner, text, origin: path.display().to_string(), base_dir, overrides })
     }
 
-    /// Reads a scenario from a string. Relative file names in it start from `base_dir`; error messages call
-    /// the text `origin`.
+    /// Reads a scenario from a string. Relative file names in it start from `base_dir`. Error messages refer
+    /// to the text as `origin`.
     #[staticmethod]
     #[pyo3(signature = (text, origin="<text>", base_dir=None, overrides=None))]
     fn from_toml(
@@ -102,7 +103,8 @@ impl Scenario {
         Self::new(py, text, origin.to_owned(), base_dir.unwrap_or_else(|| ".".into()), overrides)
     }
 
-    /// Returns the scenario with additional overrides by dotted key; later ones take precedence.
+    /// Returns the scenario with more overrides, by dotted key. Later overrides take precedence over earlier
+    /// ones.
     fn with_overrides(&self, py: Python<'_>, overrides: &Bound<'_, PyDict>) -> PyResult<Self> {
         let mut all = self.overrides.clone();
         all.extend(convert::overrides(Some(overrides))?);
@@ -121,13 +123,14 @@ impl Scenario {
         text.map_err(|e| ScenarioError::new_err(e.to_string()))
     }
 
-    /// Returns facts that do not need a run: sizes, routing, deadlock check, estimated cost.
+    /// Returns facts that do not need a run: sizes, routing, deadlock check and estimated cost.
     fn check<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let report = py.detach(|| self.inner.check()).map_err(|e| ScenarioError::new_err(e.to_string()))?;
         convert::to_python(py, &report)
     }
 
-    /// Returns the routes of flows; raises `FabricError` if they depend on the load.
+    /// Returns the routes of flows. Raises `FabricError` if they depend on the load, on random numbers or on
+    /// LIDs.
     fn routes(&self, py: Python<'_>) -> PyResult<FlowRoutes> {
         py.detach(|| FlowRoutes::of(&self.inner))
     }
@@ -178,7 +181,7 @@ impl Scenario {
         self.inner.spec.seed
     }
 
-    /// Simulated time at which the run ends.
+    /// Simulated time at which the run ends, in nanoseconds.
     #[getter]
     const fn duration_ns(&self) -> u64 {
         self.inner.spec.duration.0 / 1_000

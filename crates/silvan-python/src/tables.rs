@@ -1,11 +1,11 @@
-//! Tables of a run for numpy, without copies. Python converts them to Arrow tables
-//! (`python/silvan/_tables.py`), because an Arrow crate would dominate the compile time.
+//! Tables of a run for numpy, without copies. `python/silvan/_tables.py` converts them to Arrow tables. An
+//! Arrow crate would need most of the compile time.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use silvan_fabric::outcome::{Table, Values};
 
-/// A read-only numeric column that numpy reads in place: `numpy.asarray(view)` makes no copy, and keeps the
+/// A read-only numeric column that numpy reads in place: `numpy.asarray(view)` makes no copy and keeps the
 /// memory alive.
 #[pyclass(module = "silvan._core", frozen)]
 pub struct ArrayView {
@@ -45,8 +45,8 @@ impl ArrayView {
     }
 }
 
-/// The columns of a table by name: an [`ArrayView`] for numbers, or a pair of codes and list of names for a
-/// column of names.
+/// The columns of a table by name. A column of numbers is an [`ArrayView`]; a column of names is a pair of
+/// codes and list of names.
 pub fn columns(py: Python<'_>, table: Table) -> PyResult<Py<PyDict>> {
     let columns = PyDict::new(py);
     for column in table.columns {

@@ -112,7 +112,8 @@ impl Request {
     }
 }
 
-/// Reads a trace and, unless `stream` is set, runs it without a network.
+/// Reads a trace and, unless `stream` is set, runs it without a network. `request` is JSON. Raises
+/// `TraceError`.
 #[pyfunction]
 pub fn trace_check<'py>(
     py: Python<'py>,
@@ -129,7 +130,7 @@ pub fn trace_check<'py>(
     convert::to_python(py, &checked.map_err(failed)?)
 }
 
-/// Description of a written file. Serialized to JSON.
+/// Description of a written file, which is serialized to JSON.
 #[derive(Serialize)]
 struct Written {
     contents: Contents,
@@ -146,7 +147,8 @@ fn written(trace: Trace, out: &Path, binary: bool) -> PyResult<Written> {
     Ok(Written { contents, collectives: trace.collectives, notes: trace.notes })
 }
 
-/// Reads a trace and writes it as GOAL.
+/// Reads a trace and writes it as GOAL, in the binary format if `binary` is set. `request` is JSON. Raises
+/// `TraceError`.
 #[pyfunction]
 pub fn trace_convert<'py>(
     py: Python<'py>,
@@ -167,8 +169,9 @@ fn sized<S: serde::de::DeserializeOwned>(sizes: &str) -> PyResult<S> {
     serde_json::from_str(sizes).map_err(failed)
 }
 
-/// Generates a trace from sizes and writes it as GOAL. The kinds are a `kernel` of HPC Challenge, a
-/// `collective` operation, and a training step of a `transformer`.
+/// Generates a trace from sizes and writes it as GOAL. The kinds are `kernel` (HPC Challenge), `collective`
+/// (collective operation) and `transformer` (training step). `sizes` and `request` are JSON. Raises
+/// `TraceError`.
 #[pyfunction]
 pub fn trace_generate<'py>(
     py: Python<'py>,

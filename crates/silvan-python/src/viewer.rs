@@ -1,4 +1,4 @@
-//! A viewer of a run: an object in Python that receives the network and samples while the run progresses.
+//! A viewer of a run: a Python object that receives the network and samples during the run.
 
 use std::time::{Duration, Instant};
 
@@ -8,16 +8,16 @@ use silvan_scenario::{Scenario, describe};
 
 use crate::convert::{ModelError, SilvanError, model_error};
 
-/// The object, and which samples it receives.
+/// A viewer, and which samples it receives.
 pub struct Viewer<'py> {
     object: Bound<'py, PyAny>,
-    /// The object receives every sample whose number is a multiple of this.
+    /// The viewer receives the samples whose number is a multiple of this.
     every: u64,
     samples: u64,
 }
 
 impl<'py> Viewer<'py> {
-    /// Calls `object.network(json)`, which returns the requested distance between samples.
+    /// Calls `object.network(json)`, which returns `n` to receive every `n`-th sample.
     pub fn open(object: Bound<'py, PyAny>, scenario: &Scenario, simulation: &Simulation) -> PyResult<Self> {
         let network = object.py().detach(|| {
             let (topology, ..) = scenario.build().map_err(|error| error.to_string())?;
@@ -28,7 +28,8 @@ impl<'py> Viewer<'py> {
         Ok(Self { object, every: every.max(1), samples: 0 })
     }
 
-    /// Advances by about `events` events, for about `time` at most, and calls `object.sample(json)` at samples.
+    /// Advances by about `events` events, or for about `time` if this is shorter, and calls
+    /// `object.sample(json)` at samples.
     pub fn advance(
         &mut self,
         simulation: &mut Simulation,

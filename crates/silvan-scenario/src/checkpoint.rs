@@ -1,12 +1,12 @@
 //! Checkpoints: files with the state of a run, from which it can be continued.
 //!
 //! A checkpoint contains the scenario, so that the run can be built again, and then the state
-//! ([`silvan_engine::saved`]). It is accepted only by the version of Silvan that has written it, and only for the same
-//! scenario with the same content of the files that the scenario names. The number of partitions belongs to the state, so a
-//! run continues with as many threads.
+//! ([`silvan_engine::saved`]). It is accepted only by the version of Silvan that wrote it, with the same
+//! layout of the state, and only for the same scenario with the same content of the files that the scenario
+//! names. The state depends on the number of partitions, so a resumed run uses the same number of threads.
 //!
-//! After [`MAGIC`], a file is a gzip stream, whose checksum covers everything. Reading needs memory in proportion to what the
-//! stream contains, and runs nothing that the file contains.
+//! After [`MAGIC`], a file is a gzip stream with a checksum. Reading takes memory in proportion to the
+//! uncompressed size, and executes no code from the file.
 
 use std::fs::File;
 use std::hash::{Hash, Hasher};
@@ -53,7 +53,7 @@ struct Header {
     resolved: String,
     inputs: u64,
     now: Time,
-    /// The number of threads that the scenario permits, and the number of partitions that follows from it.
+    /// The number of threads that the scenario permits. It determines the number of partitions.
     threads: u16,
     partitions: usize,
 }
@@ -70,7 +70,7 @@ pub struct Checkpoint {
     reader: Reader<'static>,
 }
 
-/// A hash of the contents of a scenario's files.
+/// A hash of the topology, tables, lanes, traffic files and traces of a run.
 fn inputs(topology: &Topology, tables: &Tables, config: &Config) -> u64 {
     let mut hash = FxHasher::default();
     (&topology.hosts, &topology.switches, &topology.links).hash(&mut hash);
@@ -86,19 +86,19 @@ fn inputs(topology: &Topology, tables: &Tables, config: &Config) -> u64 {
     hash.finish()
 }
 
-/// The resolved scenario, with the number of threads on which the results do not depend.
+/// The resolved scenario as TOML, with a given number of threads.
 fn resolved(scenario: &Scenario, threads: u16) -> Result<String, ScenarioError> {
     let mut scenario = scenario.clone();
     let spec = &mut scenario.spec;
     spec.threads = Threads::Count(threads);
-    // Only tests choose it; it has no name in files.
+    // Only tests choose this scheduler. It has no name in files.
     if spec.scheduler == Scheduler::BinnedIfPossible {
         spec.scheduler = Scheduler::default();
     }
     scenario.to_toml()
 }
 
-/// The first lines in which two texts differ, with the number of the line.
+/// The number of the first line in which two texts differ, and the line in each text.
 fn first_difference(one: &str, other: &str) -> Option<(usize, String, String)> {
     let (mut one, mut other) = (one.lines(), other.lines());
     (1..)
@@ -114,10 +114,10 @@ fn first_difference(one: &str, other: &str) -> Option<(usize, String, String)> {
 }
 
 impl Saver {
-    /// Creates a run of a scenario that was read from `written`, and what writes its checkpoints.
+    /// Creates the run of a scenario that was read from `written`, and the writer of its checkpoints.
     ///
     /// # Errors
-    /// As of [`Scenario::simulation`].
+    /// Same as [`Scenario::simulation`].
     pub fn of(scenario: &Scenario, written: Written) -> Result<(Simulation, Self), ScenarioError> {
         let (simulation, inputs) = scenario.simulation_with(inputs)?;
         let threads = scenario.spec.threads.count();
@@ -157,7 +157,7 @@ impl Saver {
             std::fs::rename(&temporary, path)
         });
         written.map_err(|error| {
-            // The first error counts.
+            // Errors of the removal are ignored, because the first error is reported.
             let _ = std::fs::remove_file(&temporary);
             ScenarioError::of_file(
                 &path.display().to_string(),
@@ -171,7 +171,7 @@ impl Checkpoint {
     /// Opens a checkpoint.
     ///
     /// # Errors
-    /// If the file cannot be read, is no checkpoint, or comes from another version.
+    /// If the file cannot be read, is not a checkpoint, is damaged, or comes from another version or build.
     pub fn open(path: &Path) -> Result<Self, ScenarioError> {
         let file = plain::open(path).map_err(|error| {
             ScenarioError::of_file(&path.display().to_string(), format!("cannot be read: {error}"))
@@ -179,10 +179,10 @@ impl Checkpoint {
         Self::read(Box::new(BufReader::new(file)), path)
     }
 
-    /// Same as [`Self::open`], for a stream that error messages call `path`.
+    /// Same as [`Self::open`], for a stream. Error messages contain `path`.
     ///
     /// # Errors
-    /// As of [`Self::open`].
+    /// Same as [`Self::open`].
     pub fn read(mut from: Box<dyn io::BufRead>, path: &Path) -> Result<Self, ScenarioError> {
         let wrong = |what: String| ScenarioError::of_file(&path.display().to_string(), what);
         let mut magic = [0; MAGIC.len()];
@@ -221,16 +221,16 @@ impl Checkpoint {
         self.header.now
     }
 
-    /// The number of threads of the run, on which its state depends.
+    /// The number of threads of the run. The state depends on it.
     #[must_use]
     pub fn threads(&self) -> u16 {
         self.header.threads
     }
 
-    /// Reads the scenario of the run, with the run's number of threads.
+    /// Reads the scenario of the run.
     ///
     /// # Errors
-    /// As of [`Scenario::from_toml`].
+    /// Same as [`Scenario::from_toml`].
     pub fn scenario(&self) -> Result<Scenario, ScenarioError> {
         let Written { text, origin, base_dir, overrides } = &self.header.written;
         Scenario::from_toml(text, origin, Path::new(base_dir), overrides)
@@ -239,7 +239,8 @@ impl Checkpoint {
     /// Continues the run of a scenario, which must be that of the checkpoint.
     ///
     /// # Errors
-    /// If the scenario or the content of its files differs, the file is damaged, and as of [`Scenario::simulation`].
+    /// If the scenario, the content of its files or the number of partitions differs, if the file is damaged,
+    /// or any error of [`Scenario::simulation`].
     pub fn resume(self, scenario: &Scenario) -> Result<(Simulation, Saver), ScenarioError> {
         let Self { path, header, mut reader } = self;
         let wrong = |what: String| ScenarioError::of_file(&path.display().to_string(), what);

@@ -8,7 +8,7 @@ use silvan_network::topology::{NodeRef, Topology};
 
 use crate::Scenario;
 
-/// Number of levels of utilization that a display distinguishes.
+/// Highest level of utilization in a sample; the lowest is 0.
 const SHADES: f64 = 15.0;
 
 /// The network of a scenario, and the quantities that its run records.

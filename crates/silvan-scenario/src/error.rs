@@ -84,7 +84,7 @@ pub(crate) fn did_you_mean<'a>(wrong: &str, known: impl IntoIterator<Item = &'a 
 }
 
 /// Describes a name that is not one of `known`: similar names, and the range of valid ones. `nouns` are the singular and
-/// the plural of what was expected, and `other` what the name stands for instead, if anything.
+/// the plural of the expected kind. `other` is the actual kind, if the name is known.
 pub(crate) fn no_such(nouns: (&str, &str), name: &str, other: Option<&str>, known: &[&str]) -> String {
     let (noun, plural) = nouns;
     let kind = other.map_or_else(|| format!("no such {noun}"), |other| format!("is a {other}"));
@@ -108,7 +108,7 @@ pub(crate) fn name_list(names: &[&str]) -> String {
     list.join(", ")
 }
 
-/// Shortens a text for a message.
+/// Shortens a text to 60 characters and "..." for a message.
 pub(crate) fn shorten(text: &str) -> String {
     const LIMIT: usize = 60;
     if text.chars().count() <= LIMIT {

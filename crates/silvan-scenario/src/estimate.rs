@@ -1,5 +1,5 @@
-//! Estimates the cost of a run to an order of magnitude, from the offered traffic, without regard to the
-//! capacity of the network.
+//! Estimates the cost of a run to an order of magnitude, from the offered traffic, regardless of the capacity
+//! of links between switches.
 
 use serde::Serialize;
 use silvan_engine::{Bytes, Rate, Time};
@@ -16,7 +16,7 @@ use crate::spec::Spec;
 pub struct Estimate {
     /// Data packets sent.
     pub packets: f64,
-    /// Number of packet hops: each packet, also an acknowledgement, counts once per link that it crosses.
+    /// Number of packet hops: each packet, including acknowledgements, counts once per link that it crosses.
     pub packet_hops: f64,
     /// Events to process.
     pub events: f64,
@@ -37,13 +37,14 @@ const PACKET_BYTES: f64 = 64.0;
 const CLASS_BYTES: f64 = 9_000.0;
 /// Bytes of the latency histograms of a class with many packets.
 const HISTOGRAM_BYTES: f64 = 160_000.0;
-/// Bytes of the histograms per packet, as long as their sum is less than `HISTOGRAM_BYTES`.
+/// Bytes of the histograms per packet, up to a total of `HISTOGRAM_BYTES` per class.
 const SPARSE_BYTES: f64 = 64.0;
-/// Bytes per recorded transfer, and the maximum number of recorded transfers.
+/// Bytes per recorded transfer.
 const TRANSFER_BYTES: f64 = 300.0;
+/// Maximum number of recorded transfers.
 const MOST_TRANSFERS: f64 = 2e6;
 
-/// Estimates a run whose packets cross `hops` links on average.
+/// Estimates a run in which packets cross `hops` links on average.
 /// `patterns` is the traffic of the scenario with the content of its files.
 pub(crate) fn estimate(
     (spec, patterns, jobs): (&Spec, &[Traffic], &[Job]),
@@ -99,8 +100,9 @@ pub(crate) fn rates(spec: &Spec, topology: &Topology) -> (Rate, Rate) {
     (spec.host.injection_rate.unwrap_or(link).min(link), spec.host.drain_rate.unwrap_or(link).min(link))
 }
 
-/// Bytes of the flow of a message, and the maximum number of such flows that a host stores for each pattern.
+/// Bytes of the flow of a message, if each message has a separate flow.
 const OWN_FLOW_BYTES: f64 = 500.0;
+/// Maximum number of flows of messages that a host stores for each pattern.
 const OWN_FLOWS_OF_HOST: f64 = 1_024.0;
 
 /// The number of control packets with which receivers answer data packets without marks.
@@ -146,7 +148,7 @@ impl Messages {
         Self { payload, packets, wire: payload + packets * packet.header.0 as f64 }
     }
 
-    /// A number of messages.
+    /// The traffic of a number of messages.
     fn times(&self, count: f64) -> Offered {
         Offered { packets: count * self.packets, messages: count, wire: count * self.wire }
     }

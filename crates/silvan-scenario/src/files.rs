@@ -1,4 +1,4 @@
-//! Reads topologies and tables from the files that a scenario names.
+//! Reads topologies, tables and lanes from the files that a scenario names.
 
 use std::path::Path;
 

@@ -22,7 +22,7 @@ use crate::spec::Spec;
 /// Result of [`Scenario::fluid`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FluidReport {
-    /// Explicit flows in the order of the scenario, then the flows of the traffic patterns.
+    /// Named flows in the order of the scenario, then the flows of the traffic patterns.
     pub flows: Vec<FluidFlow>,
     /// Rates without congestion control; `None` if they cannot be computed, see `uncontrolled_missing`.
     pub uncontrolled: Option<FluidTotal>,
@@ -65,7 +65,7 @@ pub struct FluidShare {
     /// route.
     pub bottleneck: String,
     /// Time from the start of the scenario until the flow has sent its total; `None` for flows without a
-    /// total.
+    /// total, and for flows that stop earlier.
     pub completed_ns: Option<u64>,
 }
 
@@ -74,7 +74,7 @@ pub struct FluidShare {
 pub struct FluidTotal {
     /// Sum of the rates, in Gbit/s.
     pub gbit_s: f64,
-    /// Time at which the last flow with a total has sent everything.
+    /// Latest completion time of a flow; `None` if no flow completes.
     pub completed_ns: Option<u64>,
 }
 
@@ -83,7 +83,8 @@ impl Scenario {
     /// Latency, buffers and the scenario's mechanism are not modeled.
     ///
     /// # Errors
-    /// Same as [`Scenario::build`]. Patterns that choose a destination for each message are also rejected.
+    /// Same as [`Scenario::build`], and if the scenario has jobs, patterns that choose a destination for each
+    /// message, ECMP, detours, packets to several LIDs of a host, or no flows.
     pub fn fluid(&self) -> Result<FluidReport, ScenarioError> {
         let (topology, tables, config) = self.build_plain()?;
         if config.path_lanes.is_some_and(|lanes| lanes.detours.is_some()) {
@@ -111,13 +112,13 @@ impl Scenario {
     }
 }
 
-/// The largest number of flows, added up over all changes of links, for which [`expected`] computes rates.
+/// The largest sum of the numbers of flows over all changes of links for which [`expected`] computes rates.
 const MOST_EXPECTED: usize = 2_000_000;
 
-/// What the network permits from each change of links on: max-min fair rates of the flows that have started and not stopped, on
-/// routes around the links that are down. If a pattern sends to all hosts in turn or at random, each pair of hosts has an equal
-/// part of the rate of its source. Empty if nothing can be expected: there is a job, or a pattern of another kind or with a closed
-/// loop or bursts.
+/// The total rate that the network permits after each change of links: the max-min fair rates of the flows
+/// that are active at that time, on routes around the links that are down. With a pattern of kind `uniform`
+/// or `all-to-all`, each pair of hosts has an equal part of the rate of its source. Empty if there are jobs,
+/// patterns without known mean rates, or too many flows.
 pub(crate) fn expected(
     spec: &Spec,
     topology: &Topology,
@@ -158,7 +159,8 @@ pub(crate) fn expected(
     found
 }
 
-/// The named flows, and the hosts that receive from patterns, whose routes do not use the links that become worse.
+/// The named flows, and the hosts that receive from patterns, with routes that avoid the links that become
+/// worse.
 fn spared(
     spec: &Spec,
     flows: &[Wanted],
@@ -184,7 +186,8 @@ fn spared(
     Spared { flows: free.collect(), hosts: hosts.collect() }
 }
 
-/// The flows of a scenario with their mean rates, and whether all have fixed destinations.
+/// The flows of a scenario with their mean rates, and whether all have fixed destinations. `None` if there
+/// are jobs or patterns without known mean rates.
 fn mean_flows(spec: &Spec, topology: &Topology) -> Option<(Vec<Wanted>, bool)> {
     let is_random =
         |traffic: &Traffic| matches!(traffic.pattern, Pattern::Uniform { .. } | Pattern::AllToAll);
@@ -426,7 +429,7 @@ impl<'a> Case<'a> {
         })
     }
 
-    /// Rates while all flows are active, and completion times, under one rule.
+    /// Rates while all flows are active, and completion times, with the rates that `rule` returns.
     fn shares(
         &self,
         rule: impl Fn(&[bool]) -> Result<Allocation, FluidError>,

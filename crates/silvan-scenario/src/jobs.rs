@@ -86,10 +86,10 @@ const fn one() -> u32 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
-    /// Host after host.
+    /// In the order of the hosts.
     #[default]
     Linear,
-    /// One rank goes to each leaf switch in turn.
+    /// The first host of each leaf switch, then the second host of each, and so on.
     RoundRobin,
     /// In a random order, derived from the seed.
     Random,
@@ -102,7 +102,7 @@ pub enum Sharing {
     /// Consecutive ranks share a host: ranks 0 and 1, then 2 and 3.
     #[default]
     Block,
-    /// One rank on each host in turn, then a second one on each.
+    /// One rank on each host, then a second rank on each, and so on.
     Cyclic,
 }
 
@@ -300,7 +300,7 @@ impl JobSpec {
     }
 }
 
-/// Checks everything that depends on neither the network nor files.
+/// Checks the settings of jobs that depend on neither the network nor files.
 pub(crate) fn check(spec: &Spec) -> Result<(), Fault> {
     let mut names = HashSet::new();
     for (index, job) in spec.job.iter().enumerate() {

@@ -9,6 +9,9 @@
 //! | [`spec`] | the types that represent the file |
 //! | [`checkpoint`] | files from which a run can be continued |
 //! | [`jobs`] | parallel applications: programs and placement |
+//! | [`reduction`] | reduction units of switches |
+//! | [`report`] | the network and routes of a scenario, without a run |
+//! | [`opensm`] | congestion control as options of OpenSM |
 //! | [`describe`] | networks, samples and results as JSON, for displays of a run |
 //! | [`import`] | readers and writers for topologies and tables of real fabrics |
 //! | `source`, `shape`, `validate`, `network` | the checks, from the text to the connected network |

@@ -23,8 +23,9 @@ use crate::rows;
 use crate::spec::{RoutingSource, Spec};
 use crate::validate::ensure;
 
-/// Limits on link rates and delays, which ensure that times fit the clock.
+/// Minimum rate of a link, which ensures that times fit the clock.
 const SLOWEST_LINK: Rate = Rate(1_000);
+/// Maximum propagation delay of a link.
 const LONGEST_LINK: Time = Time(1_000_000_000_000);
 
 /// Maps the names of hosts in a network to their numbers.
@@ -47,7 +48,7 @@ impl<'t> Names<'t> {
     }
 }
 
-/// Checks everything that depends on the network but not on its tables.
+/// Checks the parts of a scenario that depend on the network but not on its tables.
 pub(crate) fn check(spec: &Spec, topology: &Topology) -> Result<(), Fault> {
     ensure(!topology.hosts.is_empty(), "topology", || "has no hosts".to_owned())?;
     topology.validate().map_err(|error| Fault::new("topology", error.to_string()))?;
@@ -160,7 +161,7 @@ pub(crate) fn findings(spec: &Spec, topology: &Topology, tables: &Tables, config
     Spread::of(topology, tables, &analysis).findings()
 }
 
-/// The lanes that the routing algorithm requires, if the run has enough lanes.
+/// The lanes that the routing algorithm requires. Fails if it assigns none, or if the run has fewer lanes.
 fn routing_lanes(spec: &Spec, topology: &Topology) -> Result<Lanes, Fault> {
     let lanes = match &spec.routing.source {
         RoutingSource::Computed(routing) => {
@@ -181,8 +182,8 @@ fn routing_lanes(spec: &Spec, topology: &Topology) -> Result<Lanes, Fault> {
     Ok(lanes)
 }
 
-/// Reads or computes the lanes of paths if the scenario uses them, and checks that the run has these
-/// lanes.
+/// Reads or computes the lanes of paths if the scenario uses them. Checks that the run has these lanes, and
+/// that switches discard no packets.
 pub(crate) fn path_lanes(
     spec: &Spec,
     base: &Path,

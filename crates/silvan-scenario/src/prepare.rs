@@ -82,10 +82,11 @@ fn fill_routing(table: &mut Table) {
     }
 }
 
-/// Fills in what the switches and links of a mechanism for Ethernet have in common: pause frames with shared memory (RDMA over
-/// converged Ethernet), buffers of 1 MiB per port, and outputs that serve packets in the order of arrival. Merchant switches
-/// have 0.5 to 2 MB per port. If an override switches the mechanism of the file off, the network remains the same, so that runs
-/// with and without it can be compared.
+/// Fills in the defaults of mechanisms for Ethernet except QCN: buffers of 1 MiB per port, and outputs that
+/// serve packets in the order of arrival. Merchant switches have 0.5 to 2 MB per port. Mechanisms for RDMA
+/// over converged Ethernet also get pause frames, with shared memory if the switches have the default
+/// architecture. If an override turns off the mechanism of the file, the defaults remain, so that runs with
+/// and without the mechanism have the same network.
 fn fill_link_layer(table: &mut Table, source: &Source) {
     let is_off =
         |mechanism: Option<Mechanism>| mechanism.is_none_or(|mechanism| mechanism == Mechanism::None);
@@ -97,7 +98,7 @@ fn fill_link_layer(table: &mut Table, source: &Source) {
     else {
         return;
     };
-    // QCN is older than the switches whose buffers these are.
+    // QCN is older than switches with such buffers.
     if mechanism == Mechanism::Qcn {
         return;
     }
@@ -138,8 +139,9 @@ fn fill_link_layer(table: &mut Table, source: &Source) {
     }
 }
 
-/// The components that a mechanism consists of, and the settings that belong to them.
+/// The components of a mechanism that have a kind.
 const COMPONENTS: [&str; 3] = ["marking", "isolation", "reaction"];
+/// Settings that belong to these components.
 const ATTACHED: [&str; 6] =
     ["notification", "feedback", "coalescing", "notification_delay", "acknowledge", "hosts"];
 
@@ -329,7 +331,7 @@ fn presets(congestion: &Table, packet: &Packet) -> Table {
 }
 
 /// Adds omitted parameters of a component from the mechanism's component of the same kind. If a threshold
-/// is given in one form, the preset's thresholds in other forms are removed.
+/// is given in one form, the preset's thresholds in other forms are not added.
 fn adjust(given: &mut Table, preset: Option<&Value>) {
     let Some(Value::Table(preset)) = preset else { return };
     if given.get("kind") != preset.get("kind") {

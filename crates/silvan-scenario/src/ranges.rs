@@ -1,8 +1,8 @@
-//! Expands ranges in lists of hosts: `node-[00-03,7]` means five hosts, and `H[1-63/2]` every second one of 63. A single
-//! string may replace a list.
+//! Expands ranges in lists of hosts: `node-[00-03,7]` means five hosts, and `H[1-63/2]` means every second of
+//! 63 hosts. A single string may replace a list.
 //!
-//! Lists are expanded when a scenario is read, before the network is known. [`Expanded`] remembers the
-//! original text for messages.
+//! Lists are expanded when a scenario is read, before the network is known. [`Expanded`] stores the
+//! original positions for messages.
 
 use toml::{Table, Value};
 
@@ -33,7 +33,7 @@ impl Expanded {
     }
 }
 
-/// Replaces ranges in all lists of hosts by the hosts' names.
+/// Replaces ranges by names, in lists of hosts and in the lists of links and switches of events.
 pub(crate) fn expand(table: &mut Table) -> Result<Vec<Expanded>, Fault> {
     let mut expander = Expander { found: Vec::new(), left: MOST_HOSTS };
     let lists = [
@@ -197,7 +197,6 @@ mod tests {
             "H[1-4/1/2]",
         ] {
             let said = expanded(&format!("[\"H1\", \"{wrong}\"]"));
-            // Without an opening bracket, the text is a name, which no host of the network has.
             assert!(
                 said.clone().is_err_and(|text| text.starts_with("traffic.0.hosts.1: ")),
                 "{wrong}: {said:?}"

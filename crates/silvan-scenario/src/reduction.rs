@@ -146,7 +146,8 @@ impl Units {
         self.jobs.iter().all(Vec::is_empty)
     }
 
-    /// Adds the trees of a job. `hosts` gives the host of each rank.
+    /// Adds the trees of a job. `hosts` contains the host of each rank. Fails if the root does not exist, the
+    /// hosts are not connected in both directions, or too many groups of ranks share a unit.
     pub fn add(
         &mut self,
         (job, at): (&JobSpec, &str),
@@ -181,7 +182,8 @@ impl Units {
         Ok(())
     }
 
-    /// Adds the units to the network, and replaces the reducers of each job by its units.
+    /// Adds the units to the network, and replaces the reducers of each job with its units. Fails if the
+    /// resulting network is invalid or a trace becomes too large.
     pub fn install(self, spec: &Spec, topology: &mut Topology, jobs: &mut [Job]) -> Result<(), Fault> {
         let reduction = spec.reduction.unwrap_or_default();
         let switches: BTreeSet<u32> =

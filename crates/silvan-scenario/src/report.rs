@@ -62,7 +62,7 @@ pub struct Report {
     pub pairs_unroutable: u64,
     /// Number of flows on the directed links between switches if every host sends to every other host.
     pub all_to_all: LinkLoad,
-    /// Number of explicit flows.
+    /// Number of named flows.
     pub flows: usize,
     /// Number of traffic patterns.
     pub traffic: usize,
@@ -72,13 +72,14 @@ pub struct Report {
     /// Roles of the hosts in each forest.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub forests: Vec<ForestReport>,
-    /// The round trip on the longest route. Present if sources need acknowledgements, or if switches have
-    /// both input and output buffers.
+    /// The round trip on the longest route. Present if a reaction needs acknowledgements or the round trip,
+    /// or if switches have both input and output buffers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub round_trip: Option<RoundTripReport>,
     /// Estimated cost of a run.
     pub estimate: Estimate,
-    /// Warnings about keys that have no effect.
+    /// Warnings about keys that have no effect, the file of the topology, the routes, sources that never
+    /// start, recorded data, and threads.
     pub warnings: Vec<String>,
 }
 
@@ -89,7 +90,7 @@ pub struct JobReport {
     pub job: String,
     /// Number of ranks.
     pub ranks: usize,
-    /// Hosts of the ranks, in the order of the ranks.
+    /// Hosts of the ranks, in the order of the ranks. Consecutive ranks on one host are listed once.
     pub hosts: Vec<String>,
     /// Number of reduction units that the ranks use.
     pub units: usize,
@@ -106,7 +107,7 @@ pub struct JobReport {
 /// Roles of the hosts in a forest, drawn from the seed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ForestReport {
-    /// Key of the traffic pattern, or its name.
+    /// Name of the traffic pattern, or else its key, such as `traffic.0`.
     pub traffic: String,
     /// The hotspots, one for each subset of contributors and mixed hosts. If hotspots move, these are the
     /// first ones.

@@ -10,10 +10,10 @@ use crate::error::Fault;
 use crate::spec::Spec;
 use crate::validate::ensure;
 
-/// Maximum number of rows in all time series together. They take 1 GB of memory, and the same again
-/// while they are written.
+/// Maximum number of rows in all time series together. They take 1 GB of memory, and 2 GB while they are
+/// written.
 pub const MOST_ROWS: u64 = 20_000_000;
-/// Maximum number of sampling intervals. Every output and flow is sampled at the end of each interval.
+/// Maximum number of sampling intervals.
 pub const MOST_INTERVALS: u64 = 1_000_000;
 /// Bytes per row of a time series.
 pub(crate) const ROW_BYTES: f64 = 48.0;

@@ -38,7 +38,7 @@ use crate::validate::{self, ensure};
 pub struct Scenario {
     /// The contents.
     pub spec: Spec,
-    /// Folder from which relative file names in the scenario start.
+    /// Folder to which file names in the scenario are relative.
     pub base_dir: PathBuf,
     /// Warnings about keys that have no effect.
     pub notes: Vec<String>,
@@ -57,14 +57,14 @@ impl PartialEq for Scenario {
     }
 }
 
-/// The largest network that [`Scenario::check`] sets up, which takes less than a second.
+/// The largest number of hosts of a network that [`Scenario::check`] sets up, including reduction units.
 pub const MOST_HOSTS_SET_UP: usize = 4_096;
 
 impl Scenario {
     /// Reads a scenario file and applies `overrides` (dotted key, value) to it.
     ///
     /// # Errors
-    /// If the file cannot be read, and in all cases in which [`Scenario::from_toml`] fails.
+    /// If the file cannot be read, or any error of [`Scenario::from_toml`].
     pub fn load(path: impl AsRef<Path>, overrides: &[(String, String)]) -> Result<Self, ScenarioError> {
         let path = path.as_ref();
         let origin = path.display().to_string();
@@ -72,8 +72,9 @@ impl Scenario {
         Self::from_toml(&text, &origin, path.parent().unwrap_or(Path::new("")), overrides)
     }
 
-    /// Reads a scenario from a string. Error messages call it `origin`; relative file names in the scenario
-    /// start from `base_dir`. The value of an override is a TOML value, or a string without quotes.
+    /// Reads a scenario from a string. `origin` names the string in error messages. File names in the
+    /// scenario are relative to `base_dir`. The value of an override is a TOML value, or a string without
+    /// quotes.
     ///
     /// # Errors
     /// If the text is not TOML, a key is unknown, a value is invalid, or two values contradict each other.
@@ -160,13 +161,13 @@ impl Scenario {
         self.file_notes.get().map_or(&[], Vec::as_slice)
     }
 
-    /// Name of the file from which the scenario was read.
+    /// Name of the file from which the scenario was read, or the `origin` of its text.
     #[must_use]
     pub fn origin(&self) -> &str {
         &self.source.origin
     }
 
-    /// The kind of routing, as written in the file.
+    /// The kind of routing: as written in the file or an override, or the default of the topology.
     #[must_use]
     pub fn routing_kind(&self) -> &str {
         lookup(&self.table, "routing.kind").and_then(toml::Value::as_str).unwrap_or_default()
@@ -208,7 +209,8 @@ impl Scenario {
         Ok((topology, tables, config))
     }
 
-    /// Also returns the changes of links and hosts, and whether the tables are known to be deadlock-free on a single lane.
+    /// Builds the network, its tables and the configuration of a run. Also returns the changes of links and
+    /// hosts, and whether the tables are known to be deadlock-free on a single lane.
     fn try_build(&self) -> Result<Built, Fault> {
         let mut topology = self.topology()?;
         network::check(&self.spec, &topology)?;
@@ -234,8 +236,8 @@ impl Scenario {
     /// Creates a run that is ready to advance.
     ///
     /// # Errors
-    /// Same as [`Scenario::build`]. Tables that can deadlock are also an error, unless
-    /// `routing.allow_deadlock` is set.
+    /// Same as [`Scenario::build`], and if settings do not fit together. Tables that can deadlock are also an
+    /// error, unless `routing.allow_deadlock` is set.
     pub fn simulation(&self) -> Result<Simulation, ScenarioError> {
         self.simulation_with(|_, _, _| ()).map(|(simulation, ())| simulation)
     }
@@ -378,7 +380,8 @@ impl Scenario {
         }
     }
 
-    /// Topology generators name the invalid parameter in backquotes, which leads to its line.
+    /// The fault that a topology generator found. The message has the invalid parameter in backquotes, from
+    /// which the line is determined.
     fn topology_fault(&self, what: &str) -> Fault {
         let parameter = what.split('`').nth(1).map(|key| format!("topology.{key}"));
         let path = parameter.filter(|path| lookup(&self.table, path).is_some());

@@ -1,7 +1,6 @@
-//! The JSON Schema of a scenario file. The same schema drives the checks on load (see `shape`), so the
-//! published schema always matches what Silvan accepts. Ranges of values are declared only at the fields of
-//! the types. `validate` checks conditions that depend on other keys, and limits whose error message gives
-//! advice (for example, to omit a key instead of setting it to zero).
+//! The JSON Schema of a scenario file. The checks on load use the same schema (see `shape`). Ranges of values
+//! are declared only at the fields of the types. `validate` checks conditions that depend on other keys, and
+//! limits whose error message gives advice (for example, to omit a key instead of setting it to zero).
 
 use std::sync::OnceLock;
 

@@ -305,7 +305,7 @@ fn other_unit<Q: InCycles>(text: &str, cycle: Option<Time>) -> Option<String> {
     })
 }
 
-/// A hint for a routing algorithm that has a table of its own in scenarios.
+/// A hint for a routing algorithm that a different table of scenarios configures.
 fn elsewhere(word: &str, path: &str) -> Option<String> {
     let found = ROUTINGS_ELSEWHERE.iter().find(|(other, _)| path == "routing.kind" && *other == word)?;
     Some(format!("; {}", found.1))

@@ -23,7 +23,8 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Reads the text and applies the overrides.
+    /// Reads the text and applies the overrides. Fails if the text is too long or not valid TOML, or if an
+    /// override names no valid place.
     pub fn read(
         text: &str,
         origin: &str,
@@ -75,8 +76,8 @@ impl Source {
         }
     }
 
-    /// The override that set the key or a part of it. If there is none, the line of the key, or else
-    /// the line of the innermost table that contains the key.
+    /// The override that set the key or a table that contains it. If there is none, the line of the key, or
+    /// else the line of the innermost table that contains the key.
     fn place(&self, path: &str) -> Option<String> {
         let covers = |key: &&String| {
             path == *key || path.strip_prefix(key.as_str()).is_some_and(|r| r.starts_with('.'))

@@ -60,9 +60,10 @@ pub struct Spec {
     pub warmup: Time,
     /// Hosts, switches and links.
     pub topology: TopologySource,
-    /// How forwarding tables are computed. Default: `d-mod-k` for fat trees and bidirectional k-ary
-    /// n-flies, `destination-tag` for unidirectional ones, `dimension-order` for tori, meshes and `HyperX`,
-    /// `minimal` for dragonflies and dragonfly+, `up-down` for all others.
+    /// How forwarding tables are computed. Default: `d-mod-k` for fat trees and bidirectional k-ary n-flies,
+    /// `destination-tag` for unidirectional ones, `dimension-order` for tori, meshes and `HyperX`, `minimal`
+    /// for dragonflies and dragonfly+, `shortest-path` for custom networks with unidirectional links,
+    /// `up-down` for all others.
     pub routing: Routing,
     /// How messages are divided into packets, and the size of packets.
     #[serde(default)]
@@ -93,12 +94,11 @@ pub struct Spec {
     /// forwarding tables only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ecmp: Option<Ecmp>,
-    /// Changes during the run: links that go down, lose a part of their rate or lose packets, and hosts that stall or take
-    /// packets slower.
-    /// With changes, the event-ordered scheduler runs the switches.
+    /// Changes during the run: links that go down, lose a part of their rate or lose packets, and hosts that
+    /// stall or receive more slowly. With changes, the event-ordered scheduler runs the switches.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub event: Vec<Event>,
-    /// How routes change when links go down and come up. By default, they do not.
+    /// How routes change when links go down and come up. By default, routes do not change.
     #[serde(default, skip_serializing_if = "Rerouting::is_off")]
     pub rerouting: Rerouting,
     /// How hosts send packets again that were lost. By default, they do not.
@@ -124,10 +124,11 @@ pub struct Spec {
     #[serde(default)]
     pub measure: Measure,
     /// Threads that the run may use: a number from 1 to 256, or "auto" for the number of cores of the
-    /// machine. Default: 1. The results do not depend on it.
+    /// machine. Default: 1. The results do not depend on the number.
     #[serde(default, skip_serializing_if = "Threads::is_one")]
     pub threads: Threads,
-    /// The scheduler of the run. Default: "auto". The results do not depend on it, except for the number of events.
+    /// The scheduler of the run. Default: "auto". Of the results, only the number of events depends on the
+    /// scheduler.
     #[serde(default, skip_serializing_if = "Scheduler::is_auto")]
     pub scheduler: Scheduler,
 }
@@ -146,9 +147,9 @@ pub enum TopologySource {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum FileTopology {
-    /// A real fabric: output of `ibnetdiscover` or `iblinkinfo`, an ibsim netlist, `opensm-subnet.lst` or
-    /// `ibdiagnet2.db_csv`. Or a network in the format of HPCC's simulator (nodes are named by their numbers) or of htsim
-    /// (`.topo`), which contain rates and delays.
+    /// A real fabric: output of `ibnetdiscover` or `iblinkinfo`, an ibsim netlist, `opensm-subnet.lst`,
+    /// `opensm-smdb.dump`, `ibdiagnet2.db_csv` or `ibdiagnet2.net_dump`. Files of HPCC's simulator (nodes are
+    /// named by their numbers) and of htsim (`.topo`) are also read. They contain rates and delays.
     File {
         /// The file, plain or compressed (`.gz`). The name is relative to the scenario.
         file: String,
@@ -204,8 +205,8 @@ fn is_zero(path_bits: &PathBits) -> bool {
     !path_bits.is_used()
 }
 
-/// Selects the variant before deserialization, because an untagged enum would hide errors inside the
-/// variant.
+/// Whether a table has a `kind`. The variant is selected before deserialization, because an untagged enum
+/// would hide errors inside the variant.
 fn is_kind(table: &toml::Table, kind: &str) -> bool {
     table.get("kind").and_then(toml::Value::as_str) == Some(kind)
 }

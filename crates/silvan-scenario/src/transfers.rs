@@ -119,12 +119,14 @@ struct Row<'t> {
     bytes: &'t str,
     level: &'t str,
     start: &'t str,
-    /// The unit of `start`, and the decimal digits from there to picoseconds.
+    /// The unit of `start`.
     unit: &'static str,
+    /// Number of decimal digits from this unit to picoseconds.
     digits: usize,
 }
 
-/// A decimal number, shifted by a number of digits; further digits are cut off.
+/// A decimal number times 10^`digits`, without the fraction. `None` if the text is not a decimal number, or
+/// the result is too large.
 fn picoseconds(text: &str, digits: usize) -> Option<u64> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     if whole.is_empty() || !(whole.to_owned() + part).bytes().all(|byte| byte.is_ascii_digit()) {
@@ -134,7 +136,8 @@ fn picoseconds(text: &str, digits: usize) -> Option<u64> {
     format!("{whole}{shown}").parse().ok()
 }
 
-/// The flow files of HPCC, and of simulators that omit the port. Lines after the announced number are not read, as there.
+/// The flow files of HPCC, and of simulators that omit the port. Lines after the announced number of flows
+/// are ignored, as in these simulators.
 fn hpcc<'t>(text: &'t str, origin: &str) -> Result<Vec<Row<'t>>, ImportError> {
     let mut rows = lines(text);
     let (number, first) = rows.next().unwrap_or((1, ""));
@@ -168,7 +171,7 @@ fn hpcc<'t>(text: &'t str, origin: &str) -> Result<Vec<Row<'t>>, ImportError> {
     Ok(found)
 }
 
-/// CSV with a line of column names.
+/// Reads CSV with a line of column names.
 fn csv<'t>(text: &'t str, origin: &str) -> Result<Vec<Row<'t>>, ImportError> {
     const KNOWN: [&str; 5] = ["from", "to", "bytes", "start_ns", "sl"];
     let mut rows = lines(text);

@@ -42,7 +42,7 @@ pub(crate) fn ensure(fine: bool, path: &str, what: impl FnOnce() -> String) -> C
     if fine { Ok(()) } else { Err(Fault::new(path, what())) }
 }
 
-/// Checks everything that does not depend on the network.
+/// Runs all checks that do not depend on the network.
 pub(crate) fn check(spec: &Spec) -> Check {
     names(spec)?;
     ensure(spec.duration > Time::ZERO && spec.duration <= LONGEST, "duration", || {
@@ -141,7 +141,7 @@ fn lanes(spec: &Spec) -> Check {
     Ok(())
 }
 
-/// If lanes depend on paths, switches must queue packets by their next lane.
+/// Checks the settings of lanes that depend on paths or on the routing, and the settings that they exclude.
 fn path_lanes(spec: &Spec) -> Check {
     let Lanes { assignment, path_levels, tables, control, .. } = &spec.lanes;
     let is_by_path = *assignment == Assignment::Paths;

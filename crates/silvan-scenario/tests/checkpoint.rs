@@ -1,5 +1,5 @@
-//! Checkpoints: a run that is saved and continued gives the results of a run without interruption, and a checkpoint that
-//! does not fit is rejected.
+//! Checkpoints: a run that is saved and continued gives the results of an uninterrupted run, and a checkpoint
+//! that does not match the scenario or the build is rejected.
 
 use std::io::{Cursor, Read, Write};
 use std::path::Path;
@@ -13,7 +13,7 @@ use silvan_fabric::simulation::Simulation;
 use silvan_scenario::checkpoint::{Checkpoint, Saver, Written};
 use silvan_scenario::{Scenario, ScenarioError};
 
-/// A tree of two levels in which four hosts overload another one.
+/// A tree of three levels in which four hosts overload another one.
 const TREE: &str = r#"duration = "120 us"
 seed = 3
 topology = { kind = "k-ary-n-tree", k = 2, n = 3 }
@@ -113,7 +113,7 @@ fn a_run_continues_with_every_kind_of_switch() {
     }
 }
 
-/// Switches use other tables, with the scheduler that supports this.
+/// Switches change their tables during the run.
 #[test]
 fn a_run_continues_after_routes_have_changed() {
     let more = r#"[routing]
@@ -234,7 +234,7 @@ fn truncated_and_corrupted_checkpoints_are_rejected() {
         let mut other = bytes.clone();
         other[at] ^= 0x10;
         let found = message(resume(&other, &own));
-        // Some bytes in the header of gzip, such as the time, and some bits of the compressed data have no effect on
+        // Some bytes of gzip's header, such as the time, and some bits of the compressed data do not affect
         // the content.
         assert!(found != "accepted" || unpacked(&other) == unpacked(&bytes), "byte {at}");
     }
@@ -243,8 +243,8 @@ fn truncated_and_corrupted_checkpoints_are_rejected() {
     assert_ne!(message(resume(&packed(&longer), &own)), "accepted");
 }
 
-/// With a valid checksum, the state can contain any values. Reading it must neither panic nor allocate much memory,
-/// even if the number of an enum's variant or the length of a list was overwritten.
+/// A state with a valid checksum can contain any values. Reading it must neither panic nor allocate much
+/// memory, even if the number of an enum's variant or the length of a list was overwritten.
 #[test]
 fn a_state_with_wrong_values_is_read_without_panic() {
     let own = scenario(TREE);

@@ -117,7 +117,7 @@ fn errors_of_triggers_and_bounds_are_explained() {
 }
 
 /// A 4-ary 5-fly of 512 hosts with a switch latency of 3 cycles (and nearly no link delay), packets of 256
-/// bytes, and one byte per cycle (MVCM, 4.3).
+/// bytes, and one byte per cycle (MVCM, section 4.3).
 const FLY: &str = r#"duration = "1000 cycles"
 cycle = "1 ns"
 [topology]

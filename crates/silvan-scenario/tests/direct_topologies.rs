@@ -1,4 +1,4 @@
-//! Runs on tori, meshes, HyperX, dragonflies and dragonfly+. Latency is compared with closed forms, and
+//! Runs on tori, meshes, HyperX, dragonflies and dragonfly+. Latencies are compared with closed forms, and
 //! deadlock occurs only if lanes are missing.
 
 use std::path::Path;
@@ -28,12 +28,13 @@ fn lanes(count: u8) -> String {
     format!("lanes = {{ count = {count}, assignment = \"routing\" }}\n")
 }
 
-/// A single packet from one host to another, and the number of switches on its route.
+/// Each case has a host to which H1 sends a message, and the number of switches on the route.
 #[test]
 fn latency_in_an_empty_network_follows_the_number_of_switches() {
     let valiant = "routing = { kind = \"valiant\" }\n";
     for (network, lanes, to, switches) in [
-        // The route needs one hop back in a ring of four, one in a ring of five, or two hops in each.
+        // The first route needs one hop backwards in a ring of four and in a ring of five, the second one two
+        // hops in each ring.
         (TORUS, lanes(2), "H20", 1 + 1 + 1),
         (TORUS, lanes(2), "H11", 1 + 2 + 2),
         (MESH, String::new(), "H24", 1 + 2 + 3),

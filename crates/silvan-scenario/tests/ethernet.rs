@@ -1,4 +1,5 @@
-//! Tests which scenarios have the switches of Ethernet: outputs with one queue per class, in the order of arrival.
+//! Tests which scenarios have switches of Ethernet: each output has one queue per class, which it serves in
+//! the order of arrival.
 
 use std::path::Path;
 
@@ -53,7 +54,7 @@ fn other_switches_serve_their_inputs_in_turn() {
     }
 }
 
-/// These have queues that cannot be one queue per output.
+/// The switches of these scenarios cannot have one queue per output.
 #[test]
 fn switches_that_cannot_serve_in_the_order_of_arrival_serve_their_inputs_in_turn() {
     for lines in [
@@ -82,7 +83,7 @@ fn the_account_states_the_order_of_outputs() {
     assert!(!account("").contains("Ethernet"));
 }
 
-/// The names of the presets, and of their marking rule, answers and reaction.
+/// The names of the presets, and the names of their marking rule, notification and reaction.
 const PRESETS: [(&str, &str, &str, &str); 10] = [
     ("dcqcn", "red", "cnp", "dcqcn"),
     ("dctcp", "red", "ack-each", "dctcp"),
@@ -135,7 +136,7 @@ fn given_values_replace_those_of_a_preset() {
     assert_eq!(found["switch"]["arbitration"].as_str(), Some("round-robin"));
 }
 
-/// Runs with and without a mechanism must have equal settings otherwise.
+/// Runs with and without a mechanism must otherwise have equal settings.
 #[test]
 fn an_override_that_switches_a_preset_off_keeps_its_network() {
     let text = "duration = \"1 us\"\ntopology = { kind = \"star\", hosts = 2 }\ncongestion.mechanism = \"dcqcn\"\n\
@@ -202,7 +203,8 @@ fn a_component_of_another_link_layer_needs_the_others_to_be_named() {
     assert!(account.contains("This is a hybrid: the marking rule `fecn` is one of InfiniBand"), "{account}");
 }
 
-/// The numbers of 802.1Q, annex N, by hand: two packets, a frame, two delays and the latency at 100 Gbit/s.
+/// The numbers of 802.1Q, annex N, computed separately: two packets, a frame, two delays and the latency at
+/// 100 Gbit/s.
 #[test]
 fn the_report_contains_headroom_and_what_is_left_of_shared_memory() {
     let lines = |shared| {

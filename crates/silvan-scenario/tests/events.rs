@@ -42,8 +42,8 @@ fn numbers<'o>(outcome: &'o Outcome, table: &str, column: &str) -> &'o [f64] {
     values
 }
 
-/// A quarter of the rate leaves 90 + 25 Gbit/s. Without the uplink, the other one carries 100. Tables change at 220 us, so
-/// the next interval is nearly full.
+/// With a quarter of the rate, 90 + 25 Gbit/s are possible. Without the uplink, the other one carries 100
+/// Gbit/s. Tables change at 220 us, so the next interval is nearly full.
 #[test]
 fn recovery_is_measured_against_what_the_remaining_network_permits() {
     let found = outcome(CABLE);
@@ -56,7 +56,8 @@ fn recovery_is_measured_against_what_the_remaining_network_permits() {
     assert!(recovered[1].is_nan(), "half of the flows stay lost: {recovered:?}");
 }
 
-/// Each of the first four hosts sends 45 Gbit/s to the seven others, so each pair has 45/7 Gbit/s, and 16 of them cross the uplinks.
+/// Each of the first four hosts sends 45 Gbit/s to the seven others, so each pair has 45/7 Gbit/s. 16 of
+/// these pairs use the uplinks.
 #[test]
 fn random_destinations_are_expected_to_get_equal_parts() {
     let uniform = |pattern: &str| outcome(&CABLE.replace(r#"{ kind = "shift", by = 4 }"#, pattern));
@@ -75,7 +76,8 @@ fn random_destinations_are_expected_to_get_equal_parts() {
     assert!(closed.tables.iter().all(|table| table.name != "recoveries"), "nothing is expected");
 }
 
-/// Each flow has an uplink of its own, at 60 Gbit/s. After the failure of one of them, both must share the other.
+/// Each flow has a separate uplink, at 60 Gbit/s. After the failure of one uplink, both flows must share the
+/// other.
 #[test]
 fn victims_are_flows_that_suffer_without_using_the_link_that_failed() {
     let flows = |second: &str| {
@@ -97,8 +99,9 @@ fn victims_are_flows_that_suffer_without_using_the_link_that_failed() {
     assert_eq!(victims, [0.0, 0.0], "a flow within the leaf does not suffer: {account}");
 }
 
-/// Flows of a hotspot are throttled, so all of their packets take port 6, which the table of the leaf has for H6. Packets that are
-/// sent again may take port 5. With the route of the table, they would never arrive.
+/// Flows of a hotspot are throttled, so all of their packets take port 6, which the table of the leaf
+/// contains for H6. Packets that are sent again may take port 5. With the route of the table, they would
+/// never arrive.
 #[test]
 fn repeated_packets_of_throttled_flows_leave_the_route_of_the_table() {
     let text = |port: u8, recovery: &str| {
@@ -165,7 +168,8 @@ pattern = { kind = "uniform" }
     assert!(error.contains("can deadlock when switches change their tables at 11 us"), "{error}");
 }
 
-/// Tables of the fabric of [`crate::lmc::wiring`] that use a port between the switches; `without` has no route.
+/// Tables of the fabric of [`crate::lmc::wiring`] that use the port `between` to the other switch. The first
+/// switch has no route to the host `without`.
 fn dump(between: u32, without: Option<u32>) -> String {
     let mut text = String::new();
     for switch in 0..2 {
@@ -182,7 +186,7 @@ fn dump(between: u32, without: Option<u32>) -> String {
     text
 }
 
-/// The link of port 3 fails at 50 us. From 70 us on, the tables of a second dump use port 4.
+/// The link of port 3 fails at 50 us. From 70 us, the tables of a second dump use port 4.
 #[test]
 fn tables_of_a_second_file_are_used_while_a_link_is_down() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tables-after-faults");

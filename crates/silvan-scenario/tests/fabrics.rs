@@ -1,4 +1,4 @@
-//! Reads fabrics that OpenSM routed, and compares them with their known properties.
+//! Reads fabrics with tables of OpenSM, and compares them with their known properties.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! A pinned run, for which debug and release builds must always give the same results. The Python tests
-//! compare the release build with the same file.
+//! A run with stored results, which both debug and release builds must give. The Python tests compare the
+//! release build with the same file.
 
 use std::path::{Path, PathBuf};
 

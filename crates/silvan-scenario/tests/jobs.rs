@@ -18,7 +18,7 @@ measure = { interval = "10 ms", links = false, hosts = false, forest = false }
 /// Time from sending to receiving the first byte, in ns.
 const LATENCY: f64 = 140.0;
 const NS_PER_BYTE: f64 = 0.5;
-/// A message without payload is one control packet of 64 bytes.
+/// Time of a message without payload, which is one control packet of 64 bytes.
 const EMPTY: f64 = LATENCY + 64.0 * NS_PER_BYTE;
 
 fn scenario(text: &str) -> Scenario {
@@ -253,7 +253,7 @@ fn ranks_finish_in_the_table_and_messages_add_up() {
     assert!(!calls.is_empty() && calls.iter().all(|end| *end <= job.finished_ns.unwrap()));
 }
 
-/// Invalid scenarios: the lines after `[[job]]`, and a piece of the message.
+/// Invalid scenarios: the lines after `[[job]]`, and a part of the error message.
 const WRONG: [(&str, &str); 30] = [
     ("", "job.0.program: missing, and needed"),
     ("program = 3", "job.0.program"),
@@ -391,6 +391,7 @@ fn ranks_that_share_a_host_do_not_block_each_other() {
     let delivered = numbers(&outcome, "messages", "delivered_ns");
     let bytes = numbers(&outcome, "messages", "bytes");
     let small = bytes.iter().position(|&bytes| bytes == 1000.0).unwrap();
-    // The message waits for the packet in transmission and for its turn, but not for the megabyte.
+    // The message waits for the packet in transmission and for its turn, but not for the message of a
+    // megabyte.
     assert!(delivered[small] < 1_000.0 + 3.0 * 2048.0 * NS_PER_BYTE, "{}", delivered[small]);
 }

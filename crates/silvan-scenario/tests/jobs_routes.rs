@@ -1,5 +1,4 @@
-//! Job messages with adaptive routes: their time without contention is that of the best permitted
-//! route.
+//! Messages of jobs with adaptive routes: their time without contention is that of the best permitted route.
 
 use std::path::Path;
 
@@ -8,8 +7,9 @@ use silvan_scenario::Scenario;
 
 const PLAIN: &str = "duration = \"1 s\"\nswitch = { latency = \"100 ns\" }\n\
     measure = { interval = \"10 ms\", links = false, hosts = false, forest = false }\n";
-/// Size of a data packet on the wire, and time per byte at 16 Gbit/s in ns.
+/// Size of a data packet on the wire in bytes.
 const PACKET: f64 = 2048.0;
+/// Time per byte at 16 Gbit/s.
 const NS_PER_BYTE: f64 = 0.5;
 
 fn outcome(text: &str) -> Outcome {
@@ -27,7 +27,7 @@ fn times(outcome: &Outcome, column: &str) -> Vec<f64> {
     }
 }
 
-/// The time without contention of each message, which must be the minimum of its actual times.
+/// The time without contention of each message, which must not exceed its actual time.
 fn alone(outcome: &Outcome) -> Vec<f64> {
     let (handed, there) = (times(outcome, "handed_ns"), times(outcome, "delivered_ns"));
     let alone = times(outcome, "alone_ns");

@@ -64,7 +64,8 @@ fn rows_are_counted_before_the_run() {
     );
     assert_eq!(sampled("4 ns", network), "fine");
     assert!(sampled("3999 ps", network).contains("set it to at least 4 ns"));
-    // Seven outputs of the switch and one of each host, seven hosts, one class, and the network.
+    // Rows per interval: seven outputs of the switch and one of each host, seven hosts, one class, and the
+    // network.
     assert_eq!(
         sampled("1 ns", "").split_once(": gives ").unwrap().1,
         "4000000 intervals of 23 rows over the run, 92000000 in all; at most 1000000 intervals and 20000000 rows \
@@ -119,7 +120,8 @@ fn the_number_of_recorded_rows_is_as_computed() {
     let series = ["hosts", "flows", "links", "classes", "network", "isolation"];
     let tables = run(&scenario).tables;
     let rows: usize = tables.iter().filter(|table| series.contains(&table.name)).map(rows).sum();
-    // Seven hosts, outputs of hosts and of the switch, a flow, two classes, the network, special queues.
+    // Rows per interval: seven hosts, the outputs of hosts and of the switch, a flow, two classes, the
+    // network, and special queues.
     assert_eq!(rows, 10 * (7 + 14 + 1 + 2 + 1 + 1));
 }
 

@@ -245,7 +245,7 @@ fn ibdiagnet_states_the_lmc_per_port() {
     );
 }
 
-/// The trunks between the switches of the sample fabric, from the first one.
+/// The trunks between the switches of the sample fabric, in the direction from swA to swB.
 const TRUNKS: [&str; 2] = ["swA:7->swB:7", "swA:8->swB:8"];
 /// One flow for each host of the first switch.
 const THREE: &str = r#"flow = [

@@ -1,4 +1,4 @@
-//! Checks the messages about invalid scenarios, which users see. `messages.txt` lists the scenarios and the messages.
+//! Checks the messages about invalid scenarios. `messages.txt` lists the scenarios and the messages.
 
 use std::path::Path;
 
@@ -44,7 +44,7 @@ fn changed(base: &str, (kind, old): (&str, &str), new: &str) -> String {
     base.replacen(old, &text, 1)
 }
 
-/// The rows of the table; its first lines describe its form.
+/// The rows of the table. The first lines of the file describe its format.
 fn rows() -> Vec<Row> {
     let mut found = Vec::new();
     let (mut base, mut change, mut started) = (String::new(), (String::new(), String::new()), String::new());

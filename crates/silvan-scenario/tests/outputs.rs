@@ -1,4 +1,5 @@
-//! Reads what users pass as fabrics: output with messages around it, unusual cables, other tools and options.
+//! Reads files that users pass as fabrics: output with other messages in it, unusual cables, output of other
+//! tools and options.
 
 use std::path::{Path, PathBuf};
 
@@ -209,7 +210,7 @@ fn adapters_that_only_switches_mention_are_read() {
     assert_eq!(read.topology.hosts.iter().map(|host| host.lid).collect::<Vec<_>>(), [Some(3), Some(4)]);
     assert_eq!(read.notes, ["2 nodes are not described in the file, and taken as adapters (first: line 1)"]);
     read.topology.validate().unwrap();
-    // A node with several links, or with many ports, is a switch that the file lacks.
+    // A node with several links, or with many ports, must be a switch that the file does not describe.
     for wrong in [LINES.replacen(" 4  1[  ]", " 3  2[  ]", 1), LINES.replacen(" 4  1[  ]", " 4 17[  ]", 1)] {
         let error = iblinkinfo::parse(&wrong, "f", Options::default()).unwrap_err().to_string();
         assert!(error.contains("which no line describes; use the complete output"), "{error}");
@@ -240,7 +241,7 @@ fn lists_and_sections_take_the_smaller_rate() {
     assert_eq!(read.notes.len(), 2, "{:?}", read.notes);
 }
 
-/// A file that is removed at the end.
+/// A temporary file, which is removed when it is dropped.
 struct File(PathBuf);
 
 impl File {

@@ -1,5 +1,5 @@
-//! Combines every marking with every reaction, queues and isolation: valid combinations run, and invalid
-//! ones are rejected with the key and what would be valid.
+//! Combines every marking with every reaction, queues and isolation. Valid combinations run, and invalid ones
+//! are rejected with a message that contains the key and what would be valid.
 
 use std::path::Path;
 

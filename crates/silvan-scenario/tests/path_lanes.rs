@@ -1,4 +1,4 @@
-//! Runs fabrics on the lanes of their subnet manager: service levels of paths, SL-to-VL tables.
+//! Runs fabrics with the lanes of their subnet manager: service levels of paths, and SL-to-VL tables.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,5 @@
-//! In-network reduction: closed forms, equality with units that a scenario lists itself, other traffic, invalid settings.
+//! In-network reduction: closed forms, equality with units that a scenario defines itself, other traffic, and
+//! invalid settings.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -50,13 +51,13 @@ fn takes(outcome: &Outcome, expected: f64) {
 
 /// The time of one packet on the link of a host.
 const PACKET: f64 = MTU * NS_PER_BYTE;
-/// From a host to the unit of its switch, or back, without transmission.
+/// Time from a host to the unit of its switch, or back, without the transmission of the packet.
 const WAY: f64 = LINK + SWITCH + UNIT_LINK;
 
 #[test]
 fn a_vector_takes_its_bytes_and_the_way_to_the_unit_and_back() {
-    // The copies of the last chunk arrive at the same time and leave at the same time, so the last one waits for the
-    // seven others on the link of the unit, which is eight times as fast.
+    // All copies of the last chunk arrive at the same time and leave at the same time, so one copy waits for
+    // the seven others on the link of the unit, which is eight times as fast.
     let others = 7.0 / 8.0 * PACKET;
     for chunks in [1u32, 2, 40, 500] {
         let text = format!("{COMMON}{STAR}\n{}", all_reduce(8, u64::from(chunks) * 2048));
@@ -87,13 +88,14 @@ fn a_tree_of_units_adds_the_way_between_switches() {
         let text = format!("{COMMON}{TREE}\n{}", all_reduce(16, u64::from(chunks) * 2048));
         let outcome = outcome(&text);
         let finished = only_job(&outcome).finished_ns.unwrap();
-        // A unit sends a chunk only when the whole chunk has arrived: upwards, downwards, and to the host.
+        // A unit sends a chunk only when the whole chunk has arrived. This applies upwards, downwards, and to
+        // the host.
         let links = 3.0 * PACKET;
         // The copies of a chunk wait for each other on the way to and from a unit, whose link has the rate of six links
         // in a leaf switch and of four in a spine.
         let others = 2.0 * (3.0 / 6.0 + 3.0 / 4.0) * PACKET;
         let least = f64::from(chunks) * PACKET + 2.0 * WAY + COMBINING + between + links + others;
-        // They also wait for copies of other chunks, which use the links at the same time.
+        // The copies also wait for copies of other chunks, which use the links at the same time.
         assert!(
             (least..least + PACKET).contains(&finished),
             "{finished} ns; {least} or a little more is right"
@@ -128,8 +130,8 @@ fn groups_of_ranks_use_trees_of_their_own() {
     assert_eq!(only_job(&self::outcome(&text)).units, Some(5));
 }
 
-/// A custom network like the star with two hosts and a unit, and the program of a vector of two chunks, as a user would
-/// write them without reduction units.
+/// A custom network that equals the star with two hosts and a unit, and the program for a vector of two
+/// chunks, as a user would write them without reduction units.
 #[test]
 fn units_equal_hosts_that_a_scenario_lists() {
     let custom = r#"
@@ -157,7 +159,7 @@ links = [
         for rank in 0..2 {
             writeln!(goal, "r{rank}c{chunk}: recv {bytes}b from {rank} tag 1").unwrap();
         }
-        // A computation on a CPU of its own does not delay the other chunk.
+        // A computation on a separate CPU does not delay the other chunk.
         writeln!(goal, "c{chunk}: calc 200 cpu {}", chunk + 1).unwrap();
         writeln!(goal, "c{chunk} requires r0c{chunk}\nc{chunk} requires r1c{chunk}").unwrap();
         for rank in 0..2 {
@@ -191,7 +193,7 @@ fn patterns_do_not_send_to_units() {
     let others = |outcome: &Outcome| {
         outcome.summary.classes.iter().find(|class| class.class == "others").unwrap().received_gbit_s
     };
-    // All that the pattern sends arrives at hosts.
+    // Everything that the pattern sends arrives at hosts.
     assert!(others(&both) > 0.9 * 4.0 * 16.0, "{}", others(&both));
     let alone = outcome(&format!("{COMMON}{TREE}\n{}", all_reduce(8, 1 << 18)));
     assert!(only_job(&both).span_ns > 1.02 * only_job(&alone).span_ns, "the pattern delays the job");

@@ -1,5 +1,6 @@
-//! A resolved scenario is equivalent to the original: it reads back equal, is written identically, and its
-//! run gives identical results. The test uses random scenarios with any combination of keys.
+//! A resolved scenario is equivalent to the original: reading it gives an equal scenario, writing that one
+//! gives the same text, and the runs have identical results. The test uses random scenarios with any
+//! combination of keys.
 
 use std::path::{Path, PathBuf};
 
@@ -64,7 +65,7 @@ fn repeats(text: &str, overrides: &[(String, String)]) -> Result<bool, TestCaseE
 
 #[test]
 fn a_resolved_scenario_repeats_its_run() {
-    // Use four times PROPTEST_CASES (256), because each shrinking step needs two runs.
+    // Four times PROPTEST_CASES (256). Each shrinking step needs two runs, so their number is limited.
     let cases = 4 * Config::default().cases;
     let config = Config { cases, failure_persistence: None, max_shrink_iters: 300, ..Config::default() };
     let mut runner = TestRunner::new(config);

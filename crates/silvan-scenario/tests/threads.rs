@@ -83,8 +83,8 @@ start = "1500 ns"
 program = { kind = "collective", operation = "all-reduce", ranks = 15, bytes = "6 KiB", iterations = 12 }
 "#;
 
-/// Traffic that starts while other packets are in flight; the last traffic uses packets of the previous
-/// one.
+/// Traffic that starts while other packets are in flight. The last traffic starts one delivered packet after
+/// the previous traffic.
 const PHASES: &str = r#"
 duration = "60 us"
 warmup = "10 us"
@@ -184,7 +184,7 @@ const CASES: [(&str, &str, &[Setting]); 34] = [
             ("adaptive_routing.heuristic", "flow-count"),
         ],
     ),
-    // No packet is marked, because announcements are smaller than all other packets.
+    // Without marking, there are no notifications, so announcements are the smallest packets.
     ("adaptive flows, divided memory", ANNOUNCED, &[]),
     ("adaptive packets", NETWORK, &[("adaptive_routing.per", "packet")]),
     ("lanes of the routing", TORUS, &[]),
@@ -215,7 +215,7 @@ fn run(scenario: &Scenario, threads: u16, scheduler: Scheduler) -> Outcome {
     simulation.finish().unwrap()
 }
 
-/// Runs a given number of partitions in turn on this thread, and records their work.
+/// Runs a given number of partitions one after another on this thread, and records their work.
 fn run_in_turn(scenario: &Scenario, partitions: u16) -> Outcome {
     let mut scenario = scenario.clone();
     scenario.spec.threads = Threads::Count(partitions);

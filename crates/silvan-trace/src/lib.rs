@@ -1,5 +1,5 @@
 //! Traces of parallel applications, which list what each rank sends, receives and computes, and the
-//! dependencies.
+//! dependencies between these operations.
 //!
 //! | module | contents |
 //! | --- | --- |

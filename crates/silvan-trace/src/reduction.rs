@@ -27,7 +27,7 @@ pub struct Tree {
     pub unit_of: Vec<u32>,
 }
 
-/// How vectors are divided, and the time of a unit.
+/// How vectors are divided, and the time that a unit takes to combine a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Chunks {
     /// Bytes of a chunk, more than 0.

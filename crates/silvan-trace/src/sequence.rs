@@ -24,7 +24,7 @@ impl Sequence {
         Self::on_cpu(rank, 0)
     }
 
-    /// Starts an empty sequence for a rank on another CPU.
+    /// Starts an empty sequence for a rank on a given CPU.
     #[must_use]
     pub const fn on_cpu(rank: u32, cpu: u8) -> Self {
         Self { rank, front: Vec::new(), cpu }

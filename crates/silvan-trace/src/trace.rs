@@ -219,7 +219,8 @@ pub struct Trace {
     pub reducers: Vec<Reducer>,
 }
 
-/// A rank that combines the vectors of others: the network's part in the collective operations of a communicator.
+/// A rank that represents the network in the collective operations of a communicator: it combines the vectors
+/// of the other ranks.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Reducer {
     /// The ranks whose vectors are combined.
@@ -231,13 +232,13 @@ pub struct Reducer {
 }
 
 impl Trace {
-    /// Number of ranks of the application: all ranks without the reducers.
+    /// Number of ranks of the application: all ranks except the reducers.
     #[must_use]
     pub fn members(&self) -> u32 {
         self.ranks() - self.reducers.len() as u32
     }
 
-    /// Number of ranks, with the reducers.
+    /// Number of ranks, including the reducers.
     #[must_use]
     pub fn ranks(&self) -> u32 {
         // The number of ranks is at most `MAX_RANKS`, so it fits.
@@ -356,7 +357,8 @@ pub struct TraceBuilder {
 }
 
 impl TraceBuilder {
-    /// Starts an empty trace. `limit` is the maximum number of operations and dependencies together.
+    /// Starts an empty trace. `limit` is the maximum number of operations and dependencies together, at most
+    /// 2^32 - 1.
     ///
     /// # Errors
     /// [`BuildError::Ranks`] if the number of ranks is out of range.
@@ -376,7 +378,7 @@ impl TraceBuilder {
         })
     }
 
-    /// Number of ranks, with the reducers so far.
+    /// Number of ranks, including the reducers so far.
     #[must_use]
     pub fn ranks(&self) -> u32 {
         self.ranks.len() as u32
@@ -388,8 +390,7 @@ impl TraceBuilder {
         self.ranks[rank as usize].as_ref().map_or(0, |rank| rank.operations.len() as u32)
     }
 
-    /// Checks, before they are created, whether a number of additional operations and dependencies is
-    /// allowed.
+    /// Checks whether a number of additional operations and dependencies is allowed, before they are created.
     ///
     /// # Errors
     /// [`BuildError::TooLarge`] if the limit would be exceeded.

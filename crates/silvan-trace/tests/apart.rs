@@ -1,4 +1,4 @@
-//! Ranks that are executed in several places give the same results as ranks executed in one place.
+//! Ranks that are executed in several parts give the same results as ranks that are executed together.
 
 use silvan_engine::Time;
 use silvan_trace::collective::{Algorithm, Call, Collective, Sizes};
@@ -20,7 +20,8 @@ impl Carrier for Outbox {
     }
 }
 
-/// Executes a trace with rank r in place r modulo `places`. Each parcel arrives after a fixed time.
+/// Executes a trace in a number of parts: rank r belongs to part r modulo `places`. Each parcel arrives after
+/// a fixed time.
 fn executed(trace: &Trace, places: u32) -> Execution {
     let parameters = Parameters { overhead: Time(300_000), rendezvous_above: 4_000, ..Parameters::default() };
     let ranks = |place: u32| Ranks::some(trace, &parameters, Time(5), move |rank| rank % places == place);

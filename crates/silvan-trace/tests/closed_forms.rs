@@ -88,8 +88,8 @@ fn recursive_doubling_takes_the_logarithm_of_rounds() {
         let trace = collective(Collective::AllReduce, Algorithm::RecursiveDoubling, ranks, bytes);
         near(span_ns(&trace), f64::from(ranks.ilog2()) * one_way(bytes));
     }
-    // Three ranks exceed the power of two. Their data goes to a partner first and returns afterwards,
-    // which overlaps with some other messages.
+    // Three ranks exceed the power of two. Their data goes to partners first, and the results return
+    // afterwards. These messages partly overlap with others.
     let found = span_ns(&collective(Collective::AllReduce, Algorithm::RecursiveDoubling, 11, 4096));
     assert!(found > 4.0 * one_way(4096) && found <= 5.0 * one_way(4096), "{found}");
 }
@@ -111,8 +111,9 @@ fn all_to_all_by_pairs_by_bruck_and_at_once() {
         let bruck = collective(Collective::AllToAll, Algorithm::Bruck, ranks, bytes);
         near(span_ns(&bruck), f64::from(ranks.ilog2()) * one_way(u64::from(ranks / 2) * bytes));
     }
-    // If all messages are sent at the same time and their bytes take longer than the CPU, the interface is the
-    // bottleneck: it transfers 8 MiB in each direction, plus the time before the first byte and after the last.
+    // If all messages are sent at the same time and their bytes take longer than the CPU, the interface is
+    // the bottleneck. It transfers seven messages of 8 MiB in each direction. The time before the first byte
+    // and after the last byte is added.
     let (ranks, bytes) = (8u32, 8u64 << 20);
     let linear = span_ns(&collective(Collective::AllToAll, Algorithm::Linear, ranks, bytes));
     let moved = f64::from(ranks - 1) * PER_BYTE * bytes as f64;

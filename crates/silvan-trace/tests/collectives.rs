@@ -191,7 +191,7 @@ proptest! {
         let done = execute(&trace, &parameters).unwrap();
         prop_assert!(done.complete(), "{:?}", done.stuck);
         prop_assert_eq!((done.unreceived.0, done.truncated.0), (0, 0));
-        // Each rank computes at least this long.
+        // No rank finishes before it has spent its computation time.
         for rank in 0..trace.ranks() as usize {
             prop_assert!(done.finished[rank] >= done.computing[rank]);
         }

@@ -1,4 +1,4 @@
-//! Small traces in all formats, with results verified by hand.
+//! Small traces in all formats, with results that were verified manually.
 
 use std::path::{Path, PathBuf};
 
@@ -198,7 +198,7 @@ fn a_wildcard_does_not_match_a_message_of_a_collective_operation() {
 
 #[test]
 fn a_deadlock_is_reported_with_the_waiting_ranks() {
-    // Three ranks send in a cycle before they receive: eager messages pass, others do not.
+    // Three ranks send in a cycle before they receive: eager messages complete, and others do not.
     let text = "num_ranks 4\n\
         rank 0 {\na: send 9000b to 1\nb: recv 9000b from 2\nb requires a\n}\n\
         rank 1 {\na: send 9000b to 2\nb: recv 9000b from 0\nb requires a\n}\n\
@@ -412,7 +412,7 @@ fn chakra_nodes_wait_for_their_data() {
 
 #[test]
 fn chakra_traces_in_json_are_the_same() {
-    // The trace of the test above. Numbers may be in quotes, and other keys do not matter.
+    // The trace of the test above. Numbers may be in quotes, and other keys have no effect.
     let zero = r#"{
   "workload_name": "step", "ngpus": 2,
   "workload_graph": [

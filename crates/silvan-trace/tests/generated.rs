@@ -46,7 +46,8 @@ fn a_transpose_moves_all_blocks_that_are_not_in_place() {
     let of = |ranks, n, nb| kernel(&Kernels { kernel: Kernel::Ptrans, ranks, n, nb, ..Kernels::default() });
     assert_eq!(of(4, 1024, 64).bytes, 8 * 1024 * 1024 / 2);
     assert_eq!(of(16, 1024, 64).bytes, 8 * 1024 * 1024 * 12 / 16);
-    // The last block is smaller; two ranks in a row: blocks (i, j) with i and j of different parity move.
+    // The last block is smaller. With two ranks in a row, blocks (i, j) with i and j of different parity
+    // move.
     let (even, odd) = (64 + 36, 64);
     assert_eq!(of(2, 164, 64).bytes, 8 * 2 * even * odd);
 }
@@ -111,8 +112,8 @@ fn a_training_step_sends_bytes_according_to_its_dimensions() {
         let (t, p, d) = (u64::from(tensor), u64::from(pipeline), u64::from(data));
         let activations = 2048 * 2048 * 2;
         let passes = 2 * 6 * d;
-        // Four all-reduces per layer and micro-batch, two forward and two backward, with 2 (t - 1) of the
-        // bytes each.
+        // Four all-reduces per layer and micro-batch, two forward and two backward. The ranks of a tensor
+        // group together send 2 (t - 1) times the bytes in each of them.
         let in_tensors = 8 * passes * 2 * 2 * (t - 1) * activations;
         let between = passes * (p - 1) * t * activations;
         let layers = 8 * (4 + 8) * 2048 * 2048;

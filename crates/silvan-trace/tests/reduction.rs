@@ -51,7 +51,8 @@ fn chunks_follow_each_other_without_a_pause_or_wait_for_results() {
             .unwrap()
             .span
     };
-    // The two copies of a chunk arrive one after the other at the unit, whose link is not faster, and leave likewise.
+    // The two copies of a chunk arrive at the unit one after the other, because its link is no faster. They
+    // also leave one after the other.
     let chunked = |count: u64, last: u64, combining: u64| {
         // The first copy arrives after L + n G; the rest of the vectors follow without a pause.
         Time::from_ns(50 + 100 + 2_000 + combining + 100 + count * last)

@@ -1,7 +1,7 @@
 //! The simulator as a WebAssembly module: JavaScript advances a run from sample to sample.
 //!
-//! One instance of the module has one run. Text crosses the boundary through two buffers in the memory of the module:
-//! JavaScript writes a scenario to the input, and reads JSON from the output.
+//! An instance of the module has one run at a time. Text is exchanged through two buffers in the memory of
+//! the module: JavaScript writes a scenario to the input, and reads JSON from the output.
 //!
 //! | function | purpose |
 //! | --- | --- |
@@ -56,7 +56,7 @@ pub extern "C" fn input(length: usize) -> *mut u8 {
     })
 }
 
-/// Creates a run of the scenario in the input; this replaces an earlier run.
+/// Creates a run of the scenario in the input. The run replaces an earlier one.
 #[allow(unsafe_code)] // See `input`.
 #[unsafe(no_mangle)]
 pub extern "C" fn open_run() -> u32 {
@@ -71,7 +71,7 @@ pub extern "C" fn open_run() -> u32 {
     }))
 }
 
-/// Advances the run by about `events` events, or to the next sample if it comes first.
+/// Advances the run by about `events` events, or to the next sample if that comes first.
 #[allow(unsafe_code)] // See `input`.
 #[unsafe(no_mangle)]
 pub extern "C" fn advance(events: u32) -> u32 {

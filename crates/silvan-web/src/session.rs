@@ -5,16 +5,16 @@ use std::path::Path;
 use silvan_fabric::simulation::Simulation;
 use silvan_scenario::{Scenario, Threads, describe};
 
-/// The outcome of a call, as bits.
+/// The status of a call: a combination of bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Status(pub u32);
 
 impl Status {
-    /// The call reached neither a sample nor the end of the run.
+    /// No bit: the run reached neither a sample nor its end.
     pub const NOTHING: Self = Self(0);
-    /// The call reached a sample.
+    /// The run reached a sample.
     pub const SAMPLE: Self = Self(1);
-    /// The call reached the end of the run.
+    /// The run reached its end.
     pub const DONE: Self = Self(2);
     /// The call failed.
     pub const FAILED: Self = Self(4);
@@ -29,7 +29,7 @@ impl Status {
 /// The name of the scenario in error messages.
 const ORIGIN: &str = "scenario";
 
-/// A run and its scenario.
+/// A run.
 pub struct Session {
     simulation: Simulation,
 }
@@ -50,8 +50,8 @@ impl Session {
         Ok((Self { simulation }, network))
     }
 
-    /// Advances by about `events` events, or to the next sample if it comes first. Returns the sample as JSON if the
-    /// run reached it, or else an empty string.
+    /// Advances by about `events` events, or to the next sample if that comes first. Returns the sample as
+    /// JSON if the run reached one, otherwise an empty string.
     ///
     /// # Errors
     /// If the model reports an error, such as a deadlock.

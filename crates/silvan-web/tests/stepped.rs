@@ -1,5 +1,5 @@
-//! A run that advances in slices and is read at every sample gives the same results as an uninterrupted run, and its
-//! samples agree with the tables of the results.
+//! A run that advances in slices and is read at every sample gives the same results as an uninterrupted run.
+//! The samples agree with the tables of the results.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -139,7 +139,7 @@ fn live_trees_have_their_contributors_and_victims() {
     let uncontrolled = SCENARIO.replace("ib-cc", "none");
     let (samples, _) = stepped(&uncontrolled, 500);
     let network: Value = serde_json::from_str(&Session::open(&uncontrolled).unwrap().1).unwrap();
-    // This sample precedes the end of the first hotspot.
+    // This sample is before the end of the first hotspot.
     let trees = samples[13]["trees"].as_array().unwrap();
     let name = |tree: &Value| network["links"][tree["root"].as_u64().unwrap() as usize].clone();
     let tree = trees.iter().find(|tree| name(tree).as_str().unwrap().ends_with("->H9")).unwrap();

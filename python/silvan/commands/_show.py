@@ -179,7 +179,7 @@ def _latency(rows: Sequence[LatencySummary]) -> Table:
 
 
 def _totals(summary: Summary) -> Table:
-    # Not at the top, because commands that print no results start faster without numpy.
+    # Commands that print no results start faster without numpy.
     from silvan.fairness import jain_of_hosts
 
     table = _table("Totals", ("",), ("",))

@@ -32,7 +32,7 @@ EXIT_CAN_DEADLOCK = 3
 EXIT_STOPPED = 130
 #: Argument that stands for standard input instead of a scenario file.
 STDIN = "-"
-#: Largest scenario that is read from standard input; the limit of a scenario file in bytes is the same.
+#: Maximum number of characters of a scenario from standard input. A file may have as many bytes.
 MAX_STDIN = 16 << 20
 
 ScenarioFile = Annotated[
@@ -100,7 +100,7 @@ DefaultRate = Annotated[
 
 def out_console() -> Console:
     """Return a console that writes to standard output."""
-    # Do not wrap piped output at 80 columns, because other programs read it.
+    # Wrap piped output at 200 columns instead of 80, because other programs read it.
     return PlainConsole(width=None if sys.stdout.isatty() else 200)
 
 
@@ -121,7 +121,7 @@ def complain(message: str) -> None:
 
 
 def fail(message: str) -> NoReturn:
-    """Print an error message on standard error and exit."""
+    """Print an error message on standard error and exit with status 1."""
     complain(message)
     raise typer.Exit(EXIT_FAILED)
 
@@ -137,7 +137,7 @@ def print_json(value: object) -> None:
 
 
 def pairs(settings: Sequence[str] | None, option: str, shape: str = "NAME=VALUE") -> dict[str, str]:
-    """Parse the values of an option of the form NAME=VALUE."""
+    """Parse the values of an option of the form NAME=VALUE; raises `typer.BadParameter`."""
     found: dict[str, str] = {}
     for setting in settings or ():
         name, equals, value = setting.partition("=")
@@ -150,7 +150,7 @@ def pairs(settings: Sequence[str] | None, option: str, shape: str = "NAME=VALUE"
 
 
 def overrides(settings: Sequence[str] | None, seed: int | None = None) -> dict[str, str]:
-    """Parse the options `--set` and `--seed`."""
+    """Parse the options `--set` and `--seed`; raises `typer.BadParameter`."""
     found = pairs(settings, "--set", "KEY=VALUE, such as congestion.mechanism=ib-cc")
     if seed is not None:
         if "seed" in found:
@@ -170,7 +170,7 @@ def load_scenario(scenario: str, given: dict[str, str]) -> silvan.Scenario:
 
 
 def source(scenario: str) -> Callable[[dict[str, str]], silvan.Scenario]:
-    """Return a function that loads the scenario with overrides. It reads standard input only once."""
+    """Return a function that loads the scenario with overrides. Only this function reads standard input."""
     if scenario != STDIN:
         return partial(scenarios.load, scenario)
     try:
@@ -191,7 +191,7 @@ def simulate(
     viewer: Viewer | None = None,
     saving: Saving | None = None,
 ) -> silvan.Result:
-    """Run a scenario with a progress bar; Ctrl-C prints the simulated time reached and exits."""
+    """Run a scenario with a progress bar; after Ctrl-C, print the simulated time and exit with status 130."""
     import silvan
 
     console, shown = progress_console(progress)
@@ -216,20 +216,23 @@ def simulate(
 
 @dataclass(frozen=True)
 class Saving:
-    """The options of a run about checkpoints."""
+    """The options about checkpoints of a run."""
 
     #: The file for checkpoints.
     file: Path
     #: Simulated time between checkpoints, as given.
     every: str | None
-    #: The checkpoint from which the run continues.
+    #: The checkpoint from which the run continues; None for a new run.
     resume: Path | None
 
-    #: Wall-clock time in seconds from which Ctrl-C on a terminal offers to save a run.
+    #: Wall-clock time in seconds after which Ctrl-C on a terminal offers to save a run.
     WORTH_S: ClassVar[float] = 10.0
 
     def checkpoints(self, bar: RunProgress) -> Checkpoints | None:
-        """Return when to save the run; without `every`, only Ctrl-C on a terminal offers to save it."""
+        """Return when to save the run: after each time `every`, or else after Ctrl-C if the user confirms.
+
+        None without `every` and without a terminal.
+        """
         from silvan.checkpoints import Checkpoints
 
         if self.every is not None:

@@ -19,8 +19,7 @@ from rich.markup import escape
 
 from silvan.commands import common
 
-#: A small run, and the hash of the bytes that each host receives per sample, which is the same on every
-#: machine.
+#: A small scenario, and the first digits of a hash of the bytes that its hosts receive per sample.
 CHECKED = """
 name = "doctor"
 duration = "200 us"
@@ -86,7 +85,7 @@ def doctor(as_json: common.AsJson = False) -> None:
 
 
 def findings() -> Iterator[Finding]:
-    """Perform the checks one after the other, and yield their results."""
+    """Perform the checks, and yield their results."""
     yield _version()
     yield Finding("ok", f"Python {platform.python_version()} at {sys.executable}, {os.cpu_count()} cores")
     yield _shipped()

@@ -164,7 +164,7 @@ def _weights(text: str | None) -> tuple[tuple[str, float], ...]:
 
 
 def _show_options(console: Console, studied: Studied) -> None:
-    """Print the gain and the harm of each option."""
+    """Print the score and the harm of each option."""
     from rich.table import Table
 
     table = Table(title="Options compared with no control", box=None, header_style="bold")

@@ -11,7 +11,7 @@ import typer
 from silvan import _files, templates
 from silvan.commands import common
 
-#: Defaults for options that are omitted when standard input is not interactive.
+#: Default network and minimum number of hosts.
 USUAL = {"network": "fat-tree", "hosts": "64"}
 
 
@@ -89,7 +89,7 @@ def new(
 
 
 def _ask(question: str, usual: str, choices: dict[str, str], asks: bool) -> str:
-    """Ask a question on the terminal. Without a terminal, return the usual answer."""
+    """Prompt for a value on the terminal until it is valid. Without a terminal, return the default."""
     if not asks:
         return usual
     for name, about in choices.items():

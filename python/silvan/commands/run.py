@@ -124,7 +124,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
             cause = error if isinstance(error, OSError) else error.__cause__
             if server is None or getattr(cause, "errno", None) not in (errno.EMFILE, errno.ENFILE):
                 raise
-            # Connections to the page have taken the file descriptors. The results are more important.
+            # Connections to the page use all file descriptors. Close them, and write the results again.
             server.close()
             written = _write(result, out, plot, force)
         if quiet and not as_json:
@@ -172,7 +172,7 @@ def _linger(server: Server, result: Result, limit_s: float) -> None:
     if limit_s > 0:
         sys.stdout.flush()
         common.err_console().print("The page is served until it is closed (Ctrl-C ends it now).")
-    # The run is over, and its results are written.
+    # The run has finished, so Ctrl-C only ends the page.
     with contextlib.suppress(KeyboardInterrupt):
         server.linger(limit_s)
 

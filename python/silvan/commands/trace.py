@@ -176,7 +176,10 @@ def _number(name: str, text: str) -> int | float:
 def _check_all(
     files: Sequence[Path], request: Mapping[str, Any], stream: bool
 ) -> tuple[list[tuple[Path, TraceCheck]], bool]:
-    """Check traces; skip a file that belongs to a trace already checked."""
+    """Check traces, except files that belong to a trace already checked.
+
+    Returns the results, and whether a trace could not be read.
+    """
     checked: list[tuple[Path, TraceCheck]] = []
     failed = False
     known: set[Path] = set()

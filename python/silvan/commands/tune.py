@@ -39,7 +39,7 @@ Objectives = Annotated[
 
 
 def _number(option: str, text: str, default: str) -> Any:
-    """Return a numeric option. If the option is omitted, the value in the file counts."""
+    """Return a numeric option, which overrides the value in the file."""
     return typer.Option(option, metavar="N", help=text, show_default=f"the file's, or {default}")
 
 

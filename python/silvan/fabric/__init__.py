@@ -125,7 +125,7 @@ def _cycle(routes: Routes) -> str | None:
     with tempfile.TemporaryDirectory(prefix="silvan-") as folder:
         for name, text in (("fabric.topo", routes.network), ("fabric.lft", routes.tables)):
             (Path(folder) / name).write_text(text, encoding="utf-8")
-        # The network contains no rates that InfiniBand does not have; any rate will do.
+        # Deadlocks do not depend on the rate.
         return _core.fabric_check(folder, None, "1 Gbit/s")["deadlock"]
 
 
@@ -152,21 +152,20 @@ def collide(  # noqa: PLR0913 - options with names and defaults
         pattern: ``shift`` (by `distance`, default 1), ``ring``, ``all-to-all``, or a collective
             operation, ``all-reduce`` or ``all-reduce=ring``.
         trace: Instead of a pattern, a trace in any format that :mod:`silvan.traces` reads.
-        hosts: Hosts, in the order of the ranks, also as ``node-[00-17]``; by default all of the fabric except
-            aggregation nodes.
-            Hosts that the ranks do not need are free for the suggestion.
+        hosts: Hosts, in the order of the ranks, also as ``node-[00-17]``; by default all hosts of the fabric
+            except aggregation nodes. The suggestion may use hosts that the ranks do not need.
         placement: ``linear``, or ``round-robin`` over leaf switches.
         ranks: Number of ranks; by default as many as fit on the hosts, or those of the trace.
         ranks_per_host: Ranks that share a host.
         distance: Distance of a shift.
         tables: Forwarding tables, if the files have several.
         default_rate: Rate of links without one.
-        top: Number of links and of pairs in the answer.
-        tries: Exchanges of hosts that the search for a better placement tries; 0 for no suggestion.
-        seed: Seed of that search.
+        top: Maximum number of links and of pairs in the result.
+        tries: Number of host exchanges in the search for a better placement; 0 for no suggestion.
+        seed: Seed of the search.
 
     Raises:
-        FabricError: inconsistent files, unknown hosts, too few of them, or a route that does not arrive.
+        FabricError: inconsistent files, unknown hosts, too few hosts, or a route that misses its host.
         TraceError: an unknown pattern, or a trace that cannot be read.
 
     """
@@ -222,7 +221,7 @@ def study(  # noqa: PLR0913 - options with names and defaults
         incast: Share of the hosts that write to storage; 0 for none.
         background: Load that the other hosts offer, as a share of their links.
         seed: Seed from which the roles of hosts are drawn.
-        opensm_conf: OpenSM's configuration file in use now, for the comparison.
+        opensm_conf: OpenSM's configuration file that is in use, for the comparison.
         jobs: Concurrent runs of the survey; by default the number of cores.
         protect: Classes of traffic (``hotspots``, ``storage``, ``background``) that recommended settings must
             not harm.
@@ -237,7 +236,7 @@ def study(  # noqa: PLR0913 - options with names and defaults
 
     Raises:
         FabricError: a fabric or a load that is wrong.
-        SilvanError: a folder that does not contain a study, or a failed run.
+        SilvanError: `out` contains other files, or a run failed.
 
     """
     from silvan import results

@@ -1,4 +1,4 @@
-"""Checks the paths of fabrics before they are read, so that messages can name existing files instead."""
+"""Checks the paths of fabrics before they are read. Messages suggest files with similar names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 def files(paths: Paths) -> list[Path]:
     """Return the files and folders of a fabric.
 
-    Raises `FabricError` if one does not exist, or is a scenario, whose network is not a fabric yet.
+    Raises `FabricError` if a path does not exist or is a scenario.
     """
     found = [Path(path) for path in _listed(paths)]
     for path in found:
@@ -30,7 +30,10 @@ def files(paths: Paths) -> list[Path]:
 
 
 def files_or_scenario(paths: Paths) -> list[Path]:
-    """Return the files and folders of a fabric, or one scenario, which may have the name of a shipped one."""
+    """Return the files and folders of a fabric, or the file of a scenario.
+
+    A scenario that comes with Silvan may be given by its name. Raises `FabricError` if a path does not exist.
+    """
     found = [Path(path) for path in _listed(paths)]
     if len(found) == 1:
         found = [_shipped(found[0]) or found[0]]
@@ -54,7 +57,7 @@ def _listed(paths: Paths) -> Sequence[str | PathLike[str]]:
 
 
 def _shipped(path: Path) -> Path | None:
-    """Return the file of the scenario with this name that comes with Silvan."""
+    """Return the file of the scenario with this name that comes with Silvan; None if `path` exists."""
     if os.path.lexists(path):
         return None
     named = {one.name: one.path for one in scenarios.listed() if one.kind == "scenario"}

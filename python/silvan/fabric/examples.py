@@ -1,4 +1,4 @@
-"""Fabrics that come with Silvan."""
+"""Copies the fabrics that come with Silvan."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 
 _SHIPPED = Path(__file__).parents[1] / "shipped" / "tests" / "data" / "fabrics"
-#: Names, and the folders with the files that OpenSM and ibnetdiscover have written.
+#: Maps the names of fabrics to folders with the files of OpenSM and ibnetdiscover.
 _FOLDERS = {
     "sw2-h7": "sw2-h7/minhop",
     "4ary3tree-h64": "4ary3tree-h64/ftree",
@@ -19,9 +19,9 @@ _FILES = ("ibnetdiscover.topo", "opensm-lfts.dump")
 
 
 def examples(folder: str | PathLike[str] = "fabrics") -> list[Path]:
-    """Copy the fabrics that come with Silvan to a folder; return the folder of each.
+    """Copy the fabrics that come with Silvan to a folder; return the folder of each fabric.
 
-    Raises `FileExistsError` before anything is written if a fabric is already there.
+    Raises `FileExistsError` before anything is written if one of these folders exists.
     """
     paths = {name: Path(folder) / name for name in _FOLDERS}
     for path in paths.values():

@@ -53,7 +53,7 @@ def html(title: str, source: str) -> str:
 
 
 def policy(scripts: str, styles: str, source: str) -> str:
-    """Return the content security policy of the page, which allows connections only to its server."""
+    """Return the content security policy of the page, which allows no connections except to its server."""
     connect = "'self'" if source == EVENTS else "'none'"
     return (
         f"default-src 'none'; script-src {digest(scripts)}; style-src {digest(styles)}; "

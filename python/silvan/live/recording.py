@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from silvan.results import Result
 
-#: Maximum number of samples that a viewer gets; the data also have an approximate limit in bytes. If a run is
-#: longer or its network is large, the viewer gets every second sample, every third one, and so on.
+#: Maximum number of samples that a viewer receives, and approximate limit of their size in bytes. If a run
+#: is longer or its network is large, the viewer receives every second sample, every third sample, and so on.
 MOST_SAMPLES = 1000
 MOST_BYTES = 100_000_000
 #: Typical number of bytes of a sample as JSON, for each link, host and flow, and for the rest.
@@ -39,7 +39,7 @@ class Recording:
         self._began = time.monotonic()
 
     def network(self, text: str) -> int:
-        """Store the network of the run (JSON); return the distance between the samples that viewers get."""
+        """Store the network of the run (JSON); return n to receive every n-th sample."""
         network: dict[str, Any] = json.loads(text)
         every = _every(network)
         network["interval_ns"] *= every
@@ -57,9 +57,9 @@ class Recording:
             self._changed.notify_all()
 
     def finish(self, result: Result) -> None:
-        """Notify viewers that the run has ended, with its roots in the order of the report's letters."""
+        """Notify viewers that the run has ended; send its account, its warnings and its roots."""
         self.result = result
-        # Not at the top: a run without a report does not need numpy.
+        # Imported here, because `silvan.report` imports numpy, which is slow.
         from silvan.report import _roots
 
         told = {"account": result.account, "warnings": result.warnings, "roots": list(_roots.of([result]))}

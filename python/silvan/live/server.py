@@ -1,6 +1,6 @@
 """Serves the page of a run on the loopback interface.
 
-Every address contains a random token, and only four addresses exist, so no request can name a file. Requests
+Each address contains a random token, and only the page, the events and the report have addresses. Requests
 with another host name are rejected, so that no other site can reach the server under its own name.
 """
 
@@ -31,9 +31,10 @@ if TYPE_CHECKING:
 #: Time in seconds that the server waits after the run for a first viewer, or for a viewer to return.
 PATIENCE_S = 60.0
 RETURN_S = 3.0
-#: Maximum time in seconds from the end of the run to the end of the server.
+#: Default time limit of :meth:`Server.linger` in seconds.
 LIMIT_S = 600.0
-#: Interval in seconds between checks for closed connections; and maximum number of samples per event.
+#: Maximum interval in seconds between checks for closed connections, maximum number of samples per event, and
+#: maximum number of viewers.
 PULSE_S = 0.5
 BATCH = 50
 MOST_STREAMS = 16
@@ -99,7 +100,10 @@ class Server:
             self._http.drop_all()
 
     def linger(self, limit_s: float = LIMIT_S) -> None:
-        """Wait until the last viewer has disconnected, or until the time limit."""
+        """Wait until the last viewer has disconnected, at most `limit_s` seconds.
+
+        Without any viewer, wait up to :data:`PATIENCE_S` seconds for one.
+        """
         if not self._is_serving:
             return
         end = time.monotonic() + limit_s
@@ -165,7 +169,7 @@ class Viewers:
             self._changed.notify_all()
 
     def wait_until_received(self, timeout_s: float) -> None:
-        """Wait until all viewers have received the end of the run."""
+        """Wait until all viewers have received the end of the run, or until the timeout."""
         with self._changed:
             self._changed.wait_for(lambda: self._received >= self._now, timeout_s)
 
@@ -194,7 +198,7 @@ class _Http(ThreadingHTTPServer):
         super().__init__(*arguments)
 
     def verify_request(self, request: Any, client_address: object) -> bool:
-        """Accept a connection only if there are not too many."""
+        """Accept a connection if fewer than :data:`MOST_CONNECTIONS` are open."""
         with self._guard:
             if len(self._connections) >= MOST_CONNECTIONS:
                 return False
@@ -216,13 +220,13 @@ class _Http(ThreadingHTTPServer):
                 self._connections[request] = None
 
     def shutdown_request(self, request: Any) -> None:
-        """Forget a connection when it is closed."""
+        """Remove a connection from the open connections, and close it."""
         with self._guard:
             self._connections.pop(request, None)
         super().shutdown_request(request)
 
     def drop_all(self) -> None:
-        """End all connections, and wait until their threads have closed them."""
+        """End all connections, and wait up to 2 seconds until their threads have closed them."""
         with self._guard:
             connections = list(self._connections)
         for connection in connections:
@@ -232,14 +236,14 @@ class _Http(ThreadingHTTPServer):
             time.sleep(0.01)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Report the first error. A viewer that disconnects during a response is not an error."""
+        """Log the first error that is not an `OSError`. A viewer that disconnects causes an `OSError`."""
         if not self._has_failed and not isinstance(sys.exc_info()[1], OSError):
             self._has_failed = True
             logging.getLogger("silvan.live").exception("the page of the run could not answer a request")
 
 
 def _end(connection: socket.socket) -> None:
-    """End a connection in both directions, which wakes the thread that serves it."""
+    """End a connection in both directions, so that the thread that serves it stops waiting."""
     with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
 
@@ -252,13 +256,13 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 20
 
     def log_message(self, format: str, *args: object) -> None:
-        """Print nothing for each request."""
+        """Print nothing."""
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Refuse a request that is malformed or not supported."""
         status, kind, content = _refusal(HTTPStatus(code))
         self.close_connection = True
-        # A malformed request leaves the version at 0.9, whose responses have no head.
+        # After a malformed request, the version is HTTP/0.9, and responses would have no header.
         self.request_version = self.protocol_version
         self._head(status, kind, len(content))
         if self.command != "HEAD":
@@ -325,7 +329,7 @@ class _Handler(BaseHTTPRequestHandler):
                     select.select([self.connection], [], [], PULSE_S)
                 else:
                     app.recording.wait(sent, PULSE_S)
-                    # Limit the rate at which earlier samples are sent.
+                    # Limit the number of events per second.
                     time.sleep(0.05)
         except OSError:
             # Ignore the error, because the viewer has disconnected.

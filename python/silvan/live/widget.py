@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from silvan.results import Result
 
 #: Maximum number of parts in which a widget sends new data. The notebook stores all parts, so a page that
-#: opens late or again receives all of them. The time between parts increases, so that the parts suffice for
-#: hours.
+#: opens late or again receives all of them. The time between parts increases, so that they suffice for about
+#: three hours.
 PARTS = 64
 FIRST_S = 0.25
 GROWTH = 1.15
@@ -101,7 +101,7 @@ class _Sender:
         self._pause_s = FIRST_S
 
     def send(self, *_progress: int, is_last: bool = False) -> None:
-        """Send new data if it is due, or if the run has ended."""
+        """Send new data if a part is due and available, or if `is_last` is true."""
         count = self._widget.count
         now = time.monotonic()
         if not is_last and (now < self._due or count >= PARTS - 1):

@@ -1,20 +1,18 @@
-"""The published experiments: run them, and compare the results with the published numbers.
+"""Runs published experiments, and compares the results with the published numbers.
 
-An experiment is a folder of ``papers/``, named by its id (``papers/T4``):
+An experiment is a folder of ``papers/``, named by its id (``papers/T4``). It contains:
 
-* ``published.toml``: title, source, and one ``[[row]]`` per published number, with tolerance,
-  assumption and, where a number is known to be missed, the reason;
-* ``experiment.py``: ``runs(quick)`` names the runs, ``compare(results)`` computes the simulated
-  numbers from their results, seed by seed, ``plot(results, out)`` draws them in the shape of the
-  published figure, with the runs that ``runs_for_plot(quick)`` may add. A run is a
-  scenario with overrides or, where no packets are simulated, the name of a function of
-  ``experiment.py`` with its arguments;
-* its scenarios, or those it shares with others from ``papers/common``. Code that several experiments
-  share is there, too; :func:`common` imports it.
+* ``published.toml``: the title, the source, and one ``[[row]]`` per published number, with the tolerance,
+  the assumption and, if the number is known to be missed, the reason;
+* ``experiment.py``: ``runs(quick)`` returns the runs by name, ``compare(results)`` computes the simulated
+  numbers of one seed, and ``plot(results, out)`` draws them like the published figure. The optional
+  ``runs_for_plot(quick)`` returns additional runs for the plot, and ``runs_of_seed(quick, n)`` replaces
+  ``runs`` if the runs depend on the seed. A run is a scenario with overrides or, if no packets are simulated,
+  the name of a function of ``experiment.py`` with its arguments;
+* scenarios, unless it uses those in ``papers/common``. This folder also contains code that several
+  experiments share; :func:`common` imports it.
 
-What all of them gave is in ``papers/record.json``; see :mod:`silvan.papers.record`.
-
-Everything goes through :class:`silvan.Scenario` and :func:`silvan.run`, as for any user.
+``papers/record.json`` contains the results of all experiments; see :mod:`silvan.papers.record`.
 """
 
 from silvan.papers.catalogue import Experiment, PapersError, common, find_papers, list_experiments

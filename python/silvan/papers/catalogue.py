@@ -1,4 +1,4 @@
-"""Find the experiments and read their expected numbers."""
+"""Finds the experiments and reads their expected numbers."""
 
 from __future__ import annotations
 
@@ -24,13 +24,12 @@ if sys.version_info >= (3, 11):
 else:  # pragma: no cover - the same parser under its older name
     import tomli as tomllib
 
-#: Comparisons without a relative tolerance: with a bound on one side, or none because the source gives no
-#: number.
+#: Tolerances that are not numbers: a bound on one side, or no comparison.
 ONE_SIDED = ("at least", "at most")
 SHOWN = "shown"
 #: All verdicts. `open`: the confidence interval contains a bound. `compatible` and `incompatible`: single
-#: draws spread more widely than the tolerance, so the prediction interval of a draw decides; see `spread`.
-#: `not run`: there is no result on record.
+#: draws vary by more than the tolerance, so the prediction interval of a draw decides. `not run`: there is no
+#: valid result on record.
 COMPATIBLE, INCOMPATIBLE = "compatible", "incompatible"
 NOT_RUN = "not run"
 VERDICTS = ("met", "missed", "open", INCOMPATIBLE, COMPATIBLE, SHOWN, NOT_RUN)
@@ -44,7 +43,7 @@ PROVENANCES = (PUBLISHED, "read", "derived", "assumed")
 #: Readings of the sources. Each added rows.
 READINGS = (1, 2, 3)
 #: Kinds of comparisons: a number with a tolerance on both sides; an ordering, which compares the ratio of two
-#: simulated numbers with 1; a bound; or no comparison.
+#: simulated numbers with 1; and another bound. `SHOWN` is the fourth kind.
 TWO_SIDED, ORDERING, BOUND = "two-sided", "ordering", "bound"
 
 
@@ -63,7 +62,7 @@ CAUSES = {
 
 
 class PapersError(SilvanError):
-    """An experiment or the request for one is invalid."""
+    """An experiment, the record or an argument is invalid, or a run has failed."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ class Published:
     #: Description for readers.
     quantity: str
     unit: str
-    #: The number that the simulated one is compared with.
+    #: The number with which the simulated number is compared.
     expected: float
     #: One of `PROVENANCES`.
     provenance: str
@@ -93,22 +92,22 @@ class Published:
     cause: str
     #: The words or the rule of the source from which an unpublished expected number follows.
     basis: str
-    #: Why the row is weak, if it is.
+    #: The reason why the row is weak; empty if it is not.
     weak: str
     #: Whether a parameter of the model was chosen to meet this number.
     calibrated: bool
     #: Whether the number is computed from formulas or by counting, without simulating packets.
     computed: bool
-    #: Whether the source derives it from numbers of other rows, such as a gain of one over another.
+    #: Whether the source derives the number from numbers of other rows, such as a relative gain.
     restated: bool
     #: The reading of the sources that added the row: 1, 2 or 3.
     reading: int = 1
     #: Whether the number is a ratio that states a gain or a loss. The tolerance then applies to the gain,
     #: which is the difference from 1.
     gain: bool = False
-    #: Why the row cannot fail, if so.
+    #: The reason why the row cannot fail; empty if it can.
     trivial: str = ""
-    #: Why the source does not allow a decision, if so.
+    #: The reason why the source does not allow a decision; empty if it does.
     undecidable: str = ""
     #: ``<ID>.<key>`` of the row that has the same printed number, if there is one.
     duplicate_of: str = ""
@@ -129,7 +128,7 @@ class Published:
 
     @property
     def smoke(self) -> bool:
-        """Whether quick runs only show that the number has the right order of magnitude."""
+        """Whether quick runs have another tolerance, and only show the order of magnitude."""
         return self.quick_tolerance != self.tolerance
 
     def bounds(self, quick: bool = False) -> tuple[float, float]:
@@ -143,15 +142,15 @@ class Published:
 
     def _width(self, tolerance: float) -> float:
         if self.gain:
-            # Gains are printed in percent: not more precisely than their last digit.
+            # Gains are printed in percent, so the tolerance is at least one unit of the last digit.
             decimals = len(repr(self.expected).partition(".")[2])
             return max(tolerance * abs(self.expected - 1), 10.0 ** -max(decimals, 2))
         return tolerance * abs(self.expected)
 
     def margin(self, simulated: float) -> float | None:
-        """Return the factor by which a simulated number clears a bound; below 1 it does not.
+        """Return the ratio of a simulated number to its bound, at least 1 if the bound is met.
 
-        There is none for numbers that are not compared with a bound, or are not positive.
+        None if the number is not compared with a bound, or if one of them is not positive.
         """
         if self.tolerance not in ONE_SIDED or not (self.expected > 0 and simulated > 0):
             return None
@@ -164,8 +163,8 @@ class Published:
         """Return one of `VERDICTS` except ``not run``.
 
         ``interval`` is half the width of the confidence interval of ``simulated``, and ``spread`` is half
-        the width of the prediction interval of a single draw. Sources print single draws. If draws spread
-        more widely than the tolerance, the prediction interval decides instead of the tolerance.
+        the width of the prediction interval of a single draw. If ``spread`` exceeds the tolerance of a
+        published number, the prediction interval decides instead of the tolerance.
         """
         tolerance = self.quick_tolerance if quick else self.tolerance
         if tolerance == SHOWN:
@@ -187,7 +186,7 @@ class Experiment:
     id: str
     title: str
     source: str
-    #: The paper in whose section the record lists it.
+    #: The paper under which the experiment is listed.
     paper: str
     #: Whether its numbers are laws and closed forms, which follow from the rules of the model.
     law: bool
@@ -209,7 +208,7 @@ class Experiment:
 
     @cached_property
     def code(self) -> ModuleType:
-        """Its ``experiment.py``."""
+        """The module ``experiment.py``; raises `PapersError` if a function is missing."""
         module = load_module(self.folder / "experiment.py", f"silvan_papers_{self.id}")
         for name in ("runs", "compare", "plot"):
             if not callable(getattr(module, name, None)):
@@ -218,7 +217,7 @@ class Experiment:
 
 
 class _Loader(SourceFileLoader):
-    """Compiles a file at each import. Python would run old code if a file changes within a second."""
+    """Compiles a file at each import. Python's cache does not detect all changes within a second."""
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
@@ -226,7 +225,7 @@ class _Loader(SourceFileLoader):
 
 
 def load_module(path: Path, name: str) -> ModuleType:
-    """Import a Python file that is not part of a package."""
+    """Import a Python file that is not part of a package; raises `PapersError` if it does not exist."""
     spec = importlib.util.spec_from_file_location(name, path, loader=_Loader(name, str(path)))
     if spec is None or spec.loader is None or not path.is_file():
         raise PapersError(f"{path}: no such Python file")
@@ -244,20 +243,23 @@ def load_module(path: Path, name: str) -> ModuleType:
 def common(name: str) -> ModuleType:
     """Import ``papers/common/<name>.py``, which several experiments share.
 
-    Each file is imported once. `PapersError` is raised where there is no such file.
+    Each file is imported only once. Raises `PapersError` if there is no such file.
     """
     return _common(find_papers() / "common" / f"{name}.py")
 
 
 @cache
 def _common(path: Path) -> ModuleType:
-    # The folder is part of the name: another folder of experiments may have a file of the same name.
+    # Another folder of experiments may have a file of this name, so the module name includes the folder.
     folder = hashlib.sha256(str(path.parent).encode()).hexdigest()[:8]
     return load_module(path, f"silvan_papers_common_{folder}_{path.stem}")
 
 
 def find_papers() -> Path:
-    """Return the folder ``papers/``: that in ``SILVAN_PAPERS`` if set, otherwise that of this package."""
+    """Return the folder ``papers/``: that in ``SILVAN_PAPERS`` if set, otherwise that of this package.
+
+    Raises `SilvanError` if there is no such folder.
+    """
     chosen = os.environ.get("SILVAN_PAPERS")
     if not chosen:
         return scenarios.folder("papers")
@@ -364,7 +366,7 @@ def _row(raw: dict[str, Any], common: dict[str, Any], where: str) -> Published:
 
 
 def read_experiment(folder: Path) -> Experiment:
-    """Read ``published.toml`` of one experiment."""
+    """Read ``published.toml`` of one experiment; raises `PapersError` if it is invalid."""
     path = folder / "published.toml"
     try:
         raw = tomllib.loads(_files.read_text(path))
@@ -415,7 +417,10 @@ def list_experiments() -> list[Experiment]:
 
 
 def choose(ids: Iterable[str]) -> list[Experiment]:
-    """Return the experiments of the given ids, upper or lower case; ``all`` is all of them."""
+    """Return the experiments with the given ids, in upper or lower case; ``all`` selects all experiments.
+
+    Raises `PapersError` for an unknown id, or if no id is given.
+    """
     experiments = {e.id.lower(): e for e in list_experiments()}
     chosen: dict[str, Experiment] = {}
     for wanted in ids:

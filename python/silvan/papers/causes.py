@@ -1,4 +1,4 @@
-"""Possible causes of missed numbers, and the results of runs that test them: ``papers/causes.toml``."""
+"""Reads ``papers/causes.toml``: possible causes of missed numbers, and results of runs that test them."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ TEXTS = ("paper", "cause", "quantity", "published", "before", "after", "decision
 
 @dataclass(frozen=True)
 class Cause:
-    """A possible cause, with one quantity without and with it."""
+    """A possible cause of missed numbers, and a quantity before and after the model included it."""
 
     paper: str
-    #: The experiments whose numbers it would explain.
+    #: The experiments with numbers that the cause would explain.
     ids: tuple[str, ...]
     cause: str
     quantity: str
@@ -40,7 +40,7 @@ class Cause:
 
 
 def read_causes() -> list[Cause]:
-    """Return all causes that were tested."""
+    """Return all causes that were tested; raises `PapersError` if the file is invalid."""
     path = find_papers() / "causes.toml"
     if not path.exists():
         return []

@@ -1,4 +1,4 @@
-"""Results of a run, and measures that the experiments share."""
+"""Results of runs, and measures that several experiments use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 class RunData:
     """The part of a run's result that an experiment compares.
 
-    Plain arrays, so that it can come back from another process.
+    The arrays are copies, so that other processes can return them.
     """
 
     summary: dict[str, Any]
@@ -24,33 +24,36 @@ class RunData:
     tables: dict[str, dict[str, NDArray[Any]]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     wall_s: float = 0.0
-    #: Peak memory of the process at the end of the run; NaN if it was not measured.
+    #: Peak memory of the process at the end of the run, in 1e6 bytes; NaN if it was not measured.
     peak_memory_mb: float = float("nan")
     #: Path of the run's folder within the folder of runs.
     folder: str | None = None
 
     @property
     def duration_s(self) -> float:
-        """Simulated time."""
+        """Simulated time in seconds."""
         return float(self.summary["simulated_ns"]) * 1e-9
 
     def received_gbit_s(self, flow: str) -> float:
-        """Return a flow's average from the end of the warm-up to the end of the run."""
+        """Return a flow's average throughput from the end of the warm-up to the end of the run."""
         return float(self._of("flows", "flow", flow)["received_gbit_s"])
 
     def mean_latency_ns(self, name: str, since: str) -> float:
-        """Return the mean packet latency of a class of traffic, since ``generation`` or ``injection``."""
+        """Return the mean packet latency of a class of traffic, since ``generation`` or ``injection``.
+
+        Raises `KeyError` if the summary does not contain this latency.
+        """
         for entry in self.summary["latency"]:
             if entry["class"] == name and entry["since"] == since:
                 return float(entry["mean_ns"])
         raise KeyError(f"no latency of `{name}` since {since} in the summary")
 
     def group(self, name: str, column: str = "received_gbit_s") -> float:
-        """Return an average over a group of hosts of the first forest: ``hotspots``, ``other hosts``, ..."""
+        """Return an average over a group of hosts of the first forest, such as ``hotspots``."""
         return float(self._of("groups", "group", name)[column])
 
     def host(self, name: str) -> dict[str, Any]:
-        """Return a host's averages."""
+        """Return the row of a host in the summary; raises `KeyError`."""
         return self._of("hosts", "host", name)
 
     def _of(self, table: str, key: str, name: str) -> dict[str, Any]:
@@ -60,7 +63,10 @@ class RunData:
         raise KeyError(f"no {key} `{name}` in the summary")
 
     def flow_series(self, flow: str, column: str = "received_bytes") -> tuple[Floats, Floats]:
-        """End of each sampling interval in seconds, and the value of a column in it."""
+        """Return the end of each sampling interval in seconds, and the values of a column of a flow.
+
+        Raises `KeyError` for an unknown flow.
+        """
         table = self.tables["flows"]
         mask = table["flow"] == flow
         if not mask.any():
@@ -68,13 +74,13 @@ class RunData:
         return table["time_ns"][mask] * 1e-9, table[column][mask].astype(np.float64)
 
     def rate_gbit_s(self, flow: str) -> tuple[Floats, Floats]:
-        """End of each sampling interval in seconds, and the throughput in it in Gbit/s."""
+        """Return the end of each sampling interval in seconds, and a flow's throughput in Gbit/s."""
         end_s, received = self.flow_series(flow)
         length_s = np.diff(end_s, prepend=0.0)
         return end_s, received * 8e-9 / length_s
 
     def mean_gbit_s(self, flow: str, from_s: float, to_s: float) -> float:
-        """Return a flow's throughput over the sampling intervals inside a span of time."""
+        """Return a flow's throughput over the sampling intervals inside a span of time; NaN without any."""
         end_s, received = self.flow_series(flow)
         start_s = np.concatenate(([0.0], end_s[:-1]))
         inside = (start_s >= from_s - 1e-9) & (end_s <= to_s + 1e-9)
@@ -109,10 +115,10 @@ def smoothed(values: Floats, width: int) -> Floats:
 def jain_over_time(
     run: RunData, flows: Sequence[str], from_s: float, to_s: float, width_s: float
 ) -> tuple[Floats, Floats]:
-    """Return times since ``from_s`` and Jain's index of the flows' throughput at each.
+    """Return times since ``from_s``, in seconds, and Jain's index of the flows' throughput at these times.
 
-    Throughput is averaged over ``width_s``, so that the oscillation of a single flow does not
-    count as unfairness.
+    Throughput is averaged over ``width_s``, so that the oscillation of a single flow does not count as
+    unfairness. The index is NaN while no flow receives data.
     """
     end_s, _ = run.rate_gbit_s(flows[0])
     inside = (end_s > from_s + 1e-9) & (end_s <= to_s + 1e-9)
@@ -127,13 +133,10 @@ def jain_over_time(
 def settling_s(
     run: RunData, flows: Sequence[str], from_s: float, to_s: float, width_s: float, level: float = 0.99
 ) -> float:
-    """Return the time from ``from_s`` until Jain's index of the flows is no longer too low.
+    """Return the last time since ``from_s`` at which Jain's index of the flows is below ``level``.
 
-    The index is that of :func:`jain_over_time`. If it is below ``level`` at the end, the answer is all of
-    ``to_s - from_s``.
-
-    The index is that of :func:`jain_over_time`. If it is below ``level`` at the end, the answer
-    is all of ``to_s - from_s``.
+    The time is in seconds, and 0 if the index is never below ``level``. The index is that of
+    :func:`jain_over_time`.
     """
     time_s, index = jain_over_time(run, flows, from_s, to_s, width_s)
     below = np.nonzero(~(index >= level))[0]

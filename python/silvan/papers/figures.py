@@ -1,4 +1,4 @@
-"""Figures of the experiments, in one style."""
+"""Draws figures of the experiments."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from matplotlib.figure import Figure
 
 from silvan.papers.data import RunData, smoothed
 
-#: Okabe and Ito's colors, which color-blind readers can distinguish, too.
+#: Okabe and Ito's colors, which color-blind readers can distinguish.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
 
 def figure(
     columns: int = 1, rows: int = 1, size: tuple[float, float] = (6.4, 4.0)
 ) -> tuple[Figure, list[Axes]]:
-    """Make a figure of equal panels, and the panels row by row."""
+    """Return a figure with equal panels, and the panels row by row; `size` is that of a panel in inches."""
     fig = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
     FigureCanvasAgg(fig)
     axes = [fig.add_subplot(rows, columns, n + 1) for n in range(columns * rows)]
@@ -40,9 +40,9 @@ def throughput(
     smooth: int = 1,
     labels: Sequence[str] | None = None,
 ) -> None:
-    """Draw throughput of flows over time.
+    """Draw the throughput of flows over time, on an axis up to 16 Gbit/s.
 
-    With ``smooth``, the samples are pale, and their moving mean over that number of samples is on top.
+    If ``smooth`` is above 1, draw pale samples, and their moving mean over this number of samples.
     """
     for n, flow in enumerate(flows):
         end_s, rate = run.rate_gbit_s(flow)
@@ -73,7 +73,7 @@ def beside(ax: Axes, names: Sequence[str], published: Sequence[float], simulated
 
 
 def save(fig: Any, out: Path, name: str) -> list[Path]:
-    """Write a figure as PNG and SVG."""
+    """Write a figure as PNG and SVG; return the paths."""
     out.mkdir(parents=True, exist_ok=True)
     paths = [out / f"{name}.{ending}" for ending in ("png", "svg")]
     for path in paths:

@@ -1,4 +1,4 @@
-"""Write the record as Markdown: a headline, a summary, and a page per paper.
+"""Writes the record as Markdown: a headline, a summary, and a page per paper.
 
 The pages are part of the site and not of the repository. A test compares the headline with the README.
 """
@@ -84,7 +84,7 @@ def summary(found: Found) -> str:
 
 
 def _met_of(rows: Sequence[Row]) -> list[str]:
-    """Return how many numbers, and how many orderings, of rows that the headline counts are met."""
+    """Return how many of the numbers, and how many of the orderings, are met, as two texts."""
     of = [score.of_category(rows, name) for name in (score.NUMBERS, score.ORDERS)]
     return [f"{len(score.met(each))} of {len(each)}" for each in of]
 
@@ -121,7 +121,7 @@ def _pair(papers: int, others: int) -> str:
 
 
 def _causes(rows: Iterable[Row]) -> list[str]:
-    """Return a table of why rows are missed or open."""
+    """Return a table of the causes of rows that are missed, open or incompatible."""
     counted = (score.NUMBERS, score.ORDERS, score.RESTATED)
     # The reason of a row that cannot be decided is not a cause in the model.
     unmet = [row for row in rows if row["verdict"] in UNMET and "undecidable" not in row]
@@ -151,7 +151,7 @@ def _percent(part: int, whole: int) -> str:
 
 
 def by_paper(found: Found) -> list[tuple[str, list[tuple[Experiment, Entry | None, list[Row]]]]]:
-    """Return the experiments by paper: Papers I to VI, the others, and at the end the laws."""
+    """Return the experiments by paper: the papers with numbers first, then other sources, then the laws."""
     groups: dict[str, list[tuple[Experiment, Entry | None, list[Row]]]] = {}
     for member in found.values():
         groups.setdefault(LAWS if member[0].law else member[0].paper, []).append(member)
@@ -164,15 +164,15 @@ LAWS = "Laws and closed forms"
 
 
 def slug(paper: str) -> str:
-    """Return the name of a paper's page without its ending."""
+    """Return the file name of a paper's page without its suffix."""
     return re.sub(r"[^a-z0-9]+", "-", paper.lower()).strip("-")
 
 
 def paper_pages(found: Found, causes: Sequence[Cause], notes: Path, images: str) -> dict[str, str]:
-    """Return the page of each paper by the name of its file.
+    """Return the page of each paper by file name.
 
-    A page has the rows of the paper's experiments, the causes that were tested, and how parameters were
-    chosen, which is in ``notes``. ``images`` is the path of the folder of figures from the pages.
+    A page contains the rows of the paper's experiments, the causes that were tested, and the note about the
+    choice of parameters from the folder ``notes``. ``images`` is the folder of figures relative to the pages.
     """
     return {
         f"{slug(paper)}.md": _paper_page(paper, members, causes, notes, images)
@@ -270,7 +270,7 @@ def _table(experiment: Experiment, rows: Iterable[Row]) -> list[str]:
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:
-    """Return the notes below a table: reasons, sources of expected numbers, and why rows are weak."""
+    """Return the notes below a table, such as reasons and the sources of expected numbers."""
     lines = []
     for title, name in (
         ("Reasons for numbers that are missed, open, incompatible or not run", "reason"),

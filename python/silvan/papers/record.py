@@ -1,8 +1,8 @@
-"""The record: the results of the experiments in a file next to them.
+"""Reads and writes the record of the results of the experiments, ``papers/record.json``.
 
-``papers/record.json`` has, by experiment, the version that was run, whether its runs were quick ones, a
-digest of them, and by row the number of each seed. Verdicts are not in it: they follow from
-``published.toml``. :mod:`silvan.papers.page` makes a page of it.
+For each experiment, the record contains the version of Silvan, whether the runs were quick, a digest of the
+runs, and for each row the number of each seed. It contains no verdicts, which follow from ``published.toml``.
+:mod:`silvan.papers.page` formats the record.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ def find_record() -> Path:
 
 
 def digest(experiment: Experiment, quick: bool) -> str:
-    """Return a digest of an experiment's runs: of their scenario files and overrides."""
+    """Return a digest of the scenario files, function names and overrides of an experiment's runs."""
     runs = dict(experiment.code.runs(quick))
     if hasattr(experiment.code, "runs_of_seed"):
-        # The runs of the second seed show how seeds change the runs.
+        # Include the runs of the second seed, because the seed changes the runs.
         runs |= {f"{name}, next seed": run for name, run in experiment.code.runs_of_seed(quick, 1).items()}
     what = {}
     for name, (scenario, overrides) in runs.items():
@@ -73,7 +73,7 @@ def digest(experiment: Experiment, quick: bool) -> str:
 
 
 def read(path: Path) -> dict[str, Entry]:
-    """Return the recorded results by experiment."""
+    """Return the recorded results by experiment; raises `PapersError` if the file is invalid."""
     try:
         raw = _files.parse_json(_files.read_text(path))
     except (OSError, UnicodeDecodeError, ValueError) as error:
@@ -98,13 +98,13 @@ def _entry(raw: Any, where: str) -> Entry:
 
 
 def check(path: Path) -> None:
-    """Raise `PapersError` for an existing record that cannot be read, before any experiment runs."""
+    """Raise `PapersError` for an existing record that cannot be read."""
     if path.exists():
         read(path)
 
 
 def put(path: Path, experiment: Experiment, values: Values, quick: bool) -> None:
-    """Write the numbers of an experiment into a record, replacing earlier ones."""
+    """Write the numbers of an experiment to a record, and replace earlier numbers of the experiment."""
     entries = read(path) if path.exists() else {}
     entries[experiment.id] = Entry(_core.__version__, quick, digest(experiment, quick), values)
     order = {own.id: n for n, own in enumerate(list_experiments())}
@@ -131,8 +131,8 @@ def rows_by_experiment(
 ) -> dict[str, tuple[Experiment, Entry | None, list[Row]]]:
     """Return the recorded results of experiments and their rows, by id.
 
-    There is no entry, and the verdict of all rows is ``not run``, where an experiment is not on record
-    or has other rows or runs now than when it was recorded.
+    If an experiment is not on record, or if its rows or runs have changed since, the entry is None and the
+    verdict of all rows is ``not run``.
     """
     entries = read(path)
     found: dict[str, tuple[Experiment, Entry | None, list[Row]]] = {}
@@ -147,7 +147,7 @@ def rows_by_experiment(
 
 
 def _stale(experiment: Experiment, entry: Entry | None) -> str:
-    """Return why the recorded results of an experiment are not valid; None if they are."""
+    """Return why the recorded results of an experiment are not valid; empty if they are valid."""
     if entry is None:
         return "It is not on record."
     if set(entry.values) != {row.key for row in experiment.rows}:
@@ -159,7 +159,7 @@ def _stale(experiment: Experiment, entry: Entry | None) -> str:
 
 def write_pages(folder: Path, record: Path) -> list[Path]:
     """Write the score, a page per paper and the figures that these show into a folder; return the pages."""
-    # These imports need the definitions above.
+    # `page` imports this module.
     from silvan.papers.causes import read_causes
     from silvan.papers.page import paper_pages, summary
 

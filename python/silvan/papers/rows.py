@@ -1,4 +1,4 @@
-"""Rows: simulated and expected numbers, with verdicts."""
+"""Compares simulated and expected numbers, in rows with verdicts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from silvan.papers.catalogue import (
 )
 
 #: ``id, key, quantity, unit, published, expected, provenance, kind, simulated, ratio, tolerance, verdict,
-#: source, assumption, reading``. ``expected`` is the number that ``simulated`` is compared with, and
+#: source, assumption, reading``. ``expected`` is the number with which ``simulated`` is compared, and
 #: ``published`` is the same number if the source prints it, else None. With several seeds also their number,
 #: ``seeds``, and half the width of the 95 % confidence interval of ``simulated``, ``interval``; for two-sided
 #: rows also ``spread``, half the width of the 95 % prediction interval of a single draw. Where they apply:
@@ -47,13 +47,13 @@ DESCRIPTIONS = (
 #: An experiment's numbers by key: one for each seed.
 Values = Mapping[str, Sequence[float]]
 
-#: A relative difference up to this is due to rounding.
+#: Relative differences up to this value are treated as rounding errors.
 EQUAL = 1e-12
 
-#: Fewest seeds for a prediction interval.
+#: Minimum number of seeds for a prediction interval.
 DRAWS = 3
 
-#: A row that clears its bound by a larger factor is weak.
+#: A row whose margin over its bound is larger is weak.
 WEAK_MARGIN = 2.0
 
 #: Marks of rows, with their meaning.
@@ -70,7 +70,7 @@ MARKS = {
 
 
 def rows_of(experiment: Experiment, values: Values, quick: bool) -> list[Row]:
-    """Compare the expected numbers of an experiment with simulated ones."""
+    """Compare the expected numbers of an experiment with simulated numbers; raises `PapersError`."""
     missing = [row.key for row in experiment.rows if not values.get(row.key)]
     if missing:
         raise PapersError(f"{experiment.id}: no numbers for {', '.join(missing)}")
@@ -110,12 +110,12 @@ def _described(experiment: Experiment, published: Published, tolerance: float | 
 
 def _row(experiment: Experiment, published: Published, values: Sequence[float], quick: bool) -> Row:
     row = _described(experiment, published, published.quick_tolerance if quick else published.tolerance)
-    # Equal numbers may differ in their last digits, and their mean from all of them.
+    # The mean of equal numbers may differ from them in the last digits.
     are_equal = max(values) - min(values) <= EQUAL * abs(values[0])
     simulated = values[0] if are_equal else float(np.mean(values))
     is_usable = math.isfinite(simulated)
     interval = half_width(values) if is_usable and not are_equal else 0.0
-    # Few draws do not show how widely draws spread.
+    # A prediction interval of fewer draws is not reliable.
     spread = prediction(values) if is_usable and len(values) >= DRAWS and not are_equal else 0.0
     row["verdict"] = published.verdict(simulated, interval, quick, spread)
     if is_usable:
@@ -136,7 +136,7 @@ def _row(experiment: Experiment, published: Published, values: Sequence[float], 
 
 
 def _margin(published: Published, simulated: float, row: Row) -> Row:
-    """Return the margin of a row over its bound, if it has one, and the note about weakness."""
+    """Return the fields `margin` and `weak` of a row with a bound."""
     margin = published.margin(simulated)
     if margin is None:
         return {}

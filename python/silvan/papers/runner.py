@@ -1,4 +1,4 @@
-"""Run experiments, in several processes if requested, and compare the numbers."""
+"""Runs experiments, in several processes if requested, and compares the numbers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ try:
 except ImportError:  # not on every system
     resource = None  # type: ignore[assignment]
 
-#: Seeds of full runs by default.
+#: Default number of seeds of full runs.
 SEEDS = 5
 
 #: Called with the number of finished runs, the number of all runs, and the name of the run that finished
@@ -43,24 +43,24 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass(frozen=True)
 class Task:
-    """One run of one experiment: plain data, to be sent to another process."""
+    """One run of one experiment, which can be sent to another process."""
 
     experiment: str
     name: str
     scenario: Path
     overrides: Mapping[str, Any]
     tables: tuple[str, ...]
-    #: The folder in which finished runs are stored and found again, if any.
+    #: The folder of the store of finished runs; None for no store.
     store: Path | None
     #: Added to the scenario's seed.
     repeat: int = 0
-    #: For numbers that the experiment computes or simulates by itself: the function of its `experiment.py`
-    #: (then in `scenario`) that takes the overrides and `repeat`, and returns a summary.
+    #: Name of the function of `experiment.py` that computes the summary from the overrides and `repeat`;
+    #: `scenario` is then the path of this file. None for a simulated scenario.
     function: str | None = None
 
 
 def simulate(task: Task) -> RunData:
-    """Run one scenario through the public interface, unless the store has it already."""
+    """Execute a task, and return its data. A run that the store contains is not simulated again."""
     if task.function is not None:
         return _computed(task, task.function)
     scenario = silvan.Scenario.load(str(task.scenario), dict(task.overrides))
@@ -75,7 +75,7 @@ def simulate(task: Task) -> RunData:
         )
         result, folder = stored.result, str(stored.folder.relative_to(task.store))
         peak_mb = _noted_peak_mb(store, at)
-    # Copies: the arrays of a result are views of memory that does not travel between processes.
+    # Copy the arrays, because views of the simulator's memory cannot be sent to another process.
     tables = {
         name: {key: np.array(column) for key, column in result.numpy(name).items()} for name in task.tables
     }
@@ -98,7 +98,7 @@ def _computed(task: Task, function: str) -> RunData:
 
 
 def _peak_mb() -> float:
-    """Return the peak memory of this process so far, in MB (1e6 bytes)."""
+    """Return the peak memory of this process so far, in MB (1e6 bytes); NaN if it is unknown."""
     if resource is None:
         return math.nan
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -144,12 +144,12 @@ def _of(
 
 
 def _finished(tasks: list[Task], jobs: int) -> Iterator[tuple[Task, RunData]]:
-    """Run the tasks and yield each when it is done."""
+    """Run the tasks, and yield each task with its result when it is done."""
     if jobs <= 1 or len(tasks) <= 1:
         for task in tasks:
             yield task, _outcome(task, partial(simulate, task))
         return
-    # Fresh processes: forking one that has threads (a progress bar, say) can hang.
+    # Start new processes, because forking a process that has threads can hang.
     context = multiprocessing.get_context("spawn")
     others = set(multiprocessing.active_children())
     with ProcessPoolExecutor(min(jobs, len(tasks)), mp_context=context, initializer=_quiet) as pool:
@@ -159,7 +159,7 @@ def _finished(tasks: list[Task], jobs: int) -> Iterator[tuple[Task, RunData]]:
                 task = futures[future]
                 yield task, _outcome(task, future.result)
         except BaseException:
-            # Without this, Ctrl-C would wait for the runs that have begun.
+            # Otherwise, Ctrl-C would wait for the runs that have started.
             for worker in set(multiprocessing.active_children()) - others:
                 worker.terminate()
             raise
@@ -173,7 +173,7 @@ def _quiet() -> None:
 
 
 def _outcome(task: Task, call: Callable[[], RunData]) -> RunData:
-    """Call, and name the run in an error."""
+    """Return the result of `call`; raises a `PapersError` that names the run if it fails."""
     try:
         return call()
     except Exception as error:
@@ -181,7 +181,10 @@ def _outcome(task: Task, call: Callable[[], RunData]) -> RunData:
 
 
 def compare(experiment: Experiment, repeats: Sequence[Results]) -> Values:
-    """Return the simulated numbers of an experiment by key, one for each seed."""
+    """Return the simulated numbers of an experiment by key, one for each seed.
+
+    Raises `PapersError` if ``compare`` of the experiment does not return exactly the keys of its rows.
+    """
     computed = [experiment.code.compare(results) for results in repeats]
     missing = [row.key for row in experiment.rows if row.key not in computed[0]]
     unknown = sorted(set(computed[0]) - {row.key for row in experiment.rows})
@@ -202,24 +205,24 @@ def run_experiments(
     seeds: int | None = None,
     record: str | Path | None = None,
 ) -> list[Row]:
-    """Run experiments and compare.
+    """Run experiments, and compare their numbers with the published numbers.
 
     Args:
-        ids: Rows of the list of experiments (``T1``, ``a2``), or ``all``.
-        quick: Shorter, less precise runs.
-        jobs: Processes to use.
-        out: Where to put plots, rows and run folders, if anywhere. What is finished there is not
-            run again.
-        progress: ``True`` for a bar on the terminal, or a function called after each run.
-        seeds: How often to run each, with as many seeds: 5 if not given, and 1 of quick runs.
-            Rows are then means with a confidence interval. What is deterministic is run once.
-        record: A record (:mod:`silvan.papers.record`) to put the numbers into, if any.
+        ids: Ids of experiments (``T1``, ``a2``), or ``all``.
+        quick: Whether to execute shorter, less precise runs.
+        jobs: Maximum number of processes.
+        out: Folder for plots, rows and runs; by default, they are not written. Finished runs in it are
+            reused.
+        progress: ``True`` for a bar on the terminal, or a function that is called after each run.
+        seeds: Number of seeds, by default 5, or 1 for quick runs. With several seeds, rows contain means and
+            confidence intervals. A deterministic experiment is run once.
+        record: Record (:mod:`silvan.papers.record`) to which the numbers are written, if any.
 
     Returns:
-        One row per published number.
+        One row per expected number.
 
     Raises:
-        PapersError: an unknown id, a broken experiment or record, or a run that failed.
+        PapersError: an unknown id, an invalid experiment or record, or a run that failed.
 
     """
     experiments = choose(ids)

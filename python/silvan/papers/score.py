@@ -1,8 +1,8 @@
-"""The score: categories of rows, and what is counted on which line.
+"""Counts rows by category, for the eight papers and for other sources.
 
 The headline counts the numbers that the eight papers print and that can be decided, and the orderings that
-they state. Numbers of other sources are counted separately. Every other row has a category that says why it
-is not in the headline. `rows_by_category` lists the rows behind each count.
+they state. Numbers of other sources are counted separately. The category of any other row states why the
+headline does not count the row. `rows_by_category` lists the rows of each count.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ NUMBERS = "published numbers, two-sided"
 ORDERS = "orderings"
 HEADLINE = (NUMBERS, ORDERS)
 RESTATED = "restated: gains and losses between other rows"
-#: All categories. From the fifth on, they exclude a row from the headline. The last that fits counts.
+#: All categories. The fifth and later categories exclude a row from the headline. If several of these apply,
+#: the last one counts.
 CATEGORIES = (
     *HEADLINE,
     "published bounds",
@@ -41,7 +42,7 @@ CATEGORIES = (
 
 
 def category(row: Mapping[str, Any]) -> str:
-    """Return the category that a row is counted in."""
+    """Return the category of a row."""
     fits = {
         NUMBERS: row["kind"] == TWO_SIDED and row["provenance"] == PUBLISHED,
         ORDERS: row["kind"] == ORDERING,
@@ -57,13 +58,13 @@ def category(row: Mapping[str, Any]) -> str:
         "not decidable": "undecidable" in row,
         "trivial: cannot fail": "trivial" in row,
     }
-    # An ordering has no other category because of its provenance. Categories that exclude a row go first.
+    # Categories that exclude a row take precedence. An ordering keeps its category with any provenance.
     excluded = [name for name in reversed(CATEGORIES[4:]) if fits[name]]
     return excluded[0] if excluded else next(name for name in CATEGORIES if fits[name])
 
 
 def compared(found: Found, line: str | None = None) -> list[Row]:
-    """Return the rows of all experiments of a line of the score, or of both lines, except laws."""
+    """Return the rows of the experiments of a line of the score, or of both lines, except laws."""
     return [
         row
         for experiment, _, own in found.values()
@@ -88,7 +89,7 @@ def met(rows: Iterable[Row]) -> list[Row]:
 
 
 def rows_by_category(found: Found, reading: int | None = None) -> dict[str, dict[str, dict[str, list[str]]]]:
-    """Return ``<ID>.<key>`` of all rows by line, category and verdict, of one reading if it is given."""
+    """Return ``<ID>.<key>`` of all rows, or of those of a reading, by line, category and verdict."""
     names: dict[str, dict[str, dict[str, list[str]]]] = {}
     for line in LINES:
         for row in compared(found, line):

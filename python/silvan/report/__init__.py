@@ -51,20 +51,27 @@ def write(
     titles: Sequence[str] | None = None,
     lead: Sequence[str] = (),
 ) -> Path:
-    """Write a report on runs to an HTML file; return its path. The arguments are those of :func:`html`."""
+    """Write a report on runs to an HTML file; return its path.
+
+    The other arguments and the errors are those of :func:`html`. Raises `OSError` if the file cannot be
+    written.
+    """
     path = _new_file(file, "report.html")
     _files.write_text(path, html(results, titles=titles, lead=lead))
     return path
 
 
 def is_report(path: Path) -> bool:
-    """Return whether a file is a report, which another report may replace."""
+    """Return whether a file is a report of Silvan; raises `OSError` if it cannot be read."""
     with _files.plain(path).open("rb") as file:
         return b" \xe2\x80\x93 Silvan</title>" in file.read(20_000)
 
 
 def embed(results: Sequence[Result], *, titles: Sequence[str] | None = None, height: int = 800) -> Embedded:
-    """Return a report on runs for a notebook, in a frame with the given height in pixels."""
+    """Return a report on runs for a notebook, in a frame with the given height in pixels.
+
+    Raises the same errors as :func:`html`.
+    """
     return Embedded(html(results, titles=titles), height)
 
 
@@ -73,7 +80,8 @@ def trace_events(
 ) -> Path:
     """Write counters, trees and waiting links as trace events for Perfetto; return the path.
 
-    The file is JSON, compressed if its name ends in ``.gz``. Raises the same errors as :func:`html`.
+    The file is JSON, compressed if its name ends in ``.gz``. Raises the same errors as :func:`html`, and
+    `OSError` if the file cannot be written.
     """
     titles = _titled(results, titles)
     path = _new_file(file, "trace.json")
@@ -92,9 +100,9 @@ def _new_file(file: str | os.PathLike[str], such_as: str) -> Path:
 def html(results: Sequence[Result], *, titles: Sequence[str] | None = None, lead: Sequence[str] = ()) -> str:
     """Return a report on runs as an HTML page.
 
-    `titles` has one title per run. The page starts with the sentences in `lead`; the part of a sentence up to
-    a colon is in bold. If the runs form groups that differ in more than their seeds, the proven losses of the
-    groups follow, as in :func:`silvan.compare`.
+    `titles` contains one title per run; the default is :func:`run_titles`. The page starts with the sentences
+    in `lead`; the part of a sentence up to a colon is in bold. Sentences about proven losses follow, as in
+    :func:`silvan.compare`.
 
     Raises `ValueError` if there are no runs, too many runs, or not as many titles as runs, and
     :class:`silvan.SilvanError` for a run without tables.
@@ -231,13 +239,13 @@ def _failures(result: Result, number: dict[str, int], pack: Pack) -> dict[str, A
     return {
         "link": pack.add([number[one.link] for one in rows], "uint32"),
         "first": pack.add([one.first_ns / 1e3 for one in rows], "float32"),
-        # A link that is down at the end is so in the last frame.
+        # The last frame must show a link that is down at the end.
         "last": pack.add([min(one.last_ns, 2 * end_ns) / 1e3 for one in rows], "float32"),
     }
 
 
 def _utilisation(result: Result, clock: Clock, number: dict[str, int], pack: Pack) -> dict[str, Any] | None:
-    """Return the utilization of links per frame, from 0 to 15; None if the run did not record it."""
+    """Return the utilization of links per frame, from 0 to 15; None if it is unknown or too large."""
     lines = _series.by_name(result, "links", "link", "utilisation")
     frames = len(clock.frames_ns)
     if not lines or len(number) * frames > MOST_SHADES:

@@ -85,7 +85,7 @@ def _rows(wiring: Wiring, level: NDArray[np.int64]) -> NDArray[np.float32]:
             np.mean([position[one, 0] for one in neighbours[node] if 0 < level[one] < row] or [np.nan])
             for node in nodes
         ]
-        # Order a row by the mean position of its neighbors in the row below; break ties by number.
+        # Order a row by the mean position of its neighbors in lower rows; break ties by number.
         order = np.lexsort((nodes, np.nan_to_num(np.round(below, 6), nan=0.0)))
         position[nodes[order], 0] = (np.arange(len(nodes)) + 0.5) / len(nodes)
         position[nodes, 1] = 1 - row / top if top > 1 else 0.25

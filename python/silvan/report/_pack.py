@@ -23,7 +23,8 @@ class Pack:
     def add(self, values: Any, kind: str, *, is_rising: bool = False) -> dict[str, Any]:
         """Add a column of numbers whose type is one of :data:`KINDS`.
 
-        Differences modulo the type's range compress better if the values mostly increase.
+        With `is_rising`, the column contains differences modulo the range of the type, which compress better
+        if the values mostly increase.
         """
         array: NDArray[Any] = np.asarray(values).astype(kind)
         if is_rising and array.size:

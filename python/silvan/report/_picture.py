@@ -11,7 +11,7 @@ WIDTH, HEIGHT = 1000, 420
 MARGIN = 24
 #: Maximum number of links outside of trees in a still image.
 MOST_IDLE = 6_000
-#: Colors of trees: the palette of Okabe and Ito, for color-blind readers. `data.js` has the same list.
+#: Colors of trees: six colors of Okabe and Ito, and two others. `data.js` has the same list.
 HUES = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a6d00", "#7a5fb0")
 
 
@@ -22,7 +22,11 @@ def still(
     spans: dict[str, NDArray[np.int64]],
     frame_and_hues: tuple[int, NDArray[np.int64]],
 ) -> str:
-    """Return the image of a frame, with a color for each tree. `ends` contains the end nodes of links."""
+    """Return the image of a frame as SVG, with a color for each tree.
+
+    `ends` contains the nodes at the start and at the end of each link, and `frame_and_hues` the frame and the
+    color number of each tree.
+    """
     frame, hues = frame_and_hues
     x = MARGIN + place[:, 0] * (WIDTH - 2 * MARGIN)
     y = MARGIN + place[:, 1] * (HEIGHT - 2 * MARGIN)

@@ -33,7 +33,7 @@ class Scene:
 
     @cached_property
     def position(self) -> NDArray[np.float32]:
-        """Return x and y of each node, from 0 to 1; y increases downwards."""
+        """The coordinates x and y of each node, from 0 to 1; y increases downwards."""
         return place(self.wiring)
 
     @cached_property
@@ -43,7 +43,7 @@ class Scene:
 
     @cached_property
     def hues(self) -> NDArray[np.int64]:
-        """The color number of each tree, which is the number of its root."""
+        """The color number of each tree, which follows from the number of its root."""
         roots = self._result.numpy("trees")["root"].tolist()
         return np.array([self.roots[root] % len(_picture.HUES) for root in roots], np.int64)
 
@@ -80,9 +80,9 @@ class Scene:
 def typical_ns(scenes: Sequence[Scene]) -> float:
     """Return a time at which as many links of each run are in trees as on average after the warm-up, in ns.
 
-    The largest number of links often belongs to a transient at the start, which congestion control does not
-    shorten. Reports open at this time, too (``mostTelling`` in ``main.js``). If there are no frames after the
-    warm-up, it is the end of the shortest run.
+    The time with the most links in trees often belongs to a transient at the start, which congestion control
+    does not shorten. A report initially shows this time, too (``mostTelling`` in ``main.js``). Without frames
+    after the warm-up, the time is the end of the shortest run.
     """
     since = max(scene.averages_from_ns for scene in scenes)
     end = min(

@@ -60,7 +60,10 @@ def charts(result: Result, clock: Clock, roots: Roots, pack: Pack) -> list[dict[
 
 
 def by_name(result: Result, table: str, key: str, column: str) -> Lines:
-    """Return the time series of a table by name. Each interval has one row per name, in the same order."""
+    """Return the time series of a table by name; empty for a missing table.
+
+    Each interval must have one row per name, in the same order.
+    """
     if table not in result.tables or not result.tables[table].num_rows:
         return []
     columns = result.coded(table)

@@ -1,4 +1,4 @@
-"""Creates the first table of a report, which shows the main numbers of the runs side by side."""
+"""Creates the first sentences and the first table of a report, with the main numbers of the runs."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def roles(results: Sequence[Result]) -> tuple[list[str], list[str]]:
 
 
 def words(results: Sequence[Result], titles: Sequence[str]) -> str:
-    """Return sentences about the main numbers of the runs."""
+    """Return sentences about the main numbers of the runs as HTML; empty for a single run."""
     victims, _ = roles(results)
     return "".join(f"<p>{escape(line)}</p>" for line in _words(results, titles, victims))
 
 
 def side_by_side(results: Sequence[Result], titles: Sequence[str]) -> str:
-    """Return a table of the main numbers of the runs."""
+    """Return a table of the main numbers of the runs as HTML."""
     rows: list[tuple[str, list[_text.Cell]]] = []
 
     def add(label: str, of: Callable[[Result], _text.Cell]) -> None:
@@ -145,7 +145,7 @@ def _words(results: Sequence[Result], titles: Sequence[str], victims: list[str])
 
 
 def _in_all_runs(results: Sequence[Result], titles: Sequence[str]) -> list[str]:
-    """Return a sentence each about tree sizes and throughput in all runs; no sentence for a single run."""
+    """Return sentences about jobs, tree sizes and throughput in all runs; no sentence for a single run."""
     if len(results) < 2:
         return []
 

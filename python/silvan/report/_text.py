@@ -237,7 +237,7 @@ def _jobs(result: Result, run: int) -> str:
 
 
 def _changes(result: Result, run: int) -> str:
-    """Return the changes of links and hosts, if the scenario has events."""
+    """Return the changes of links and hosts; empty if the scenario has no events."""
     if "events" not in result.tables:
         return ""
     rows = result.numpy("events")
@@ -250,7 +250,7 @@ def _changes(result: Result, run: int) -> str:
 
 
 def _recoveries(result: Result, run: int) -> str:
-    """Return how long the network took to recover from each change of links."""
+    """Return how long the network took to recover from each change; empty without such a table."""
     if "recoveries" not in result.tables:
         return ""
     rows = result.numpy("recoveries")
@@ -267,7 +267,7 @@ def _recoveries(result: Result, run: int) -> str:
 
 
 def _lost(result: Result, run: int) -> str:
-    """Return the links on which packets were lost, those with most bytes first."""
+    """Return the links on which packets were lost, largest number of bytes first; empty without a table."""
     if "losses" not in result.tables:
         return ""
     rows = result.numpy("losses")
@@ -294,7 +294,7 @@ def account(result: Result) -> str:
 
 
 def lead(lines: Sequence[str]) -> str:
-    """Return the sentences with which a report begins; the first words of each, up to a colon, are bold."""
+    """Return the first sentences of a report; the words of a sentence up to a colon are bold."""
     if not lines:
         return ""
     parts = (line.partition(": ") for line in lines)
@@ -333,7 +333,7 @@ def settings(results: Sequence[Result], titles: Sequence[str]) -> str:
 def flat(result: Result) -> dict[str, str]:
     """Return all settings of a run as text, by dotted key.
 
-    A composition without a mechanism has the name of its reaction.
+    A scenario without a mechanism is named by its components.
     """
     found = _flat(tomllib.loads(result.scenario_toml))
     found.setdefault("congestion.mechanism", _control.name(found))

@@ -1,4 +1,4 @@
-"""Sweeps, which run a scenario many times with different values of its keys and different seeds.
+"""Runs a scenario many times, with different values of its keys and different seeds.
 
 | module | what it does |
 | --- | --- |
@@ -6,10 +6,11 @@
 | `axes` | axes and the points of their grid |
 | `measures` | numbers of a run, from its summary or its tables |
 | `driver` | finds finished runs, executes the others, orders the rows |
-| `worker` | one run, in any thread, process or machine |
-| `executors`, `slurm` | where runs are executed |
+| `worker` | executes one run |
+| `executors`, `slurm`, `local_dask` | threads, processes or machines that execute runs |
 | `table` | the result of a sweep |
 | `figures` | figures of a sweep |
+| `errors`, `schema` | error messages, and the JSON Schema of study files |
 
 :mod:`silvan.commands.sweep` implements the command.
 """
@@ -62,20 +63,20 @@ def sweep(  # noqa: PLR0913 - most are named and have defaults
     Args:
         scenario: A scenario, its file or its name; or a :class:`Study`, which has its own axes, seeds,
             measures, overrides, `keep` and name.
-        axes: Values by dotted key, as ``{"congestion.reaction.ccti_timer": [50, 150]}``. Instead
-            of a list a table as in a study file: ``{"range": {"from": 0, "to": 20, "step": 5}}``.
-            Or a list of such tables, for keys that change together (`zip`).
+        axes: Values by dotted key, such as ``{"congestion.reaction.ccti_timer": [50, 150]}``. A value may
+            also be a table as in a study file, such as ``{"range": {"from": 0, "to": 20, "step": 5}}``.
+            Alternatively, a list of such tables with `key` or `zip`.
         seeds: Number of seeds (1, 2, ...), or a list of seeds; the scenario's seed by default.
-        measure: A function of :class:`silvan.Result` that returns a number or numbers by name, a
-            path in the summary (``"flows.F1.received_gbit_s"``), a :class:`Measure` or a table as
-            in a study file; a list of these, or a dict by name. The numbers of the summary by default.
+        measure: A function of :class:`silvan.Result` that returns a number or numbers by name, a path in the
+            summary (``"flows.F1.received_gbit_s"``), a :class:`Measure` or a table as in a study file; also a
+            list of these, or a dict by name. By default, the numbers of the summary.
         overrides: Keys that are set in every run.
         keep: ``"tables"``, or ``"summary"`` to keep only a few kilobytes of each run.
         name: Name of the sweep.
         executor: ``"threads"``, ``"processes"``, ``"slurm"``, ``"dask"``, or any
             :class:`concurrent.futures.Executor`.
         jobs: Number of concurrent runs; the number of cores by default.
-        options: Options for Slurm and Dask, with `jobs`: :class:`silvan.sweeps.executors.Options`.
+        options: Options of the executor, which then replace `jobs`: :class:`silvan.sweeps.executors.Options`.
         store: Folder of the runs.
         out: Folder for the table (Parquet) and its provenance; not written by default.
         notify: Called after each run; see :data:`silvan.sweeps.driver.Notify`.
@@ -85,7 +86,7 @@ def sweep(  # noqa: PLR0913 - most are named and have defaults
         `.failures`. A run that failed is a row with its error.
 
     Raises:
-        SweepError: a study that is wrong, or an executor that is not available.
+        SweepError: the study is wrong, `out` contains other files, or an executor is not available.
         ScenarioError: no run of the sweep has a valid scenario.
 
     """

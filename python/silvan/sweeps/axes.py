@@ -16,12 +16,12 @@ from silvan.sweeps.errors import Place
 RUNS_AT_MOST = 100_000
 #: Largest number in a range, because computations with larger numbers overflow.
 LARGEST = 1e300
-#: Whole numbers are stored with 64 bits.
+#: Largest whole number, which is stored with 64 bits.
 MOST_WHOLE = 2**63 - 1
 
 AXIS_KEYS = ("key", "values", "range", "unit", "name", "zip")
 RANGE_KEYS = ("from", "to", "step", "count", "scale")
-#: Names that the table uses for other columns.
+#: Names of other columns of the table.
 RESERVED = ("seed", "run", "error")
 
 
@@ -65,7 +65,10 @@ class Point:
 def points(
     axes: Sequence[Axis], seeds: Sequence[int] | None, fixed: Mapping[str, Any], place: Place
 ) -> list[Point]:
-    """Return all runs in order: the seeds change fastest, followed by the last axis."""
+    """Return all runs in order: the seeds change fastest, followed by the last axis.
+
+    Raises :class:`SweepError` if there are too many runs.
+    """
     check_size(axes, seeds, place)
     return list(_points(axes, seeds, fixed))
 
@@ -88,7 +91,7 @@ def _points(axes: Sequence[Axis], seeds: Sequence[int] | None, fixed: Mapping[st
 
 
 def read_axis(path: str, table: dict[str, Any], place: Place) -> Axis:
-    """Parse one ``[[axis]]``: `key` with `values` or a `range`, or a `zip` of keys."""
+    """Parse one ``[[axis]]``: `key` with `values` or a `range`, or a `zip` of keys; raises `SweepError`."""
     place.keys(path, table, AXIS_KEYS)
     unit = place.text(f"{path}.unit", table.get("unit"), "")
     if ("key" in table) == ("zip" in table):
@@ -169,7 +172,7 @@ def label(value: Any) -> Any:
 
 
 def as_text(value: Any) -> str:
-    """Return a value as written in a scenario, but strings without quotes."""
+    """Return a value as written in a scenario, but a string without quotes."""
     return value if isinstance(value, str) else _toml(value)
 
 
@@ -215,7 +218,10 @@ def _with_unit(path: str, value: Any, unit: str, place: Place) -> Any:
 
 
 def read_range(path: str, value: Any, place: Place) -> tuple[int | float, ...]:
-    """Parse ``{ from, to, step }`` or ``{ from, to, count, scale }``; `to` is the last value."""
+    """Parse ``{ from, to, step }`` or ``{ from, to, count, scale }``; `to` is the last value.
+
+    Raises :class:`SweepError` if the range is invalid.
+    """
     if not isinstance(value, dict):
         place.fail(path, "must be a table such as { from = 0, to = 100, step = 10 }", value)
     place.keys(path, value, RANGE_KEYS)
@@ -267,7 +273,10 @@ def _between(value: dict[str, Any], n: int, count: int, scale: str) -> float:
 
 
 def read_seeds(path: str, value: Any, place: Place) -> tuple[int, ...] | None:
-    """Parse `seeds`: a number (1, 2, ...) or a list; None selects the scenario's own seed."""
+    """Parse `seeds`: a number of seeds (1, 2, ...) or a list; None selects the scenario's own seed.
+
+    Raises :class:`SweepError` for other values.
+    """
     if value is None:
         return None
     if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= RUNS_AT_MOST:

@@ -51,8 +51,9 @@ def run_study(
 ) -> Sweep:
     """Run a study and return its table; runs that the store contains are not repeated.
 
-    The table and its provenance are written to `out`, if given. Failed runs become rows with an error. A
-    study without any valid run raises :class:`silvan.SilvanError`.
+    The table and its provenance are written to `out`, if given. Failed runs become rows with an error. Raises
+    :class:`silvan.ScenarioError` if no run has a valid scenario, and :class:`SweepError` if the executor is
+    not available, or if files cannot be read or written.
     """
     started = time.time()
     options = options or Options()
@@ -173,7 +174,7 @@ def _row(one: _Planned, folder: Path | None, values: Mapping[str, float | None],
 def _late(
     study: Study, one: _Planned, shelf: Store, measures: dict[str, str]
 ) -> tuple[dict[str, float | None], str | None]:
-    """Return the measures that are functions, or the default measures if the study has none."""
+    """Return the measures that are functions, or the default measures if the study has none, and an error."""
     values: dict[str, float | None] = {}
     try:
         if not study.measures and not study.functions:
@@ -257,7 +258,7 @@ def _write(
             "machine": _provenance.machine(),
         }
         out.mkdir(parents=True, exist_ok=True)
-        # Write the provenance first: it marks the table as one that a sweep may overwrite.
+        # Write the provenance first, because it shows that a sweep may overwrite the table.
         _files.write_text(out / _folder.PROVENANCE, _files.to_json(facts))
         sweep.to_parquet(out / TABLE)
     except OSError as error:

@@ -14,7 +14,7 @@ SHOWN = 60
 
 
 class SweepError(SilvanError):
-    """A study is invalid, or a sweep cannot run. The message contains the position and the valid values."""
+    """A study is invalid, or a sweep cannot run. The message contains the position in the study, if known."""
 
 
 class Place:
@@ -43,7 +43,7 @@ class Place:
             self.fail(f"{path}.{key}".lstrip("."), f"unknown key; {hint}known here: {names}", value)
 
     def text(self, path: str, value: object, default: str | None = None) -> str:
-        """Check that a value is a non-empty string, and return it."""
+        """Return a value, or the default for None; raise `SweepError` unless it is a non-empty string."""
         if value is None and default is not None:
             return default
         if not isinstance(value, str) or not value.strip():
@@ -51,7 +51,7 @@ class Place:
         return value
 
     def tables(self, path: str, value: object) -> list[dict[str, Any]]:
-        """Check that a value is a list of tables, and return it."""
+        """Return a value, or an empty list for None; raise `SweepError` unless it is a list of tables."""
         if value is None:
             return []
         if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):

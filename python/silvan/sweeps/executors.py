@@ -1,4 +1,4 @@
-"""Executes runs in threads of this process (the default) or in any executor of `concurrent.futures`."""
+"""Executes runs in threads (the default), processes, Slurm, Dask, or an executor of `concurrent.futures`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NAMES = ("threads", "processes", "slurm", "dask")
 class Options:
     """Options of executors. Each executor uses some of them."""
 
-    #: Number of concurrent runs: threads, processes, Dask workers, or tasks of a Slurm array.
+    #: Number of concurrent threads, processes, Dask workers, or tasks of a Slurm array; None for all cores.
     jobs: int | None = None
     #: Address of a Dask scheduler; None starts a cluster in this process.
     address: str | None = None
@@ -43,9 +43,9 @@ class Options:
     partition: str | None = None
     #: Time limit of a Slurm task in minutes.
     minutes: int = 60
-    #: Number of cores of a Slurm task. A run uses one core.
+    #: Number of cores of a Slurm task.
     cpus: int = 1
-    #: Number of runs that a Slurm task executes, one after the other.
+    #: Number of runs that a Slurm task executes, one after the other; None for even shares.
     runs_per_task: int | None = None
     #: Folder for Slurm's scripts and logs.
     logs: Path | None = None
@@ -64,7 +64,9 @@ def available_cores() -> int:
 
 
 def perform_all(jobs: Sequence[Job], executor: str | Executor, options: Options) -> Generator[Done]:
-    """Execute jobs and yield each finished one. Closing the generator stops the jobs that are running.
+    """Execute jobs, and yield the outcome of each job when it is done.
+
+    Closing the generator also stops running jobs, but not in an executor or a Dask cluster of the caller.
 
     Raises :class:`SweepError` for an executor that is unknown or not available.
     """
@@ -87,7 +89,7 @@ def perform_all(jobs: Sequence[Job], executor: str | Executor, options: Options)
 
 
 def failed(job: Job, why: BaseException | str) -> Done:
-    """Return the outcome of a run whose worker died."""
+    """Return the outcome of a run that failed without its own outcome, for example because a worker died."""
     text = why if isinstance(why, str) else f"{type(why).__name__}: {why}".rstrip(": ")
     return Done(job.address, error=text)
 
@@ -135,7 +137,7 @@ def _in_processes(jobs: Sequence[Job], count: int) -> Generator[Done]:
     waiting: Sequence[Job] = jobs
     while waiting:
         waiting, suspects = yield from _until_broken(waiting, count)
-        # Repeat each of the runs that were in progress alone, to find the run that killed its process.
+        # Repeat the runs that were in progress one by one, to find the run that killed its process.
         for job in suspects:
             _, alone = yield from _until_broken([job], 1)
             if alone:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from silvan.sweeps.table import Sweep
 
-#: Maximum number of panels over two axes, with one panel for each combination of the other axes' values.
+#: Maximum number of combinations of the other axes' values, if figures are drawn over two of several axes.
 COMBINATIONS_AT_MOST = 64
 #: Maximum number of cells in a map whose cells contain numbers.
 CELLS_WRITTEN = 150
@@ -38,8 +38,9 @@ CELLS_WRITTEN = 150
 def save_all(sweep: Sweep, folder: Path) -> int:
     """Draw every measure as PNG and SVG; return the number of figures.
 
-    If there are more than two axes, the figures use the last two, with one figure for each combination of the
-    other axes' values. Raises :class:`SweepError` if there are no axes, or too many combinations.
+    Only axes with several values count. If there are more than two, the figures use the last two, with
+    separate figures for each combination of the other axes' values. Raises :class:`SweepError` if there are
+    no such axes, or too many combinations.
     """
     axes = _long_axes(sweep)
     if not axes:
@@ -101,7 +102,10 @@ def cube(sweep: Sweep, measure: str) -> NDArray[np.float64]:
 
 
 def lines(sweep: Sweep, measure: str) -> Figure:
-    """Draw the mean and the range over seeds of a measure, over the only axis with several values."""
+    """Draw the mean and the range over seeds of a measure, over the only axis with several values.
+
+    Raises :class:`SweepError` if there is another number of such axes.
+    """
     (axis,) = _some(sweep, 1)
     values = cube(sweep, measure).reshape(len(axis), -1)
     figure, (axes,) = plot.new_figure()
@@ -117,10 +121,13 @@ def lines(sweep: Sweep, measure: str) -> Figure:
 
 
 def surface(sweep: Sweep, measure: str) -> Figure:
-    """Draw the mean over seeds of a measure as a surface over two axes."""
+    """Draw the mean over seeds of a measure as a surface over two axes.
+
+    Raises :class:`SweepError` unless exactly two axes have several values.
+    """
     one, two = _some(sweep, 2)
     grid = _mean(cube(sweep, measure).reshape(len(one), len(two), -1))
-    # Set the margins by hand: automatic layout misplaces three-dimensional labels, and fails for long ones.
+    # Set fixed margins, because automatic layout misplaces three-dimensional labels and fails for long ones.
     with plot.style():
         figure = Figure(figsize=(6.4, 4.8), layout=PlaceHolderLayoutEngine(True, True))
         FigureCanvasAgg(figure)
@@ -149,10 +156,13 @@ def surface(sweep: Sweep, measure: str) -> Figure:
 
 
 def surface_map(sweep: Sweep, measure: str) -> Figure:
-    """Draw the mean of a measure as a map. If there are few cells, each contains its number."""
+    """Draw the mean over seeds of a measure as a map. If there are few cells, each contains its number.
+
+    Raises :class:`SweepError` unless exactly two axes have several values.
+    """
     one, two = _some(sweep, 2)
     grid = _mean(cube(sweep, measure).reshape(len(one), len(two), -1))
-    # A column is wide enough for its label, as labels of a row must not overlap.
+    # Make the columns wide enough for their labels.
     column = max(0.62, 0.11 * max(len(_short(label)) for label in one.labels))
     figure, (axes,) = plot.new_figure(
         width=max(5.0, 1.6 + column * len(one)), height=max(3.2, 1.4 + 0.42 * len(two))
@@ -193,7 +203,7 @@ def _positions(axis: Axis) -> tuple[NDArray[np.float64], list[str] | None]:
 
 
 def _written(value: float) -> str:
-    """Return three digits, or all digits before the point of a number up to a million."""
+    """Return a number with three digits, or with all digits before the point from 1000 to a million."""
     return f"{value:.0f}" if 1000 <= abs(value) < 1e6 else f"{value:.3g}"
 
 
@@ -220,6 +230,6 @@ def _called(name: str, unit: str) -> str:
 
 
 def _title(sweep: Sweep, measure: str) -> str:
-    # Axes without settings were reduced to one value: show the value in the title.
+    # Axes without settings were reduced to one value, which the title shows.
     held = [f"{plot.literal(axis.name)} {_short(axis.labels[0])}" for axis in sweep.axes if not axis.settings]
     return ", ".join([_called(measure, sweep.measures[measure]), *held])

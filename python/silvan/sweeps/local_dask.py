@@ -18,7 +18,7 @@ from typing import Any
 from silvan.sweeps.errors import SweepError
 from silvan.sweeps.worker import Done, Job, perform
 
-#: Clusters that have been closed: their runs stop at the next report of progress.
+#: Closed clusters. Their runs stop at the next report of progress.
 _closed: set[str] = set()
 
 

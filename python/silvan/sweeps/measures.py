@@ -78,7 +78,7 @@ STATISTICS: dict[str, Along] = {"treatment_variation": treatment_variation}
 
 
 class _MissingError(SweepError):
-    """A summary without the number of a measure."""
+    """The summary does not contain the number of a measure."""
 
 
 @dataclass(frozen=True)
@@ -86,13 +86,13 @@ class Measure:
     """A number of a run: an entry of its summary, or a statistic of a column of a table.
 
     A measure of a table uses the rows with the names in `of` (which may be patterns such as ``F[2-5]``) in
-    the intervals between `start_s` and `end_s` (by default, the end of the warm-up and the end of the run).
+    the intervals between `start_s` and `end_s`, by default from the end of the warm-up to the end of the run.
     `over_time` reduces the values of each name, and `across` reduces the results of all names. Alternatively,
     `statistic` reduces all values at once.
 
     The table ``transfers`` has a row per transfer instead of one per interval. `across` reduces the values of
-    all transfers of the classes in `of` that started in the span, have a value (unfinished ones have no
-    slowdown), and have more than `above` and at most `up_to` bytes.
+    all transfers of the classes in `of` that started in the span, have a value, and have more than `above`
+    and at most `up_to` bytes. Unfinished transfers have no slowdown.
     """
 
     name: str
@@ -118,7 +118,7 @@ class Measure:
 
     @property
     def note(self) -> str:
-        """Name under which a store keeps the value. Measures with the same meaning share the name."""
+        """Name of the value in a store. Measures with the same meaning have the same name."""
         meaning = {
             key: value
             for key, value in asdict(self).items()
@@ -167,7 +167,10 @@ class Measure:
 
 
 def number(value: object, name: str) -> float | None:
-    """Convert the value of a measure to the number that is stored."""
+    """Return the value of a measure as a float; None for None and for values that are not finite.
+
+    Raises :class:`SweepError` if it is not a number.
+    """
     if value is None:
         return None
     if isinstance(value, np.generic):
@@ -298,7 +301,7 @@ def _inside(
 
 
 def read_measure(path: str, table: dict[str, Any], place: Place) -> Measure:
-    """Parse one ``[[measure]]``, which uses the `summary`, or a `column` of a `table`."""
+    """Parse one ``[[measure]]`` of the `summary`, or of a `column` of a `table`; raises `SweepError`."""
     place.keys(path, table, MEASURE_KEYS)
     name = place.text(f"{path}.name", table.get("name"))
     unit = place.text(f"{path}.unit", table.get("unit"), "")
@@ -394,7 +397,7 @@ def _quantity(path: str, value: Any, units: Mapping[str, float], right: str, pla
 
 
 def defaults(summary: Mapping[str, Any]) -> list[Measure]:
-    """Return the default measures, which are the totals and averages of the summary."""
+    """Return the default measures: the numbers at the top level of the summary, except two times."""
     return [
         Measure(key, _unit(key), summary=(key,))
         for key, value in summary.items()

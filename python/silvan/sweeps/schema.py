@@ -84,7 +84,7 @@ def _measure() -> dict[str, Any]:
 
 
 def schema() -> dict[str, Any]:
-    """Return the schema."""
+    """Return the JSON Schema of study files."""
     seeds = [
         {"type": "integer", "minimum": 1, "maximum": RUNS_AT_MOST},
         {"type": "array", "items": SEED, "minItems": 1, "uniqueItems": True},

@@ -18,7 +18,7 @@ from typing import Any
 from silvan.sweeps.errors import SweepError
 from silvan.sweeps.executors import Options
 
-#: By default, Slurm accepts at most 1001 tasks per array.
+#: Maximum number of tasks per array. Slurm's default limit is 1001.
 TASKS_AT_MOST = 1000
 #: Number of tasks per concurrent run. Smaller tasks reduce the delay that a slow last task causes.
 TASKS_PER_JOB = 4
@@ -35,7 +35,7 @@ Outcome = tuple[bool, Any]
 
 
 def call_all(calls: Sequence[Call]) -> list[Outcome]:
-    """Execute the calls of a task in order."""
+    """Execute the calls of a task in order, and return their outcomes."""
     outcomes: list[Outcome] = []
     for function, arguments, named in calls:
         try:
@@ -48,7 +48,8 @@ def call_all(calls: Sequence[Call]) -> list[Outcome]:
 class SlurmExecutor(Executor):
     """Combines submitted calls into arrays of Slurm tasks.
 
-    `expected` is the total number of calls, from which the size of the tasks is computed.
+    `expected` is the total number of calls, from which the size of the tasks is computed. Raises
+    :class:`SweepError` if submitit or Slurm is not available.
     """
 
     def __init__(self, options: Options, expected: int) -> None:
@@ -79,7 +80,7 @@ class SlurmExecutor(Executor):
         self._thread.start()
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Add a call to the next array."""
+        """Add a call to the next array; raises `RuntimeError` after the shutdown."""
         future: Future[Any] = Future()
         with self._lock:
             if self._closed:
@@ -143,7 +144,7 @@ class SlurmExecutor(Executor):
             self._collect()
 
     def _send(self) -> None:
-        """Submit the waiting calls as an array; with `local`, at most as many tasks as may run at a time."""
+        """Submit the waiting calls as an array; without Slurm, only as many tasks as may run at a time."""
         with self._lock:
             room = self._width - len(self._running) if self._local else TASKS_AT_MOST
             chunks: list[list[tuple[Call, Future[Any]]]] = []
@@ -194,9 +195,10 @@ class SlurmExecutor(Executor):
                     future.set_exception(value)
 
     def _lost(self, tasks: Sequence[Any]) -> set[str]:
-        """Return tasks that left Slurm's queue without a result: time limit, `scancel`, a failed node.
+        """Return the identifiers of tasks that left Slurm's queue without a result.
 
-        Slurm's accounting would provide this information, but small clusters often run without accounting.
+        Possible causes are the time limit, `scancel` and a failed node. Slurm's accounting is not used,
+        because small clusters often run without it.
         """
         if self._local or not tasks or time.monotonic() < self._next_queue_look:
             return set()
@@ -206,12 +208,12 @@ class SlurmExecutor(Executor):
             told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         except (OSError, subprocess.SubprocessError):
             return set()
-        # A few minutes after a job has ended, Slurm calls its identifier invalid.
+        # A few minutes after a job has ended, its identifier is invalid.
         if told.returncode != 0 and "Invalid job id" not in told.stderr:
             return set()
         queued = set(told.stdout.split())
         gone = {task.job_id for task in tasks if task.job_id not in queued}
-        # Count a task as lost only if it is missing twice: its result file may appear late on this machine.
+        # A task is lost only if it is missing twice, because its result file may appear late on this machine.
         lost = {
             task.job_id
             for task in tasks
@@ -236,7 +238,7 @@ def _size(expected: int, width: int, local: bool) -> int:
     return max(1, math.ceil(expected / tasks))
 
 
-#: Lines in submitit's errors that state its own steps or introduce a stream.
+#: Starts of lines in submitit's errors that contain no reason.
 NO_REASONS = ("submitit INFO", "Error stream produced", "No error stream produced")
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 #: Maximum size of a study file in bytes.
 TEXT_BYTES_AT_MOST = 4 << 20
-#: File systems allow 255 bytes, and the names of partial folders are longer than the folder's name.
+#: Maximum length of a name in bytes. File systems allow 255 bytes, and names of partial folders are longer.
 NAME_BYTES_AT_MOST = 200
 #: Maximum number of parts of a dotted key. The memory of the TOML parser grows with the square of this
 #: number.
@@ -42,7 +42,7 @@ Function = Callable[["Result"], "float | Mapping[str, float | None] | None"]
 
 @dataclass(frozen=True)
 class Base:
-    """The scenario that a study varies, as plain data that other processes can receive."""
+    """The scenario that a study varies, as data that can be sent to other processes."""
 
     text: str
     origin: str
@@ -50,7 +50,7 @@ class Base:
     overrides: tuple[tuple[str, Any], ...] = ()
 
     def at(self, overrides: Mapping[str, Any]) -> Scenario:
-        """Return the scenario with more overrides."""
+        """Return the scenario with more overrides; raises :class:`silvan.ScenarioError`."""
         return Scenario.from_toml(
             self.text,
             origin=self.origin,
@@ -61,7 +61,10 @@ class Base:
 
 @dataclass(frozen=True)
 class Study:
-    """The runs of a sweep. :meth:`load` reads a file, :func:`silvan.sweep` uses Python objects."""
+    """The runs of a sweep. :meth:`load` reads a study from a file.
+
+    Raises :class:`SweepError` if the values are not consistent, or if there are too many runs.
+    """
 
     name: str
     base: Base
@@ -69,7 +72,7 @@ class Study:
     seeds: tuple[int, ...] | None = None
     fixed: Mapping[str, Any] = field(default_factory=dict)
     measures: tuple[Measure, ...] = ()
-    #: Measures that are Python functions. Each has the name of its result, in case it returns one number.
+    #: Measures that are Python functions, each with the name of its result if it returns one number.
     functions: tuple[tuple[str, Function], ...] = ()
     keep: Keep = "tables"
     description: str = ""
@@ -105,7 +108,7 @@ class Study:
 
         `overrides` are set in the scenario and replace an axis over the same key.
 
-        Raises :class:`SweepError` or :class:`silvan.ScenarioError`, with file, line, key and value.
+        Raises :class:`SweepError` or :class:`silvan.ScenarioError`, with file, line, key and value if known.
         """
         file = _located(path)
         table, place = read_toml(file, "a study")
@@ -144,7 +147,10 @@ def read_toml(file: Path, what: str) -> tuple[dict[str, Any], Place]:
 
 
 def read_base(table: Mapping[str, Any], place: Place, file: Path) -> Base:
-    """Read the scenario that a study file names, relative to the study file."""
+    """Read the scenario that a study file names, relative to the study file.
+
+    Raises :class:`SweepError` if there is no such file, and :class:`silvan.ScenarioError` if it is invalid.
+    """
     if "scenario" not in table:
         place.fail("", 'names no scenario: write scenario = "FILE", relative to this file')
     scenario = file.parent / place.text("scenario", table["scenario"])
@@ -154,7 +160,7 @@ def read_base(table: Mapping[str, Any], place: Place, file: Path) -> Base:
 
 
 def read_axis_tables(table: Mapping[str, Any], place: Place) -> list[Axis]:
-    """Parse the tables ``[[axis]]``."""
+    """Parse the tables ``[[axis]]``; raises :class:`SweepError`."""
     return [
         read_axis(f"axis.{n}", one, place) for n, one in enumerate(place.tables("axis", table.get("axis")))
     ]
@@ -182,7 +188,7 @@ def _read(table: dict[str, Any], place: Place, file: Path, overrides: dict[str, 
 
 
 def file_name(path: str, value: Any, place: Place) -> str:
-    """Parse a name that is also used as the name of a folder."""
+    """Parse a name that is also used as the name of a folder; raises :class:`SweepError`."""
     name = place.text(path, value)
     if "/" in name or os.sep in name or name.startswith("."):
         place.fail(path, "is also the name of a folder: no slash, no dot in front", name)
@@ -217,7 +223,10 @@ def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def of_file(path: Path) -> Base:
-    """Read the scenario of a study from its file, or by the name of one that comes with Silvan."""
+    """Read the scenario of a study from its file, or by the name of one that comes with Silvan.
+
+    Raises :class:`silvan.ScenarioError`.
+    """
     path = scenarios.locate(path)
     Scenario.load(path)  # raises the errors of the scenario file
     text = _files.read_text(path)
@@ -235,7 +244,10 @@ def of_scenario(scenario: Scenario) -> Base:
 
 
 def read_axes(axes: Mapping[str, Any] | Sequence[Mapping[str, Any]], place: Place) -> tuple[Axis, ...]:
-    """Parse the axes of a call: lists of values or tables by key, or tables as in a study file."""
+    """Parse the axes of a call: lists of values or tables by key, or a list of tables as in a study file.
+
+    Raises :class:`SweepError` if an axis is invalid.
+    """
     tables = (
         [{"key": key, **(one if isinstance(one, Mapping) else {"values": one})} for key, one in axes.items()]
         if isinstance(axes, Mapping)
@@ -249,7 +261,10 @@ def read_axes(axes: Mapping[str, Any] | Sequence[Mapping[str, Any]], place: Plac
 
 
 def read_measures(given: Any, place: Place) -> tuple[tuple[Measure, ...], tuple[tuple[str, Function], ...]]:
-    """Parse the measures of a call: paths in the summary, tables, :class:`Measure`, or functions."""
+    """Parse the measures of a call: paths in the summary, tables, :class:`Measure`, or functions.
+
+    Returns the functions separately. Raises :class:`SweepError` if a measure is invalid.
+    """
     if given is None:
         return (), ()
     if isinstance(given, str | Measure) or callable(given):

@@ -41,7 +41,7 @@ class Row:
 
     #: The run's step along each axis, and the overrides of the steps.
     point: Point
-    #: Seed; None if the run's scenario is invalid.
+    #: Seed; None if the run's scenario is invalid and the study lists no seeds.
     seed: int | None
     #: Address in the store; None if the run's scenario is invalid.
     address: str | None
@@ -101,7 +101,10 @@ class Sweep:
         return Table.from_arrays(arrays, schema=Schema(fields))
 
     def to_parquet(self, path: str | PathLike[str]) -> Path:
-        """Write the table. The file does not depend on how the study was executed."""
+        """Write the table to a Parquet file, and return its path; raises `OSError`.
+
+        The file does not depend on how the study was executed.
+        """
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         with _files.replacing(target) as partial:
@@ -112,6 +115,7 @@ class Sweep:
         """Return the measures as arrays over the axes and the seeds; NaN for failed runs.
 
         Attributes contain the units. Keys that change together with an axis are coordinates along that axis.
+        Raises :class:`SweepError` without xarray.
         """
         try:
             import xarray
@@ -137,7 +141,7 @@ class Sweep:
     def result(self, row: int) -> Result:
         """Read the run of a row in the table.
 
-        Raises :class:`silvan.ResultError` if the run failed.
+        Raises :class:`silvan.ResultError` if the run failed or cannot be read.
         """
         found = self.rows[row]
         if found.folder is None:
@@ -160,7 +164,7 @@ def _attributes(unit: str) -> dict[str, str]:
 
 
 def _column(values: Sequence[Any]) -> tuple[DataType, Sequence[Any]]:
-    """Return the narrowest type for the values of an axis, and the values converted to that type."""
+    """Return the type of a column for the values of an axis, and the values converted to this type."""
     if all(isinstance(value, bool) for value in values):
         return DataType.bool(), values
     numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)

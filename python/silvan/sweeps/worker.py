@@ -1,4 +1,4 @@
-"""Executes one run of a study, in any thread, process or machine. Input and output are plain data."""
+"""Executes one run of a study. A job and its outcome can be sent to other processes and machines."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _known(store: Store, at: str, measure: Measure, summary: Summary) -> float |
 
 
 def recall(store: Store, at: str, keep: Keep, measures: tuple[Measure, ...]) -> Done | None:
-    """Return a run that is finished and has all measures; None if the run or a measure is missing."""
+    """Return the outcome of a run in the store; None if the run or one of its measures is missing."""
     try:
         summary = store.summary(at, keep)
         if summary is None:

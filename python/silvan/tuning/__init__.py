@@ -4,9 +4,9 @@
 | --- | --- |
 | `problem` | reads a tuning: traffic, search space, objectives |
 | `presets` | known settings, the default search space, tables by shape and longest delay |
-| `objectives` | victims' throughput, hotspots' utilisation, tail latency, fairness, or any measure |
+| `objectives` | victims' and hotspots' throughput, tail latency, fairness, or any measure |
 | `runs` | runs of settings in kinds of traffic, found in the store or simulated |
-| `racing` | settings compared with the reference, in one kind of traffic after another |
+| `racing` | trials of settings, compared with the reference in one kind of traffic after another |
 | `search` | proposes settings with Optuna and stops poor ones early |
 | `survey` | tries all settings of a small space, without Optuna |
 | `outcome` | the best settings compared with known ones, on fresh seeds |
@@ -70,37 +70,41 @@ def tune(  # noqa: PLR0913 - most are named and have defaults
         scenario: A scenario or its file, a file of `silvan tune`, or a :class:`Tuning`; the other arguments
             take precedence over it.
         search: Values by dotted key, or tables, as the axes of :func:`silvan.sweep`; by default all settings
-            of InfiniBand's congestion control. ``cct.exponent`` and ``cct.longest_us`` stand for a table.
+            of InfiniBand's congestion control. ``cct.exponent`` and ``cct.longest_us`` define a table.
         objectives: ``victims``, ``hotspots``, ``latency``, ``fairness``; several with weights in a dict; or
             tables with a measure, `weight` and `goal`. Victims and hotspots with equal weight by default.
         mix: ``weighted``, ``worst`` (the kind of traffic with the lowest score counts) or ``pareto``.
         traffic: Kinds of traffic by name, as settings of the scenario; its own traffic by default.
         unseen: Kinds of traffic that the search does not use; for each, the best settings are compared with
             the best for this kind alone.
-        unseen_runs: Simulations of the search for the best in each of these; `runs` by default, 0 for none.
+        unseen_runs: Simulations of the search for the best settings in each unseen kind; `runs` by default, 0
+            for no such search.
         hotspots: Hosts that are hotspots, if the traffic does not define them.
         overrides: Keys that are set in every run.
         runs: Simulations of the search, 64 by default.
         seeds: Seeds of each kind of traffic in the search, 1 by default.
         confirm: Further seeds for the comparison with known settings, 5 by default.
         short: Keys of short runs that come first, such as ``{"duration": "2 ms", "warmup": "1 ms"}``.
-        batch: Settings proposed at a time, 2 by default; more for more cores. The result depends on it.
+        batch: Number of settings that are proposed together, 2 by default. Larger batches use more cores. The
+            result depends on it.
         sampler_seed: Seed of the sampler.
         name: Name of the tuning.
         executor: As in :func:`silvan.sweep`.
         jobs: Number of concurrent runs; the number of cores by default. The result does not depend on it.
-        options: Options for Slurm and Dask: :class:`silvan.sweeps.executors.Options`.
+        options: Options of the executor, which then replace `jobs`: :class:`silvan.sweeps.executors.Options`.
         store: Folder of the runs; finished runs in it are reused, also after an interruption.
         out: Folder for account, settings and figures; not written by default.
-        notify: Called with the number of finished runs, the most runs of the search, and the current step.
+        notify: Called with the number of finished runs, the number of runs that may be needed (0 if unknown),
+            and the current step.
 
     Returns:
         A :class:`silvan.tuning.outcome.Tuned`: `.best`, `.scenario`, `.contrasts`, `.kept`,
         `.importance`, `.opensm_options()`, `.save(folder)`.
 
     Raises:
-        SweepError: a tuning that is wrong, or Optuna is missing.
-        ScenarioError: a scenario that is wrong.
+        SweepError: the tuning is wrong, nothing can be compared, `out` contains other files, or Optuna is
+            missing.
+        ScenarioError: the scenario is wrong.
 
     """
     from silvan.sweeps.executors import Options as AllOptions

@@ -37,7 +37,7 @@ def save_all(tuned: Tuned, folder: Path) -> list[str]:
 
 @plot.style()
 def search(tuned: Tuned) -> Figure:
-    """Draw the score of every setting that was tried, and the best score so far."""
+    """Draw the scores of all settings that did not fail, and the best score so far."""
     figure, (axes,) = plot.new_figure()
     done = [trial for trial in tuned.found.trials if trial.state == "done"]
     stopped = [trial for trial in tuned.found.trials if trial.state == "stopped" and trial.score is not None]
@@ -74,7 +74,7 @@ def search(tuned: Tuned) -> Figure:
 
 @plot.style()
 def parameters(tuned: Tuned) -> Figure:
-    """Draw the scores over the values of each parameter. The other parameters differ between points."""
+    """Draw the scores over the values of each parameter. Points also differ in the other parameters."""
     axes_searched = [(n, axis) for n, axis in enumerate(tuned.tuning.search) if len(axis) > 1]
     columns = min(COLUMNS, len(axes_searched))
     rows = math.ceil(len(axes_searched) / columns)
@@ -173,7 +173,7 @@ def unseen(tuned: Tuned) -> Figure:
 
 @plot.style()
 def objectives(tuned: Tuned) -> Figure:
-    """Draw the first two objectives of all settings against each other, to show the trade-off."""
+    """Draw the first two objectives of all finished settings against each other, to show the trade-off."""
     one, other = tuned.tuning.objectives[:2]
     figure, (axes,) = plot.new_figure(width=6.4)
     done = [trial for trial in tuned.found.trials if trial.state == "done"]

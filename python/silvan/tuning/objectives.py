@@ -46,7 +46,7 @@ class Roles:
 
 
 def roles_of(scenario: Scenario, named: Sequence[str] | None) -> Roles:
-    """Return the roles in a scenario. If `named` lists hosts, these are the hotspots."""
+    """Return the roles in a scenario. The hotspots are the hosts in `named`, unless it is None."""
     table = tomllib.loads(scenario.to_toml())
     flows: list[dict[str, Any]] = table.get("flow", [])
     patterns: list[dict[str, Any]] = table.get("traffic", [])
@@ -151,7 +151,10 @@ class Objective:
         return READY[self.name][2](summary, roles)
 
     def ratio(self, value: float | None, reference: float) -> float:
-        """Return the ratio of a value to that of the reference, so that larger is better."""
+        """Return the ratio of a value to the reference, or its inverse if smaller values are better.
+
+        The ratio is limited to :data:`LEAST` and :data:`MOST`, and is `LEAST` for None.
+        """
         if value is None:
             return LEAST
         ratio = value / reference if self.larger else reference / max(value, reference / MOST)
@@ -175,7 +178,7 @@ class OfClass(Objective):
         return OfClass(f"{name}: p99 latency", "us", False, 0.0, None, name)
 
     def value(self, summary: Summary, roles: Roles, measured: Mapping[str, float | None]) -> float | None:
-        """Return the value of the objective in a run; None if the class delivered no packets."""
+        """Return the value of the objective in a run; None if the run lacks the class or its latency."""
         if self.larger:
             return next(
                 (one["received_gbit_s"] for one in summary["classes"] if one["class"] == self.class_name),
@@ -189,12 +192,15 @@ class OfClass(Objective):
         return next(tails, None)
 
 
-#: Default objectives: the throughput of victims, without starving the hotspots.
+#: Default objectives: the throughput of victims and of hotspots.
 USUAL = (Objective("victims", "Gbit/s"), Objective("hotspots", "Gbit/s"))
 
 
 def read_objective(path: str, table: dict[str, Any], place: Place) -> Objective:
-    """Parse one ``[[objective]]``: a predefined one, selected with `of`, or a measure as in a study."""
+    """Parse one ``[[objective]]``: a predefined objective, selected with `of`, or a measure as in a study.
+
+    Raises :class:`SweepError` if it is invalid.
+    """
     place.keys(path, table, OBJECTIVE_KEYS)
     weight = table.get("weight", 1.0)
     numeric = isinstance(weight, int | float) and not isinstance(weight, bool)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 #: Number of settings of the search that are repeated on fresh seeds, and maximum size of a Pareto front.
 FINALISTS, FRONT = 3, 8
 NO_CONTROL, OWN = "no control", "the scenario as it is"
-#: Ratio of the limits of an interval from which on its middle is not a result.
+#: An interval is wide if the ratio of its limits is larger.
 WIDE = 10.0
 
 
@@ -53,14 +53,14 @@ class Interval:
 
     @property
     def is_wide(self) -> bool:
-        """Whether the interval spans so much that its middle is not a result."""
+        """Whether the interval is so wide that its mean is not reported."""
         return self.high > WIDE * self.low
 
     @property
     def in_words(self) -> str:
         """The ratio as "1.4 times as good (1.3 to 1.5)", or "no difference" if the interval contains 1.
 
-        Of a wide interval, only the limit that excludes 1 is stated.
+        For a wide interval, the text contains only the limit that excludes 1, if there is one.
         """
         if self.is_wide:
             bound = {"above": "at least", "below": "at most"}
@@ -129,7 +129,7 @@ class Tuned:
 
     @property
     def best(self) -> dict[str, Any]:
-        """The best settings by scenario key. Keys that start with `cct.` stand for a table."""
+        """The best settings by scenario key. Keys that start with `cct.` define a table."""
         return dict(self.finalists[0].setting.keys)
 
     @property
@@ -147,11 +147,17 @@ class Tuned:
         return self.tuning.base.at(self.tuning.overrides(candidate.setting.keys, Kind("own"), None))
 
     def opensm_options(self) -> str:
-        """Return the best settings as options of OpenSM's configuration file."""
+        """Return the best settings as options of OpenSM's configuration file.
+
+        Raises `ScenarioError` if OpenSM has no such options.
+        """
         return self.scenario.opensm_options()
 
     def values(self, candidate: Candidate) -> dict[str, float]:
-        """Return a candidate's objectives in their units: means over kinds of traffic and fresh seeds."""
+        """Return a candidate's objectives in their units: means over kinds of traffic and fresh seeds.
+
+        The mean is NaN if no run has a value.
+        """
         means = {}
         for n, objective in enumerate(self.tuning.objectives):
             own = [value for values in candidate.values.values() if (value := values[n]) is not None]
@@ -159,7 +165,10 @@ class Tuned:
         return means
 
     def save(self, folder: str | PathLike[str]) -> Path:
-        """Write the account, settings, numbers and figures to a folder; see `docs/tune.md`."""
+        """Write the account, settings, numbers and figures to a folder; see `docs/tune.md`.
+
+        Raises `SweepError` if the folder contains other files or cannot be written.
+        """
         from silvan.tuning.report import save
 
         return save(self, Path(folder))
@@ -171,7 +180,10 @@ class Tuned:
 
 
 def confirm(tuning: Tuning, runs: Runs, found: Found, chosen: Sequence[Trial] | None = None) -> Tuned:
-    """Try the finalists (`chosen`, or the best ones) and the known settings on fresh seeds; compare them."""
+    """Try the finalists (`chosen`, or the best settings) and the known settings on fresh seeds; compare them.
+
+    Raises :class:`SweepError` if the reference or all finalists fail.
+    """
     fresh = fresh_instances(tuning)
     if chosen is None:
         chosen = front(tuning, found) if tuning.mix == "pareto" else found.finished[:FINALISTS]
@@ -196,7 +208,7 @@ def confirm(tuning: Tuning, runs: Runs, found: Found, chosen: Sequence[Trial] | 
 
 
 def with_best(tuned: Tuned, best: Candidate) -> Tuned:
-    """Return the result with another finalist as the best one; it may have run on further seeds."""
+    """Return the result with another finalist as the best; it may have run on further seeds."""
     finalists = (best, *(one for one in tuned.finalists if one.name != best.name))
     contrasts = tuple(
         contrast(tuned.tuning, best, other, [at for at in best.values if at in other.values])
@@ -231,12 +243,12 @@ def tried(
 def best_first(
     tuning: Tuning, finalists: Sequence[Candidate], other: Candidate, fresh: Sequence[Instance]
 ) -> list[Candidate]:
-    """Order candidates by score. Each run is compared with a reference candidate's run on the same seed."""
+    """Order candidates by score, best first. Each run is compared with that of `other` on the same seed."""
     return sorted(finalists, key=lambda one: -_mean_score(tuning, one, other, fresh))
 
 
 def front(tuning: Tuning, found: Found) -> list[Trial]:
-    """Return the Pareto front: settings that no other setting dominates."""
+    """Return the Pareto front: at most :data:`FRONT` settings that no other setting dominates."""
     ratios = {trial.number: _parts(tuning, trial) for trial in found.finished}
 
     def beaten(own: tuple[float, ...]) -> bool:

@@ -73,7 +73,7 @@ cct 0
 ccti_timer 0
 """
 
-#: The default search space. `level` is the last axis, because it rarely has an effect.
+#: The default search space: name of an axis, scenario key, and values.
 SPACE: tuple[tuple[str, str, tuple[Any, ...]], ...] = (
     ("threshold", "congestion.marking.threshold", (1, 3, 5, 7, 9, 11, 13, 15)),
     ("marking_rate", "congestion.marking.marking_rate", (0, 1, 2, 5, 10, 20, 50)),

@@ -50,14 +50,16 @@ class Kind:
 
     name: str
     settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    #: Names of the objectives that count in this kind; None means all. Used only for kinds that the
-    #: search does not use.
+    #: Names of the objectives that count in this kind; None for all. Only unseen kinds have such a list.
     objectives: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """The input of :func:`silvan.tune`. :meth:`load` reads it from a file."""
+    """The input of :func:`silvan.tune`. :meth:`load` reads it from a file.
+
+    Raises :class:`SweepError` if a value is invalid.
+    """
 
     name: str
     base: Base
@@ -202,7 +204,7 @@ class Tuning:
         """Read a file of `silvan tune`, or a scenario, which is tuned with the defaults.
 
         `overrides` are set in the scenario and replace an axis over the same key. Raises :class:`SweepError`
-        or :class:`silvan.ScenarioError`, with file, line, key and value.
+        or :class:`silvan.ScenarioError`, with file, line, key and value if known.
         """
         file = scenarios.locate(path)
         table, place = read_toml(file, "a tuning file")
@@ -250,13 +252,19 @@ def _read(table: dict[str, Any], place: Place, file: Path, overrides: dict[str, 
 
 
 def read_kinds(tables: Sequence[Mapping[str, Any]], place: Place) -> tuple[Kind, ...]:
-    """Parse ``[[traffic]]``: kinds with scenario settings. The default is the scenario's own traffic."""
+    """Parse ``[[traffic]]``: kinds with scenario settings. The default is the scenario's own traffic.
+
+    Raises :class:`SweepError` if a table is invalid.
+    """
     kinds = (_kind(f"traffic.{n}", table, ("name", "set"), place) for n, table in enumerate(tables))
     return tuple(kinds) or (Kind("traffic"),)
 
 
 def read_unseen(tables: Sequence[Mapping[str, Any]], place: Place) -> tuple[Kind, ...]:
-    """Parse ``[[unseen]]``, which adds to ``[[traffic]]`` a list of the objectives that count."""
+    """Parse ``[[unseen]]``: the keys of ``[[traffic]]``, and optionally the objectives that count.
+
+    Raises :class:`SweepError` if a table is invalid.
+    """
     known = ("name", "set", "objectives")
     return tuple(_kind(f"unseen.{n}", table, known, place) for n, table in enumerate(tables))
 
@@ -278,13 +286,13 @@ def _is_names(value: Any) -> bool:
 
 
 def read_objectives(tables: Sequence[Mapping[str, Any]], place: Place) -> tuple[Objective, ...]:
-    """Parse ``[[objective]]``; without such tables, return the default objectives."""
+    """Parse ``[[objective]]``; without such tables, return the default objectives. Raises `SweepError`."""
     found = tuple(read_objective(f"objective.{n}", dict(one), place) for n, one in enumerate(tables))
     return found or USUAL
 
 
 def read_hotspots(value: Any, place: Place) -> tuple[str, ...] | None:
-    """Parse a list of host names, which are the hotspots."""
+    """Parse the list of the names of hotspots; raises :class:`SweepError`."""
     if value is None:
         return None
     if not _is_names(value):
@@ -302,7 +310,7 @@ def of_call(
     overrides: Mapping[str, Any] | None,
     plain: Mapping[str, Any],
 ) -> Tuning:
-    """Create a tuning from the arguments of :func:`silvan.tune`."""
+    """Create a tuning from the arguments of :func:`silvan.tune`, with the same errors."""
     given = {key: value for key, value in plain.items() if value is not None}
     place = Place("silvan.tune")
     changes: dict[str, Any] = dict(given)

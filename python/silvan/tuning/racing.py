@@ -1,4 +1,4 @@
-"""Tries settings on the same instances, one after another; the common base of the search and the survey."""
+"""Tries settings on the same instances, one instance after another, for the search and the survey."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Trial:
     values: dict[Instance, Values] = field(default_factory=dict)
     #: Weighted mean ratio; None before the first result, or if the setting failed.
     score: float | None = None
-    #: ``done``, ``stopped`` (early) or ``failed``.
+    #: ``done``, ``stopped`` (early) or ``failed``. A running trial is ``done``.
     state: str = "done"
     #: The reason why the setting failed; None otherwise.
     error: str | None = None
@@ -74,7 +74,7 @@ def setting_at(search: Sequence[Axis], steps: Sequence[int]) -> Setting:
 def score(tuning: Tuning, ratios: Mapping[Instance, Sequence[float]]) -> float:
     """Return the score relative to the reference, from the ratios on some instances.
 
-    Short runs count only until there are others.
+    Short runs count only if there are no other runs.
     """
     full = {at: one for at, one in ratios.items() if not at.short} or dict(ratios)
     weights = [objective.weight for objective in tuning.objectives]
@@ -98,7 +98,10 @@ class Racing:
         self.spent = 0
 
     def run_reference(self) -> None:
-        """Run the reference on all instances; raises :class:`SweepError` if an objective has no value."""
+        """Run the reference on all instances.
+
+        Raises :class:`SweepError` if a run fails, or if an objective with a weight has no positive value.
+        """
         setting = Setting(PRESETS[REFERENCE])
         outcomes = self.runs.values([(setting, at) for at in self.instances], "the reference")
         self.spent += len(self.instances)
@@ -131,5 +134,5 @@ class Racing:
         return trial
 
     def score_in(self, trial: Trial, shared: Sequence[Instance]) -> float:
-        """Return a setting's score on some instances."""
+        """Return a setting's score on some instances, on which it must have run."""
         return score(self.tuning, {at: trial.ratios[at] for at in shared})

@@ -52,7 +52,7 @@ def save(tuned: Tuned, out: Path) -> Path:
     options, _ = options_or_reason(tuned)
     try:
         out.mkdir(parents=True, exist_ok=True)
-        # Write this file first: it marks the other files as ones that a tuning may overwrite.
+        # Write this file first, because it shows that a tuning may overwrite the other files.
         _files.write_text(out / NUMBERS, _files.to_json(numbers(tuned)))
         _files.write_text(out / PROVENANCE, _files.to_json(_facts(tuned)))
         _files.write_text(out / SCENARIO, tuned.scenario.to_toml(standalone=True))
@@ -81,7 +81,7 @@ def _facts(tuned: Tuned) -> dict[str, Any]:
 
 
 def numbers(tuned: Tuned) -> dict[str, Any]:
-    """Return the numbers in ``tuning.json``, which do not depend on how the tuning was executed."""
+    """Return the numbers in ``tune.json``, which do not depend on how the tuning was executed."""
     tuning = tuned.tuning
     return {
         "tuning": tuning.name,
@@ -202,7 +202,7 @@ def sentences(tuned: Tuned) -> list[str]:
 
 
 def _at_the_edge(tuned: Tuned) -> list[str]:
-    """Return parameters whose best value is at the end of the searched range, but not of IBA's range."""
+    """Return parameters with a best value at an end of the searched range, except at the limits of IBA."""
     edges = []
     limits: dict[str, tuple[int | None, ...]] = {
         "congestion.marking.threshold": (0, 15),

@@ -17,7 +17,8 @@ from silvan.sweeps.worker import Done, Job, recall
 from silvan.tuning.objectives import Roles, require, roles_of
 from silvan.tuning.problem import Kind, Tuning
 
-#: Called with the number of available runs, the number that may be needed, and the current activity.
+#: Called with the number of available runs, the number that may be needed (0 if unknown), and the current
+#: activity.
 Notify = Callable[[int, int, str], object]
 #: The values of the objectives in a run.
 Values = tuple["float | None", ...]
@@ -71,7 +72,10 @@ class Runs:
     _roles: dict[tuple[str, int], Roles] = field(default_factory=dict)
 
     def roles(self, instance: Instance) -> Roles:
-        """Return the roles of hosts in an instance, which do not depend on the setting."""
+        """Return the roles of hosts in an instance, which do not depend on the setting.
+
+        Raises :class:`SweepError` if an objective is undefined for them.
+        """
         at = (instance.kind.name, instance.seed)
         if at not in self._roles:
             overrides = self.tuning.overrides({}, instance.kind, instance.seed)
@@ -81,7 +85,10 @@ class Runs:
         return self._roles[at]
 
     def values(self, wanted: Sequence[tuple[Setting, Instance]], done: str = "") -> list[Values | str]:
-        """Return the values of the objectives of each run, in order; for a failed run, the reason as text."""
+        """Return the values of the objectives of each run, in order; for a failed run, the reason as text.
+
+        Raises :class:`SweepError` if a file cannot be read or the executor is not available.
+        """
         measures = tuple(one.measure for one in self.tuning.objectives if one.measure is not None)
         pending: dict[str, list[tuple[Setting, Instance]]] = {}
         jobs: dict[str, Job] = {}

@@ -1,10 +1,10 @@
 """The search: Optuna proposes settings, runs evaluate them, and poor settings are stopped early.
 
 Every setting runs on the same kinds of traffic with the same seeds (common random numbers), one instance
-after another. After each instance, a setting is stopped unless its score is among the best quarter of the
-finished settings at that point (racing). The same tuning always tries the same settings, because the batch
-size does not depend on the number of concurrent runs and Optuna's sampler has a seed. If a tuning was
-interrupted, it finds its earlier runs in the store.
+after another. When some settings have finished, a setting is stopped after an instance unless its score is
+among the best quarter at that point (racing). The same tuning tries the same settings again, because the
+batch size does not depend on the number of concurrent runs and Optuna's sampler has a seed. An interrupted
+tuning therefore finds its earlier runs in the store.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from silvan.tuning.runs import Runs
 FREE, STARTUP = 4, 10
 #: A setting continues after an instance if its score is in this top percentage.
 GO_ON_PERCENT = 25
-#: Number of candidates of the sampler. With few parameters, Optuna's default of 24 often misses the best one.
+#: Number of candidates of the sampler. With few parameters, Optuna's default of 24 is often too small.
 CANDIDATES = 128
-#: After this number of consecutive proposals that were already tried, a setting is selected at random.
+#: After this number of proposals in a batch that were already tried, a setting is selected at random.
 REPEATS_AT_MOST = 20
 
 
@@ -45,7 +45,7 @@ def import_optuna() -> Any:
 
 
 def nearest_steps(search: Sequence[Axis], keys: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the point of the space closest to known settings on each axis (first step for unknown keys)."""
+    """Return the step on each axis that is closest to known settings; the first step for unknown keys."""
     known = dict(keys)
     table = known.get(TABLE, {})
     if table.get("kind") == "quadratic":
@@ -69,7 +69,7 @@ def _nearest(values: Sequence[Any], wanted: Any) -> int:
 
 
 class Search(Racing):
-    """A search in progress."""
+    """A search in progress; raises :class:`SweepError` without Optuna."""
 
     def __init__(self, tuning: Tuning, runs: Runs) -> None:
         super().__init__(tuning, runs)
@@ -156,7 +156,7 @@ class Search(Racing):
         return {f"{n}": step for n, step in enumerate(steps)}
 
     def _race(self, batch: list[tuple[Any, Trial]]) -> None:
-        """Try settings instance by instance; stop those with poor scores."""
+        """Try settings on one instance after another; stop those with poor scores."""
         racing = list(batch)
         for step, at in enumerate(self.instances):
             racing = self._affordable(racing)

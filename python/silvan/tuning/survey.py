@@ -1,4 +1,4 @@
-"""Surveys all settings of a small space without Optuna; the better half continues on each next instance."""
+"""Surveys all settings of a small space without Optuna. After each instance, the better half continues."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from silvan.tuning.runs import Runs
 class Survey(Racing):
     """A survey that also tries the neighbors of the best setting (one step along one axis).
 
-    `limits` gives the smallest and the largest allowed value of an axis of increasing numbers. While the best
-    setting is at an end of such an axis, the survey extends the axis by the ratio of its last two values.
+    `limits` contains the smallest and the largest permitted value of axes of increasing numbers. While the
+    best setting is at an end of such an axis, the survey extends the axis at this end. The ratio of the new
+    value to its neighbor is that of the two values at this end.
     """
 
     def __init__(
@@ -40,14 +41,14 @@ class Survey(Racing):
                 raise SweepError(f"{self.tuning.place.origin}: no setting could be tried: {failed}")
             if n + 1 < len(self.instances):
                 racing = self._better_half(racing)
-        # A neighbor that ran on all instances may become the best setting; then try its neighbors.
+        # If a neighbor becomes the best setting, try its neighbors, too.
         while self.surround(best := self._best()):
             if self._best() is best:
                 break
         return Found(self.reference, self.trials, self.spent, {})
 
     def surround(self, trial: Trial) -> int:
-        """Try the neighbors of a setting on all instances; return the number of new ones."""
+        """Try the neighbors of a setting on all instances; return the number of those with missing runs."""
         for n in range(len(self.axes)):
             self._continue(trial, n)
         known = {one.steps for one in self.trials}
@@ -66,7 +67,7 @@ class Survey(Racing):
         return trial.state == "failed" or all(at in trial.ratios for at in self.instances)
 
     def _continue(self, best: Trial, n: int) -> None:
-        """Extend an axis by one value, within the limits, if the best setting is at its end."""
+        """Extend an axis with limits by one value if the best setting is at its end."""
         axis, step = self.axes[n], best.steps[n]
         if axis.name not in self._limits or len(axis) < 2:
             return
@@ -119,7 +120,7 @@ class Survey(Racing):
         ]
 
     def end(self, trial: Trial, n: int) -> str:
-        """Return the reason why a setting has only one neighbor along an axis; empty if it has two."""
+        """Return the reason why a setting has only one neighbor along an axis; empty if it is not known."""
         axis, step = self.axes[n], trial.steps[n]
         least, most = self._limits.get(axis.name, (None, None))
         if axis.labels[step] == least:

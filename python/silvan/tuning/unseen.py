@@ -1,4 +1,4 @@
-"""Compares the best settings with those that are best for traffic which the search did not use.
+"""Compares the best settings with those that are best for traffic that the search did not use.
 
 For each such kind of traffic, a separate search uses the same space, seeds and rules. Its best settings and
 those of the tuning are then compared on the same fresh seeds. The separate search may select the best of its
@@ -24,7 +24,7 @@ TUNED = "the best settings"
 
 @dataclass(frozen=True)
 class Kept:
-    """A comparison in one unseen kind of traffic: ratios to the settings that are best for it alone."""
+    """A comparison in one unseen kind of traffic with the settings that are best for this kind alone."""
 
     #: Name of the kind of traffic.
     kind: str
@@ -47,12 +47,15 @@ def check(tuning: Tuning, open_runs: Open) -> None:
 
 
 def searched(tuning: Tuning) -> tuple[Kind, ...]:
-    """Return the unseen kinds that get a separate search; none if `unseen_runs` is 0."""
+    """Return the unseen kinds that are searched separately; none if `unseen_runs` is 0."""
     return () if tuning.unseen_runs == 0 else tuning.unseen
 
 
 def keep(tuned: Tuned, open_runs: Open) -> Tuned:
-    """Return the tuning with its comparisons in all unseen kinds of traffic."""
+    """Return the result with its comparisons in the unseen kinds of traffic.
+
+    Raises :class:`SweepError` if a comparison fails.
+    """
     kept, simulated, reused = [], tuned.simulated, tuned.reused
     for kind in searched(tuned.tuning):
         own = tuned.tuning.of_unseen(kind)

@@ -1,8 +1,8 @@
 """Types of the dictionaries that the simulator returns and writes as JSON.
 
-Each is a plain `dict`: ``result.summary["throughput_gbit_s"]``. Names of keys end with the unit, if there is
-one (`_ns`, `_bytes`, `_gbit_s`, or `_share` for values from 0 to 1). Averages cover the time from the end of
-the warm-up to the end of the run. A test compares the keys with those of real results.
+The dictionaries are of type `dict`: ``result.summary["throughput_gbit_s"]``. Most names of quantities end
+with the unit (`_ns`, `_bytes`, `_gbit_s`), or with `_share` for values from 0 to 1. Averages cover the time
+from the end of the warm-up to the end of the run. A test compares the keys with those of real results.
 
 | function | type |
 | --- | --- |

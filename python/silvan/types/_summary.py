@@ -13,7 +13,8 @@ class SchedulerSummary(TypedDict):
 
     #: `binned` or `event-ordered`.
     kind: str
-    #: Why it is the event-ordered one, as a clause that follows "because".
+    #: Why the event-ordered scheduler ran the switches, as a clause that follows "because"; None
+    #: otherwise.
     reason: str | None
 
 
@@ -48,29 +49,30 @@ class FlowSummary(_FlowSummaryWords):
     received_gbit_s: float
     #: Payload received in the whole run, bytes.
     received_bytes: int
-    #: Time in ns at which the last byte of a flow with a total arrived; None for other flows.
+    #: Time in ns at which the last byte of a flow with a total was delivered; None for other flows and
+    #: for unfinished ones.
     completed_ns: int | None
 
 
 _ClassSummaryWords = TypedDict(
     "_ClassSummaryWords",
     {
-        #: Name of the flow or traffic pattern.
+        #: Name of the class.
         "class": str,
     },
 )
 
 
 class ClassSummary(_ClassSummaryWords):
-    """Delivered traffic of one class (a named flow, or one traffic pattern)."""
+    """Delivered traffic of one class: a named flow, a traffic pattern, a role of a forest, or a job."""
 
-    #: Payload received on average, Gbit/s.
+    #: Payload received on average after the warm-up, Gbit/s.
     received_gbit_s: float
     #: Packets delivered in the whole run.
     delivered_packets: int
     #: Delivered packets with the FECN bit set.
     marked_packets: int
-    #: Delivered packets with the validation bit set, too.
+    #: Delivered packets with the validation bit set.
     validated_packets: int
     #: Time of the last delivery in ns; None if no packet was delivered.
     last_delivery_ns: int | None
@@ -79,14 +81,14 @@ class ClassSummary(_ClassSummaryWords):
 _LatencySummaryWords = TypedDict(
     "_LatencySummaryWords",
     {
-        #: Name of the flow or traffic pattern.
+        #: Name of the class.
         "class": str,
     },
 )
 
 
 class LatencySummary(_LatencySummaryWords):
-    """Packet latency of one class of traffic (a named flow, or one traffic pattern)."""
+    """Packet latency of one class: a named flow, a traffic pattern, a role of a forest, or a job."""
 
     #: Start of the measurement: `generation` of the message, or `injection` of the packet.
     since: str
@@ -111,9 +113,9 @@ class GroupSummary(TypedDict):
     group: str
     #: Number of hosts.
     hosts: int
-    #: Payload received per host, Gbit/s.
+    #: Mean of the payload received per host, Gbit/s.
     received_gbit_s: float
-    #: Payload sent per host, Gbit/s.
+    #: Mean of the payload sent per host, Gbit/s.
     sent_gbit_s: float
 
 
@@ -187,8 +189,8 @@ class PauseSummary(TypedDict):
 class RetrySummary(TypedDict):
     """Frames and messages of link-level retry over the whole run, on all links together.
 
-    The table `retries` has the values of single links. Those that are on their way at the end of the run
-    are included.
+    The table `retries` has the values of single links. Frames and messages that have not arrived at the
+    end of the run are included.
     """
 
     #: Number of frames that were sent for the first time, counted once per link.
@@ -210,16 +212,16 @@ class RetrySummary(TypedDict):
 
 
 class RecoverySummary(TypedDict):
-    """What hosts sent again over the whole run, with loss recovery."""
+    """Packets that hosts sent again over the whole run, with loss recovery."""
 
     #: Number of data packets that were sent again; `packets_injected` includes them.
     resent_packets: int
     #: Payload that hosts decided to send again, bytes.
     repeated_bytes: int
     #: Number of data packets that arrived but were discarded, because they had arrived before or were
-    #: not expected yet.
+    #: out of sequence.
     discarded_packets: int
-    #: Number of timeouts.
+    #: Number of timeouts of data packets.
     timeouts: int
 
 
@@ -240,9 +242,9 @@ class LossSummary(_LossSummaryAlways, total=False):
     The table `losses` has the links, and the table `events` the times at which they changed.
     """
 
-    #: Those of these packets that were dropped at full buffers. Exists only with lossy lanes.
+    #: Number of these packets that were dropped at full buffers. Exists only with lossy lanes.
     dropped_packets: int
-    #: Results of loss recovery. Exists only if the scenario has one.
+    #: Results of loss recovery. Exists only in scenarios with loss recovery.
     recovery: RecoverySummary
 
 
@@ -287,7 +289,7 @@ class CollectiveSummary(TypedDict):
     finished: int
     #: Mean time from the first rank's start to the last rank's end, ns.
     mean_ns: float
-    #: Mean time of the same operations on an ideal crossbar, ns.
+    #: Mean time of the operations of this kind on an ideal crossbar, ns.
     crossbar_ns: float
 
 
@@ -312,7 +314,7 @@ class _JobSummaryAlways(TypedDict):
     unfinished_operations: int
     #: Number of delivered messages that crossed the network, excluding requests and permissions.
     messages: int
-    #: Total payload of these messages, counted when they were posted, bytes.
+    #: Total payload of the messages that crossed the network, counted when they were posted, bytes.
     bytes: int
     #: The mean ratio of the duration of a message to its duration on an empty network. With adaptive
     #: routing, the reference is the best route. None without messages.
@@ -324,7 +326,7 @@ class _JobSummaryAlways(TypedDict):
     #: Share of time in which ranks computed or handled messages, 0 to 1. In the rest of the time, they
     #: waited.
     busy_share: float
-    #: Share of time in which hosts sent, 0 to 1.
+    #: Share of time in which hosts sent or waited for their injection limit, 0 to 1.
     sending_share: float
     #: Share of time in which hosts had packets to send but lacked credit, 0 to 1.
     blocked_share: float
@@ -340,8 +342,9 @@ class JobSummary(_JobSummaryAlways, total=False):
     Shares relate to the job's span, and are averages over its ranks or their hosts.
     """
 
-    #: Number of reduction units that the ranks use, if any. Each is a rank of its own in the tables of
-    #: ranks and messages. The other fields of this summary count units only in messages and bytes.
+    #: Number of reduction units that the ranks use, if any. In the tables of ranks and messages, units
+    #: appear as additional ranks. The other fields of this summary count units only in messages, bytes
+    #: and message slowdowns.
     units: int
 
 
@@ -350,10 +353,11 @@ class AnnouncedSummary(TypedDict):
 
     #: Number of flows that were permitted to start.
     flows: int
-    #: Number of probes that returned, or of the weights of data packets that receivers returned.
+    #: Number of probes that returned. If data packets read the weights of links, number of returned
+    #: weights.
     probes: int
     #: The maximum, over all links and times, of the time in ns that a link needs for all flows announced
-    #: to it. No assignment of rates can finish all flows sooner, and explicit rates achieve this time.
+    #: to it. No assignment of rates can finish these flows sooner.
     busiest_link_ns: int
 
 
@@ -387,7 +391,8 @@ class _TransferSizesAlways(_TransferSizesWords):
 class TransferSizes(_TransferSizesAlways, total=False):
     """Finished transfers of a class in a range of sizes.
 
-    Without `above_bytes`, it covers all sizes; without `up_to_bytes`, the range has no upper limit.
+    Without `above_bytes`, the range covers all sizes; without `up_to_bytes`, the range has no upper
+    limit.
     """
 
     #: Transfers of the range have more payload than this, bytes.
@@ -423,9 +428,9 @@ class SwitchLogSummary(TypedDict):
 
     #: Name of the switch.
     switch: str
-    #: Number of data packets that it marked first (`LogEventsCounter`).
+    #: Number of data packets that received their mark at the switch (`LogEventsCounter`).
     events: int
-    #: Numbers of the ports that marked them (`PortMap`).
+    #: Numbers of the ports that marked packets (`PortMap`).
     ports: list[int]
 
 
@@ -455,9 +460,10 @@ class CongestionLogSummary(TypedDict):
 class _RunSummaryAlways(TypedDict):
     #: Simulated time, ns.
     simulated_ns: int
-    #: Start of the time that averages cover, ns. The time ends with the run.
+    #: Start of the time that averages cover, ns. This time lasts until the end of the run.
     averages_from_ns: int
-    #: The scheduler that ran the switches. Only the number of events depends on it.
+    #: The scheduler that ran the switches. Of the other results, only the number of events depends on
+    #: it.
     scheduler: SchedulerSummary
     #: Number of processed events.
     events: int
@@ -475,7 +481,7 @@ class _RunSummaryAlways(TypedDict):
     jain_hosts: float
     #: Jain's index of the throughput of named flows that are active until the end; 1 without any.
     jain_flows: float
-    #: Number of packets that switches marked (FECN).
+    #: Number of data packets that switches marked (FECN).
     fecn_marks: int
     #: Number of notifications that reached their source (BECN).
     becn_received: int

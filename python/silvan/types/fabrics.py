@@ -67,7 +67,8 @@ class FabricCheck(TypedDict):
     #: Maps the number of switches on a route (as text) to the number of routes.
     hops: dict[str, int]
     all_to_all: FabricLoad
-    #: Directed links between switches without flows that shortest paths could use without closing a cycle.
+    #: Number of directed links between switches that have no flows, although shortest paths could use them
+    #: without closing a cycle.
     unused_links: int
     #: Flows on the most loaded link if flows were divided evenly over all shortest paths.
     even_flows: float
@@ -77,7 +78,7 @@ class FabricCheck(TypedDict):
     deadlock: str | None
     #: The deadlock check of each lane; None if service levels and SL-to-VL tables are unknown.
     lanes: Lanes | None
-    #: The SL-to-VL table if all links have the same one. The scenario key is `lanes.sl_to_vl`.
+    #: The SL-to-VL table if all links have the same table; else None. The scenario key is `lanes.sl_to_vl`.
     sl_to_vl: list[int] | None
     #: Number of port groups for adaptive routing, which are not simulated.
     adaptive_groups: int
@@ -106,7 +107,7 @@ class PairDemand(_PairEnds):
 
 
 class Placement(TypedDict):
-    """The links that a job shares if it runs on certain hosts."""
+    """The links that the flows of a job share with a given placement of its ranks."""
 
     #: The largest demand on a link between switches, as a multiple of its capacity.
     worst_demand: float
@@ -123,7 +124,7 @@ class Placement(TypedDict):
 
 
 class SuggestedPlacement(Placement):
-    """A placement that causes less demand."""
+    """A placement with less demand."""
 
     #: The method that found the placement.
     how: str
@@ -140,11 +141,11 @@ class CountedJob(TypedDict):
     ranks: int
     #: Number of hosts.
     hosts: int
-    #: Number of host pairs that exchange messages.
+    #: Number of ordered pairs of hosts that exchange messages.
     flows: int
     #: ``linear`` or ``round-robin``.
     placement: str
-    #: How packets are routed: "forwarding tables", or how they deviate from these.
+    #: How packets are routed: ``forwarding tables``, or how packets deviate from the tables.
     routes: str
 
 
@@ -156,5 +157,5 @@ class Collisions(TypedDict):
     deadlock: str | None
     #: Collisions with the given placement.
     now: Placement
-    #: A better placement; None if none was found or needed.
+    #: A better placement; None if none was found, needed or requested.
     suggestion: SuggestedPlacement | None

@@ -1,4 +1,4 @@
-"""Types of the result of a run: what Python adds to the summary, and provenance."""
+"""Types of the result of a run: the part of the summary that Python adds, and the provenance."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class AloneSummary(TypedDict):
     job: str
     #: Span in the run, ns; None if the job did not finish in both runs.
     span_ns: float | None
-    #: Span of the job alone, ns.
+    #: Span of the job alone, ns; None if the job did not finish in both runs.
     alone_ns: float | None
     #: `span_ns` / `alone_ns` - 1; None if the job did not finish in both runs.
     slower: float | None
@@ -36,9 +36,9 @@ class AloneSummary(TypedDict):
 
 
 class Summary(RunSummary, total=False):
-    """Totals over a run, and averages from the end of the warm-up to its end."""
+    """Totals over a run, and averages from the end of the warm-up to the end of the run."""
 
-    #: What delays each job, after a run with ``alone=True``.
+    #: Comparison of each job with the job alone, after a run with ``alone=True``.
     alone: list[AloneSummary]
 
 
@@ -60,7 +60,7 @@ class Provenance(TypedDict):
     scenario: str
     #: The scenario's path, ``stdin`` or ``<text>``.
     origin: str
-    #: Folder from which relative file names in the scenario start.
+    #: Folder to which relative file names in the scenario refer.
     base_dir: str
     #: Overrides as text by dotted key.
     overrides: dict[str, str]
@@ -68,7 +68,8 @@ class Provenance(TypedDict):
     seed: int
     #: Version of Silvan.
     version: str
-    #: Commit of the source clone from which Silvan ran; None for an installed package.
+    #: Commit of the source clone from which Silvan ran, with ``-dirty`` if tracked files had changed. None
+    #: for an installed package, or if Git failed.
     git_commit: str | None
     #: Start of the run, ISO 8601, UTC.
     started: str

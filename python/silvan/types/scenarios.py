@@ -43,7 +43,7 @@ class JobCheck(TypedDict):
     hosts: list[str]
     #: Number of reduction units that the ranks use.
     units: int
-    #: Number of messages that the job will send.
+    #: Number of messages that the ranks and the reduction units will send.
     messages: int
     #: Total payload of the messages, bytes.
     bytes: int
@@ -70,8 +70,8 @@ class ForestCheck(TypedDict):
     mixed: int
     #: Number of senders in each subset.
     subset_sizes: list[int]
-    #: Paper IV, t_max: largest throughput of a host that is not a hotspot, if there were no hotspots,
-    #: Gbit/s.
+    #: Paper IV, t_max: upper bound of the mean throughput of a host that is not a hotspot, if there were no
+    #: hotspots, Gbit/s.
     tmax_gbit_s: float
 
 
@@ -108,7 +108,7 @@ class Estimate(TypedDict):
 
 
 class Thresholds(TypedDict):
-    """Thresholds of marks at outputs of a rate."""
+    """Thresholds of marks at outputs with a given rate."""
 
     #: Rate of the link, Gbit/s.
     gbit_s: float
@@ -134,7 +134,7 @@ class SharedCheck(TypedDict):
 class _PauseCheckOfAll(TypedDict):
     #: Smallest headroom of a lane of a switch's input, bytes.
     least_headroom_bytes: int
-    #: Largest one, bytes.
+    #: Largest headroom of a lane of a switch's input, bytes.
     most_headroom_bytes: int
 
 
@@ -203,9 +203,9 @@ class FluidShare(TypedDict):
 
     #: Payload rate while all flows are active, Gbit/s.
     gbit_s: float
-    #: Whatever limits the flow: a link, the injection or drain rate of a host, or ``its own rate``.
+    #: The limit of the flow: a link, the injection or drain rate of a host, or ``its own rate``.
     bottleneck: str
-    #: Time from the start of the scenario until the flow's total has been sent, ns; None without a total.
+    #: Time from the start of the scenario until the flow has sent its total, ns; None without a total.
     completed_ns: int | None
 
 
@@ -241,7 +241,7 @@ class Fluid(TypedDict):
     uncontrolled: FluidTotal | None
     #: Total of max-min fair rates.
     max_min: FluidTotal
-    #: Total of single application assignment, with which the last flow ends as early as possible.
+    #: Total of the single application assignment, with which the last flow ends as early as possible.
     saa: FluidTotal
     #: Reason why the rates without congestion control are missing; None if they are present.
     uncontrolled_missing: str | None

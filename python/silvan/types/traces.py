@@ -45,7 +45,7 @@ class TraceRun(TypedDict):
     unfinished: int
     #: The first operations that wait for another rank, with the reasons.
     stuck: list[str]
-    #: Ranks that wait for each other in a cycle.
+    #: Ranks that wait for each other in a cycle; empty if there is no cycle.
     circle: list[int]
     #: Errors in the trace that do not prevent the run.
     warnings: list[str]

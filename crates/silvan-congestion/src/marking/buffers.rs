@@ -1,9 +1,9 @@
 //! Marking by the fill of input and output buffers (MVCM, 3.1 and 4.1): IPM, OPM and MVPM.
 //!
 //! ```text
-//!  IPM   a full input buffer      marks all packets at the switch's inputs for the outputs it asks for
-//!  OPM   output above threshold   marks what leaves through it
-//!  MVPM  input above threshold    marks what arrives;   output above: validates what leaves marked
+//!  IPM   input buffer full        marks packets at all inputs that wait for the outputs of its packets
+//!  OPM   output above threshold   marks packets that leave through the output
+//!  MVPM  input above threshold    marks arriving packets;   output above threshold: validates marked packets
 //! ```
 //!
 //! These rules need a switch with input and output buffers (`cioq`). Fills count whole credit blocks, for each virtual
@@ -54,10 +54,10 @@ impl Default for Mvpm {
     }
 }
 
-/// A rule with its thresholds, in bytes of a virtual lane's share of the buffer.
+/// A rule with its thresholds in bytes, for one virtual lane's share of a buffer.
 #[derive(Debug, Clone, Copy)]
 pub enum BufferRule {
-    /// An input whose fill exceeds this threshold has no room for another packet.
+    /// An input whose fill exceeds this threshold has no room for another full packet.
     Ipm {
         room_for_none: u32,
     },

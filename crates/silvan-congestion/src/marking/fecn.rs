@@ -54,7 +54,7 @@ pub struct Fecn {
     pub ports: Vec<PortSetting>,
 }
 
-/// The thresholds of outputs of one rate. Either `threshold` or `upper` is required.
+/// The thresholds of outputs of one rate. Exactly one of `threshold` and `upper` is required.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FecnThresholds {
@@ -73,20 +73,21 @@ pub struct FecnThresholds {
     pub lower: Option<Bytes>,
 }
 
-/// The settings of some ports (SwitchPortCongestionSetting of IBA). What is not given is as for all other ports.
+/// The settings of some ports (SwitchPortCongestionSetting of IBA). Values that are not given are those of
+/// all other ports.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PortSetting {
     /// The ports: "S1:3" is port 3 of switch S1, and "S1" is every port of S1. The setting of a port takes precedence
     /// over the setting of its switch.
     pub at: Vec<String>,
-    /// Replaces `threshold` and `upper` of the other ports.
+    /// Replaces the `threshold`, `upper` and `lower` of the other ports.
     #[schemars(range(max = 15))]
     pub threshold: Option<u8>,
     /// The fill above which these ports enter the congestion state; replaces `threshold`.
     pub upper: Option<Bytes>,
-    /// The fill at or below which these ports leave the congestion state. If only an upper threshold is given, it is
-    /// `hysteresis` below that.
+    /// The fill at or below which these ports leave the congestion state. If only an upper threshold is
+    /// given, the lower threshold is `hysteresis` below the upper one.
     pub lower: Option<Bytes>,
     /// Whether these ports enter the congestion state even if they have no credit.
     pub victim_mask: Option<bool>,
@@ -100,8 +101,8 @@ pub enum FillMapping {
     Each,
     /// The sum of the virtual output queues of all input ports.
     Sum,
-    /// The fill of the lane's queues, compared with the threshold divided by the number of input ports that contribute
-    /// to it.
+    /// The sum of the virtual output queues, compared with the threshold divided by the number of input ports
+    /// that contribute to the sum.
     SumPerInput,
 }
 
@@ -109,9 +110,10 @@ pub enum FillMapping {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MarkingPattern {
-    /// Each eligible packet with probability 1 / (Marking_Rate + 1) (Paper II).
+    /// Each eligible packet is marked with the probability that the rule gives, such as 1 / (Marking_Rate +
+    /// 1) (Paper II).
     Random,
-    /// Every (Marking_Rate + 1)-th eligible packet.
+    /// Eligible packets are marked at regular intervals, such as every (Marking_Rate + 1)-th packet.
     Regular,
 }
 
@@ -119,7 +121,7 @@ pub enum MarkingPattern {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum VictimMask {
-    /// Ports that face hosts, because a host never considers itself congested (the usual setting).
+    /// Ports that face hosts, because hosts do not mark packets themselves (the usual setting).
     Hosts,
     /// No port.
     None,
@@ -162,9 +164,9 @@ pub struct FecnRule {
     thresholds: Box<[PortThresholds]>,
     /// The rates with thresholds of their own. If there are none, the thresholds do not depend on rates.
     rates: Box<[Rate]>,
-    /// The index of the thresholds (divided by the number of rates) and the mask of the ports and switches that have a setting, by name.
+    /// For each port or switch with a setting, by name: the index of its group of thresholds, and its mask.
     settings: FxHashMap<String, (u16, Option<bool>)>,
-    /// Sum of all queues up to which no port can exceed its threshold.
+    /// Bytes in all queues of an output up to which no port exceeds its threshold.
     least: u32,
     /// Whether `least` is valid, which requires that no single queue holds more than all queues of its output.
     bounded: bool,
@@ -278,7 +280,7 @@ impl Fecn {
         (upper, lower)
     }
 
-    /// The parameters of outputs of each rate of `thresholds`, or of all outputs if there are no such rates.
+    /// The parameters of outputs of each rate of `thresholds`, or of all outputs if `thresholds` is empty.
     fn by_rate(&self) -> Vec<Self> {
         let common = Self { thresholds: Vec::new(), ..self.clone() };
         if self.thresholds.is_empty() {
@@ -340,7 +342,8 @@ impl Fecn {
 }
 
 impl PortThresholds {
-    /// Whether a fill is above the thresholds divided by `divisor`. `before` selects the threshold.
+    /// Whether a fill of `bytes` exceeds the upper threshold, or the lower one if `before` is true. Both
+    /// thresholds are divided by `divisor`.
     #[inline]
     fn above(self, before: bool, bytes: u32, divisor: u32) -> bool {
         bytes > self.upper / divisor || (before && bytes > self.lower / divisor)
@@ -379,7 +382,7 @@ impl FecnRule {
         found
     }
 
-    /// Whether a departing packet of this size gets the FECN bit.
+    /// Whether the FECN bit is set in a departing packet of this size.
     #[inline]
     fn marks(&self, port: &mut FecnState, size: u32) -> bool {
         if !port.congested || size < self.smallest {
@@ -400,7 +403,6 @@ impl FecnRule {
         }
     }
 
-    /// The thresholds of a port.
     #[inline]
     fn of(&self, port: &FecnState) -> PortThresholds {
         self.thresholds[usize::from(port.thresholds)]

@@ -53,7 +53,8 @@ pub trait MarkingParameters {
         false
     }
 
-    /// Whether the rule needs the queues of single inputs.
+    /// Whether the rule needs the fill of the queues of single inputs, so switches must have a queue per
+    /// input and output.
     fn needs_input_queues(&self) -> bool {
         false
     }
@@ -63,7 +64,7 @@ pub trait MarkingParameters {
         true
     }
 
-    /// The link layer for which the rule is designed, if it is one.
+    /// The link layer for which the rule is designed. `None` if it suits every link layer.
     fn link_layer(&self) -> Option<LinkLayer> {
         None
     }
@@ -78,12 +79,13 @@ pub trait MarkingParameters {
         false
     }
 
-    /// The thresholds of an output, if they depend on the rate of its link or on the network's round trip.
+    /// The lower and upper threshold of an output of this rate. `None` if they do not depend on the rate or
+    /// on the network's round trip, or if the parameters have no thresholds for this rate.
     fn thresholds(&self, _rate: Rate, _round_trip: Option<Time>) -> Option<(Bytes, Bytes)> {
         None
     }
 
-    /// Whether outputs of a rate have thresholds.
+    /// Whether the parameters have thresholds for outputs of this rate.
     fn has_thresholds(&self, _rate: Rate) -> bool {
         true
     }
@@ -96,18 +98,22 @@ pub trait MarkingParameters {
     /// Checks the parameters.
     ///
     /// # Errors
-    /// The first invalid parameter.
+    /// Returns the first invalid parameter.
     fn check(&self, _limits: &Limits) -> Check {
         Ok(())
     }
 
-    /// The names of switches and ports in the parameters, each with its key below the component's table.
+    /// The keys of parameters that name switches or ports, relative to the component's table, each with the
+    /// name.
     fn named_ports(&self) -> Vec<(String, &str)> {
         Vec::new()
     }
 }
 
-/// Checks `thresholds`, a list of thresholds by rate. `replaced` has the given keys that it replaces.
+/// Checks the rates of the list `thresholds`. `replaced` contains the given keys that the list replaces.
+///
+/// # Errors
+/// Fails if a rate is zero or has two entries, or if a list with entries replaces a given key.
 fn check_rates(rates: impl Iterator<Item = Rate>, mut replaced: impl Iterator<Item = &'static str>) -> Check {
     let mut known = Vec::new();
     for (index, rate) in rates.enumerate() {
@@ -167,7 +173,7 @@ impl RuleLane<'_> {
         format!("{}:{}", self.switch_name, self.port + 1)
     }
 
-    /// The random stream of the lane.
+    /// The random stream of the lane for marks.
     pub fn random(&self) -> Stream {
         Stream::new(self.seed, "marking", (self.switch as u64) << 16 | self.lane.index() as u64)
     }
@@ -202,9 +208,9 @@ impl<'a> SwitchOutputs<'a> {
 /// The greatest severity, which is limited by a field of six bits (IEEE 802.1Qau).
 const MOST_SEVERE: i64 = 63;
 
-/// Quantized feedback (Fb of IEEE 802.1Qau) for a queue of `bytes` that had `before` bytes at the last sample. The
-/// result is the distance above the set point plus `weight` times the growth, or zero if this does not indicate
-/// congestion.
+/// Quantized feedback (Fb of IEEE 802.1Qau, negated) for a queue of `bytes` that had `before` bytes at the
+/// last sample: the distance above the set point plus `weight` times the growth. It is limited to the range
+/// from 0 to `set_point` x (2 `weight` + 1), and scaled to 0 to 63. Zero means no congestion.
 fn severity(bytes: u32, before: u32, set_point: u32, weight: u32) -> Severity {
     let [bytes, before, set_point, weight] = [bytes, before, set_point, weight].map(i64::from);
     let feedback = bytes - set_point + weight * (bytes - before);
@@ -212,11 +218,12 @@ fn severity(bytes: u32, before: u32, set_point: u32, weight: u32) -> Severity {
     (feedback.clamp(0, most) * MOST_SEVERE / most) as Severity
 }
 
-/// A rule that decides which packets the switches mark. The default methods do nothing.
+/// A rule that decides which packets the switches mark. The default methods mark no packet.
 ///
-/// A rule has one [`Self::State`] per output port and virtual lane of a switch. The methods `watches_*` state which
-/// calls the rule needs. The default is all calls; fewer calls are faster. For a departing packet, `queue_changed` is
-/// called before `departs`. The state derives `Saved`, because checkpoints of a run contain it.
+/// A rule has one [`Self::State`] per output port and virtual lane of a switch. The methods `watches_*` state
+/// which calls the rule needs. By default, it needs all calls except `enters_buffer`. Fewer calls are faster.
+/// For a departing packet, `queue_changed` is called before `departs`. The state derives `Saved`, because
+/// checkpoints of a run contain it.
 pub trait MarkingRule {
     /// The state per output port and virtual lane.
     type State: Saved;
@@ -234,7 +241,7 @@ pub trait MarkingRule {
         false
     }
 
-    /// Whether the rule needs [`Self::queue_changed`] at all.
+    /// Whether the rule needs [`Self::queue_changed`] for any change.
     fn watches_queues(&self) -> bool {
         true
     }
@@ -382,7 +389,7 @@ macro_rules! markings {
                 kebab(name)
             }
 
-            /// The parameters, if packets are marked.
+            /// The parameters of the rule. `None` if there is no rule.
             #[must_use]
             pub fn parameters(&self) -> Option<&dyn MarkingParameters> {
                 match self {
@@ -611,7 +618,7 @@ macro_rules! markings {
 }
 
 markings! {
-    /// InfiniBand's FECN: a root marks packets while its queues are above a threshold.
+    /// InfiniBand's FECN: outputs in the congestion state mark packets.
     Fecn(Fecn) => Fecn::rule as FecnRule;
     /// Input packet marking: if an input buffer is full, packets that wait for the same outputs as its packets are
     /// marked.
@@ -622,8 +629,8 @@ markings! {
     Mvpm(Mvpm) => Mvpm::rule as BufferRule;
     /// Arriving packets are sampled, and marked if the queue is above its set point or grows fast (QCN).
     Sampled(Sampled) => Sampled::rule as SampledRule;
-    /// The longer the queues of an output are between two thresholds, the more packets are marked as they leave (ECN of
-    /// Ethernet switches, RED).
+    /// Between two thresholds, the share of departing packets that are marked grows with the queues of the
+    /// output (ECN of Ethernet switches, RED).
     Red(Red) => Red::rule as RedRule;
     /// In-band telemetry: switches write the state of their outputs into data packets instead of marking them.
     Telemetry(InBandTelemetry) => InBandTelemetry::rule as StampRule;
@@ -648,7 +655,7 @@ impl Marking {
         self.parameters().is_some_and(|parameters| parameters.needs_input_queues())
     }
 
-    /// See [`MarkingParameters::has_severities`]. Without a rule, there are no marks.
+    /// See [`MarkingParameters::has_severities`]. True if there is no rule.
     #[must_use]
     pub fn has_severities(&self) -> bool {
         self.parameters().is_none_or(|parameters| parameters.has_severities())
@@ -681,7 +688,7 @@ impl Marking {
     /// See [`MarkingParameters::check`].
     ///
     /// # Errors
-    /// The first invalid parameter.
+    /// Returns the first invalid parameter.
     pub fn check(&self, limits: &Limits) -> Check {
         self.parameters().map_or(Ok(()), |parameters| parameters.check(limits))
     }

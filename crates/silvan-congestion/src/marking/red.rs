@@ -1,7 +1,7 @@
-//! Marking by the fill of the output's queues: explicit congestion notification as Ethernet switches configure it, with
-//! two thresholds and a probability between them (DCQCN, SIGCOMM 2015, section 3.2; DCTCP, SIGCOMM 2010, section 3.1,
-//! with two equal thresholds). It has the profile of random early detection (Floyd and Jacobson 1993), but uses the
-//! current fill instead of an average.
+//! Marking by the fill of the output's queues: explicit congestion notification of Ethernet switches, with
+//! two thresholds and a probability between them (DCQCN, SIGCOMM 2015, section 3.2; DCTCP, SIGCOMM 2010,
+//! section 3.1, with two equal thresholds). It has the profile of random early detection (Floyd and Jacobson
+//! 1993), but uses the current fill instead of an average.
 //!
 //! ```text
 //!  share of the packets that are marked   0                                  q <= min
@@ -12,8 +12,8 @@
 //! q is the number of bytes that wait for the output when the packet starts to leave, excluding the packet. The rule
 //! does not distinguish roots from victims, and marks only data packets.
 //!
-//! Shares are in units of 2^-24. The regular pattern adds up the shares of the packets that leave above `min`, and
-//! marks a packet each time the sum reaches 1, so that every run marks the same packets, whatever its seed.
+//! Shares are in units of 2^-24. The regular pattern adds up the shares of the packets that leave above
+//! `min`, and marks a packet each time the sum reaches 1. The pattern does not depend on the seed.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -28,9 +28,10 @@ use crate::unfit::{Check, Limits, ensure, ensure_time};
 
 /// Parameters of marks by the queue of the output; the defaults are those of the DCQCN paper (section 5) for 40 Gbit/s.
 ///
-/// A queue that marks must be a part of the bandwidth-delay product of the network. `per_rate` and `per_round_trip` state the
-/// network for which `min` and `max` are given. In another one, both are multiplied by the ratio of the rates and by the ratio of
-/// the round trips. Alternatively, `thresholds` states them for each rate of the network.
+/// Suitable thresholds are a fraction of the network's bandwidth-delay product. `per_rate` and
+/// `per_round_trip` are the rate and the round trip for which `min` and `max` are given. Outputs of other
+/// rates and networks with other round trips multiply both by the ratios. Alternatively, `thresholds` lists
+/// the thresholds for each rate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Red {
@@ -43,8 +44,8 @@ pub struct Red {
     pub percent: u8,
     /// Whether packets are marked at random or at regular intervals.
     pub pattern: MarkingPattern,
-    /// Whether outputs to hosts mark packets. The consortium's simulator of Ultra Ethernet switches that off if receivers grant
-    /// credit, which prevents queues there.
+    /// Whether outputs to hosts mark packets. The consortium's simulator of Ultra Ethernet disables these
+    /// marks if receivers grant credit, because credit prevents queues at these outputs.
     #[serde(skip_serializing_if = "is_true")]
     pub hosts: bool,
     /// The rate of the links for which `min` and `max` are given; outputs of other rates scale them. Default: they apply to
@@ -71,7 +72,7 @@ pub struct RedThresholds {
     pub min: Bytes,
     /// Bytes above which all packets are marked (Kmax).
     pub max: Bytes,
-    /// Percentage of the packets that are marked at `max` (Pmax). Default: that of all outputs.
+    /// Percentage of the packets that are marked at `max` (Pmax). Default: `percent` of all outputs.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 100))]
     pub percent: Option<u8>,
@@ -154,7 +155,8 @@ impl Red {
         self.thresholds.iter().find(|one| one.rate == rate)
     }
 
-    /// `min` and `max` for an output of the given rate in a network with the given round trip.
+    /// `min` and `max` for an output of the given rate in a network with the given round trip, each at most
+    /// 2^30 bytes.
     fn scaled(&self, own_rate: Rate, round_trip: Option<Time>) -> (Bytes, Bytes) {
         let ratio = |own: u64, per: Option<u64>| per.map_or((1, 1), |per| (u128::from(own), u128::from(per)));
         let (rate, per_rate) = ratio(own_rate.0, self.per_rate.map(|rate| rate.0));
@@ -162,7 +164,7 @@ impl Red {
             self.per_round_trip.and_then(|per| Some((u128::from(round_trip?.0), u128::from(per.0))));
         let (time, per_time) = per_time.unwrap_or((1, 1));
         let scale = |bytes: Bytes| {
-            // At most 2^30, 2^40 and 2^50.
+            // The factors of the product are at most 2^30, 2^40 and 2^50.
             Bytes((u128::from(bytes.0) * rate * time / (per_rate * per_time)).min(1 << 30) as u64)
         };
         let (min, max) = self.of_rate(own_rate).map_or((self.min, self.max), |one| (one.min, one.max));
@@ -170,7 +172,7 @@ impl Red {
     }
 }
 
-/// Leaves out a default in resolved files.
+/// Whether the value is true. Serialization leaves out true values, because they are the default.
 fn is_true(value: &bool) -> bool {
     *value
 }
@@ -187,7 +189,7 @@ const ALL: u32 = 1 << 24;
 pub struct RedRule {
     red: Red,
     round_trip: Option<Time>,
-    /// The lower threshold of the slowest outputs.
+    /// The smallest lower threshold of any output, in bytes.
     least: u32,
     is_regular: bool,
 }
@@ -223,7 +225,7 @@ impl RedRule {
         }
     }
 
-    /// The share of packets that are marked if the queues contain this number of bytes.
+    /// The share of packets, in units of 2^-24, that are marked if the queues contain this number of bytes.
     fn share(&self, port: &RedPort, bytes: u32) -> u32 {
         if bytes > port.max {
             return ALL;
@@ -252,7 +254,7 @@ impl MarkingRule for RedRule {
     fn port(&self, lane: &RuleLane) -> RedPort {
         let port = self.port_with(lane.rate, lane.random());
         if lane.faces_host && !self.red.hosts {
-            // No queue is so long.
+            // No fill exceeds these thresholds, so no packet is marked.
             return RedPort { min: u32::MAX, max: u32::MAX, ..port };
         }
         port
@@ -307,7 +309,7 @@ mod tests {
     use super::*;
     use silvan_network::port_set::Ports256;
 
-    /// From 10,000 to 50,000 bytes, 20 %.
+    /// Thresholds of 10,000 and 50,000 bytes, between which the share rises to 20 %.
     fn rule(pattern: MarkingPattern) -> RedRule {
         let red = Red { min: Bytes(10_000), max: Bytes(50_000), percent: 20, pattern, ..Red::default() };
         red.rule(&SwitchFacts {
@@ -323,7 +325,8 @@ mod tests {
         rule(MarkingPattern::Random).port_with(Rate::from_gbit(100), Stream::new(1, "marking", 0))
     }
 
-    /// The numbers of the marked packets, counted from 0, if `packets` packets leave and `bytes` wait behind each.
+    /// The numbers of the marked packets, counted from 1, if `packets` packets leave and `bytes` wait behind
+    /// each.
     fn marked(rule: &RedRule, bytes: u32, packets: u32, is_data: bool) -> Vec<u32> {
         let mut port = port();
         let departure = Departure {

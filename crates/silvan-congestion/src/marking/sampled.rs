@@ -1,5 +1,5 @@
-//! Sampled marking: the congestion point of quantized congestion notification (IEEE 802.1Qau; now IEEE 802.1Q, clause
-//! 30).
+//! Sampled marking: the congestion point of quantized congestion notification (IEEE 802.1Qau, which is clause
+//! 30 of IEEE 802.1Q).
 //!
 //! An output samples one arriving packet each time a given number of bytes has arrived. A sampled packet is marked if
 //! the queue of the output is above the set point, or grows so fast that it will soon be above:
@@ -31,8 +31,8 @@ pub struct Sampled {
     /// Weight of the growth since the last sample, relative to the distance above the set point.
     #[schemars(range(max = 16))]
     pub weight: u8,
-    /// Bytes that arrive between two samples without congestion (`CpSampleBase`). At the greatest severity, an eighth
-    /// of this.
+    /// Bytes that arrive between two samples without congestion (`CpSampleBase`). At the greatest severity,
+    /// an eighth of these bytes arrive between two samples.
     pub sample: Bytes,
     /// Random variation of the number of bytes between samples, up and down, in percent, so that samples do not always
     /// miss the same flow.
@@ -102,7 +102,7 @@ impl SampledRule {
         port
     }
 
-    /// The number of bytes until the next sample.
+    /// Draws the number of bytes until the next sample.
     fn next(&self, port: &mut Sampler) -> u32 {
         let span = self.sample / (1 + u32::from(port.last / 8));
         let most = (u64::from(span) * u64::from(self.jitter_percent) / 100) as u32;
@@ -178,7 +178,8 @@ mod tests {
         Arrival { now, size, is_data: true, queue_bytes, sent_bytes: 0, rate }
     }
 
-    /// The numbers of the packets that are marked while the queue contains `sum` bytes. Each packet has 1,000 bytes.
+    /// The numbers, from 1, of the packets that are marked while the queue contains `sum` bytes. Each packet
+    /// has 1,000 bytes.
     fn sampled(rule: &SampledRule, sum: u32, packets: u32) -> Vec<u32> {
         let mut port = rule.sampler(Stream::new(1, "marking", 0));
         port.before = sum;

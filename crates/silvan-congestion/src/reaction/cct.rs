@@ -30,10 +30,10 @@ pub struct Cct {
     /// Period after which each index is decremented by one, in units of 1.024 us.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub ccti_timer: u32,
-    /// The congestion log contains an event each time an index rises from less than this value to this value or more
-    /// (`Trigger_Threshold`; see `measure.congestion_log`). 0 stands for no events.
+    /// The congestion log contains an event each time an index rises from less than this value to this value
+    /// or more (`Trigger_Threshold`; see `measure.congestion_log`). With 0, there are no events.
     pub trigger_threshold: u16,
-    /// Whether that timer runs freely or restarts with each BECN.
+    /// Whether the CCTI timer runs freely or restarts with each BECN.
     pub timer: TimerStart,
     /// Whether an index belongs to a queue pair (flow) or to a service level.
     pub level: ControlLevel,
@@ -50,15 +50,16 @@ pub enum ControlLevel {
     /// Per flow.
     #[default]
     Qp,
-    /// Per service level of the port: all flows of a host with this service level share it.
+    /// Per service level of the port: all flows of a host with this service level share the state.
     Sl,
 }
 
-/// The event that starts a period of the CCTI timer.
+/// How the periods of the CCTI timer start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TimerStart {
-    /// Periodically, independent of notifications: one timer per host and service level (IBA 1.2.1, annex A10).
+    /// Periodically, independently of notifications: one timer per host and service level (IBA 1.2.1, annex
+    /// A10).
     Cyclic,
     /// Each BECN restarts the timer of its index, so the index is decremented after a period without a BECN (Paper I,
     /// 3.2; Paper V, III.D; MVCM, 3.2.2).
@@ -81,7 +82,7 @@ pub struct PerSl {
     /// Period after which each index is decremented by one, in units of 1.024 us.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub ccti_timer: Option<u32>,
-    /// Index at which an event is added to the congestion log. 0 stands for no events.
+    /// Index at which an event is added to the congestion log. With 0, there are no events.
     pub trigger_threshold: Option<u16>,
 }
 
@@ -89,8 +90,8 @@ pub struct PerSl {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum CctTable {
-    /// CCT[i] = scale * i^2 * 7 / divisor^2 microseconds. The switch vendor's rule has divisor 95, that of Paper III
-    /// has 106.
+    /// CCT[i] = scale * i^2 * 7 / divisor^2 microseconds. The rule of the switch vendor has divisor 95, and
+    /// the rule of Paper III has divisor 106.
     Quadratic {
         /// The divisor in the formula.
         #[schemars(range(min = 1))]
@@ -157,7 +158,7 @@ struct Level {
     min: u16,
     trigger: u16,
     period_ps: u64,
-    /// Phase of the free-running timer in picoseconds, because hosts are not synchronized.
+    /// Phase of the free-running timer in picoseconds. It is random, because hosts are not synchronized.
     phase_ps: u64,
     start: TimerStart,
 }
@@ -241,6 +242,10 @@ impl CctTable {
     }
 
     /// Checks the table and returns its number of entries.
+    ///
+    /// # Errors
+    /// Fails if a list has a number of entries out of range, or if the last delay of a quadratic table
+    /// exceeds one second.
     fn check(&self) -> Result<usize, Unfit> {
         let count = |key: &str, entries: usize| {
             ensure(ENTRIES.contains(&entries), key, || {
@@ -429,7 +434,6 @@ impl ReactionRule for CctRule {
         }
     }
 
-    /// Records a sent packet of the flow, whose tail leaves at `end`.
     #[inline]
     fn sent(&self, state: &mut CctState, sent: &Sent) {
         state.last_end = sent.end;
@@ -450,10 +454,9 @@ impl ReactionRule for CctRule {
         state.mark = level.mark(now);
     }
 
-    /// Whether the index is at its minimum and the last packet ended so long ago that even the largest delay, caused
-    /// by a notification now, could not delay the flow.
+    /// Whether the index is at its minimum and even the largest delay after the last packet has passed.
     fn is_fresh(&self, state: &CctState, sl: u8, now: Time) -> bool {
-        // The time alone decides for most flows that the state is not fresh. For full packets, no division is needed.
+        // For most flows, the time alone shows that the state is not fresh. Full packets need no division.
         let size = u64::from(state.last_size);
         let largest = if size == self.full_size {
             self.largest_delay_ps

@@ -12,8 +12,9 @@
 //!  each increase_bytes           target += additive_increase, or hyper_increase, once past fast recovery
 //! ```
 //!
-//! Fast recovery lasts until one of the clocks for increases has raised the rate `fast_recovery` times. Hyper increase
-//! begins when both clocks have done so more often; without `increase_bytes`, there is only the clock of time.
+//! Fast recovery lasts until one of the clocks for increases has raised the rate `fast_recovery` times. Hyper
+//! increase begins when both clocks have raised the rate more than `fast_recovery` times. Without
+//! `increase_bytes`, only the clock of time counts.
 //!
 //! Rates and alpha are fractions of 2^30, where 2^30 is the link's rate or 1. The factor 1 - g rounds alpha down, so
 //! that it reaches 0. A flow whose rate equals that of the link and whose alpha is 0 is released, and its next
@@ -57,7 +58,8 @@ pub struct Dcqcn {
     pub additive_increase: Option<Rate>,
     /// Increment of the target in hyper increase; by default 50 Mbit/s per 25 Gbit/s of the host's link.
     pub hyper_increase: Option<Rate>,
-    /// The lowest rate of a flow; by default 1 % of the host's link, as 1 Gbit/s of 100 Gbit/s.
+    /// The lowest rate of a flow; by default 1 % of the rate of the host's link, so 1 Gbit/s on a link of 100
+    /// Gbit/s.
     pub min_rate: Option<Rate>,
     /// Whether every decrease sets the target to the current rate. Otherwise, only the first of several consecutive decreases
     /// does.
@@ -159,7 +161,7 @@ impl Dcqcn {
         Some(self.rule_of_link(source.rate))
     }
 
-    /// The rule of a host whose link has a rate.
+    /// The rule of a host whose link has this rate.
     fn rule_of_link(&self, link: Rate) -> DcqcnRule {
         let [alpha, decrease, increase] = self.set.intervals().map(Time::from_us);
         let share = |rate: Option<Rate>, of: u32| rate.map_or(LINE / of, |rate| part(rate, link));
@@ -225,7 +227,7 @@ pub struct DcqcnState {
     last: Last,
 }
 
-/// The first expiry after `now` of a clock that expired at `at`.
+/// The first expiry after `now` of a clock that expires at `at` and then after every `interval`.
 fn after(now: Time, at: Time, interval: Time) -> Time {
     if at > now { at } else { at + Time(((now - at).0 / interval.0 + 1) * interval.0) }
 }
@@ -250,7 +252,7 @@ impl DcqcnRule {
         decrease.min(state.increase_at)
     }
 
-    /// Makes the changes of the rate that are due. Alpha is updated when a decrease needs it.
+    /// Applies the changes of the rate that are due at `now`. Alpha is updated when a decrease needs it.
     fn pass(&self, state: &mut DcqcnState, now: Time) {
         loop {
             let at = self.next_change(state);
@@ -268,7 +270,8 @@ impl DcqcnRule {
         }
     }
 
-    /// Makes all changes that are due, and releases the flow if it may send.
+    /// Applies all changes that are due, and releases the flow if its rate is that of the link and its alpha
+    /// is 0.
     fn settle(&self, state: &mut DcqcnState, now: Time) {
         self.pass(state, now);
         if state.alpha_at == Time::NEVER {
@@ -282,7 +285,7 @@ impl DcqcnRule {
         }
     }
 
-    /// Makes the updates of alpha up to a time, which is included.
+    /// Updates alpha for all expiries of its clock up to and including `until`.
     fn update_alpha(&self, state: &mut DcqcnState, until: Time) {
         if state.alpha_at > until {
             return;
@@ -383,7 +386,7 @@ impl ReactionRule for DcqcnRule {
     #[inline]
     fn sent(&self, state: &mut DcqcnState, sent: &Sent) {
         state.last = Last::of(sent);
-        // Otherwise, each later call of `may_send_at` would repeat the changes since the last notification.
+        // Apply the due changes. Otherwise, each later call of `may_send_at` would compute them again.
         self.pass(state, sent.now);
         let Some(cycle) = self.increase_bytes else { return };
         if state.rate == LINE {
@@ -410,7 +413,8 @@ impl ReactionRule for DcqcnRule {
         0
     }
 
-    /// The first time, starting with `next.now`, at which the pause that the rate requires at that time has passed.
+    /// The earliest time, from `next.now`, at which the flow has paused for as long as its rate at that time
+    /// requires.
     #[inline]
     fn may_send_at(&self, state: &DcqcnState, _sl: u8, next: &Next) -> Option<Time> {
         let due = state.last.due(state.rate, self.pace).max(next.now);
@@ -446,7 +450,7 @@ impl ReactionRule for DcqcnRule {
         }
     }
 
-    /// The factor by which the flow sends more slowly than the link.
+    /// The link's rate divided by the flow's rate, rounded down, minus one.
     fn strength(&self, state: &DcqcnState, _sl: u8, now: Time) -> u16 {
         let mut state = *state;
         self.pass(&mut state, now);
@@ -480,7 +484,7 @@ mod tests {
         given.rule_of_link(Rate::from_gbit(100))
     }
 
-    /// The rate and the target in Gbit/s, and alpha, at a time in microseconds.
+    /// The rate and the target as shares of the link's rate, and alpha, at a time in microseconds.
     fn at(rule: &DcqcnRule, state: &DcqcnState, us: u64) -> [f64; 3] {
         let mut state = *state;
         rule.settle(&mut state, Time(us * US));
@@ -571,7 +575,7 @@ mod tests {
         assert!((target - fast).abs() < 2e-6);
         let low = fast * (1.0 - alpha / 2.0);
         assert!((rate - low).abs() < 2e-6, "{rate} {low}");
-        // One step of fast recovery, then 5 Gbit/s, then 10.
+        // One step of fast recovery, then an additive increase of 5 Gbit/s and a hyper increase of 10 Gbit/s.
         let first = (low + fast) / 2.0;
         let second = (first + fast + 0.05) / 2.0;
         let third = (second + fast + 0.15_f64.min(1.0 - fast)) / 2.0;
@@ -641,7 +645,7 @@ mod tests {
         assert_eq!(state.alpha, LINE, "a first notification again");
     }
 
-    /// The definition: every expiry of a clock, one by one.
+    /// A reference implementation that handles each expiry of a clock separately.
     #[derive(Debug, Clone, Copy)]
     struct Replay(DcqcnState);
 
@@ -741,8 +745,7 @@ mod tests {
         }
     }
 
-    /// Random notifications, packets and questions, with any parameters, after short and long pauses: the same answers as
-    /// from every expiry of a clock.
+    /// Compares the rule with [`Replay`] for random parameters, notifications, packets and pauses.
     #[test]
     fn results_are_those_of_every_single_expiry() {
         let mut draws = Stream::new(7, "dcqcn", 0);
@@ -769,7 +772,7 @@ mod tests {
             let mut now = Time::ZERO;
             for _ in 0..120 {
                 let most = [10, 1_000, 1_000, 10_000, 300_000, 20_000_000][draws.below(6) as usize];
-                // Often at the same instant as a clock.
+                // Many of these times coincide with the expiry of a clock.
                 now += Time(u64::from(draws.below(most)) * [1, 1_000][draws.below(2) as usize]);
                 match draws.below(4) {
                     0 => {

@@ -8,9 +8,9 @@
 //!                            window += full packet x acknowledged bytes / window  from then on
 //! ```
 //!
-//! Once per window of data (RFC 8257, section 3.3; RFC 3168, section 6.1.2): after a reduction the window stays as it is
-//! until a packet is acknowledged that was sent after the reduction. Round trips, over which alpha is averaged, begin and
-//! end independently of that.
+//! Once per window of data (RFC 8257, section 3.3; RFC 3168, section 6.1.2): after a reduction, the window
+//! does not change until a packet that was sent after the reduction is acknowledged. The round trips over
+//! which alpha is averaged begin and end independently of these windows of data.
 //!
 //! A flow sends while less than its window is in flight. A window grows only while at least half of it is in flight, so
 //! it cannot grow without bound if something else limits the flow (RFC 7661).
@@ -109,7 +109,8 @@ pub struct DctcpState {
     acknowledged: u64,
     marked: u64,
     is_slow: bool,
-    /// The end of the data that were in flight when the window was last reduced, while these are being acknowledged.
+    /// The end of the data in flight at the last reduction of the window; `None` after an acknowledgement
+    /// beyond that end.
     reduced_until: Option<u64>,
 }
 
@@ -202,7 +203,7 @@ mod tests {
     use super::super::trial::{answer, next, sent};
     use super::*;
 
-    /// Full packets of 1,000 bytes, 26 of them header.
+    /// Full packets have 1,000 bytes, including a header of 26 bytes.
     fn rule(given: &Dctcp) -> DctcpRule {
         given.rule_of_packets(1_000, 26)
     }

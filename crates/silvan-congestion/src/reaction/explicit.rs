@@ -91,8 +91,9 @@ impl ReactionRule for Announced {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Injection {
-    /// PS: sends a packet every d_p / R, where R is the rate of all flows together, of the flow that has sent least
-    /// relative to its rate. A delayed packet delays all later ones.
+    /// PS: every d_p / R, where d_p is the time of a packet at the full rate and R is the sum of the rates of
+    /// all flows, sends a packet of the flow that has sent least relative to its rate. A delayed packet
+    /// delays all later ones.
     PeriodicSelection,
     /// SVC: sends a packet as soon as some flow with rate r has sent none for d_p / r. Of several such flows, selects
     /// the one that has sent least relative to its rate.
@@ -105,7 +106,7 @@ pub enum Injection {
 pub enum Probing {
     /// The source sends probe packets, which the destination returns.
     Packets,
-    /// Each data packet carries the W_f that the source knows, and collects the current W_f. The destination returns
-    /// the current W_f only if the two differ (Zdornov and Birk, section 5.2).
+    /// Each data packet carries the W_f that its source last received, and collects the current W_f. The
+    /// destination returns the current W_f only if the two differ (Zdornov and Birk, section 5.2).
     Piggyback,
 }

@@ -58,7 +58,8 @@ impl<R: ReactionRule> Flows<R> {
         (&self.rule, &mut self.states[index])
     }
 
-    /// Starts a flow, whose index may have belonged to a flow that has been forgotten.
+    /// Starts a flow with the state of a fresh flow. Its index is the next unused one or that of an earlier
+    /// flow. Has no effect if states belong to service levels.
     #[inline]
     pub fn begin(&mut self, of: FlowRef) {
         if self.rule.level() == ControlLevel::Sl {

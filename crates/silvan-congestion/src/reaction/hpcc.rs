@@ -37,9 +37,9 @@ pub struct Hpcc {
     /// the rate by the measured utilization. With 0, every round trip does.
     #[schemars(range(max = 200))]
     pub max_stage: u8,
-    /// Increment of the rate for each acknowledgement; by default 10 Mbit/s per 25 Gbit/s of the host's link.
+    /// Amount that is added to the reference rate Rc; by default 10 Mbit/s per 25 Gbit/s of the host's link.
     pub additive_increase: Option<Rate>,
-    /// The lowest rate of a flow; by default 1 % of the host's link.
+    /// The lowest rate of a flow; by default 1 % of the rate of the host's link.
     pub min_rate: Option<Rate>,
     /// Round trip without load, T; by default that of the longest route between hosts that communicate.
     pub round_trip: Option<Time>,
@@ -126,7 +126,7 @@ pub struct HpccLaw {
 pub struct HpccState {
     /// Rc.
     reference: u32,
-    /// Increases of Rc without regard to the utilization.
+    /// Number of consecutive round trips with only an additive increase.
     stage: u8,
     /// U.
     utilization: u64,
@@ -134,8 +134,9 @@ pub struct HpccState {
     hops: Hops,
 }
 
-/// The used share of a hop's rate, from the telemetry of two packets and the time between them. `None` if the second
-/// packet is not the later one, or comes from another output.
+/// The used share of a hop's rate, in units of 2^-20, and the time between the telemetry of two packets in
+/// picoseconds. `None` if the second telemetry is not later, or if its rate or number of sent bytes shows
+/// that it comes from another output.
 fn utilization(before: &Telemetry, now: &Telemetry, round_trip: u64) -> Option<(u64, u64)> {
     let tau = now.time.0.checked_sub(before.time.0).filter(|&tau| tau > 0)?;
     let sent = now.sent_bytes.checked_sub(before.sent_bytes)?;
@@ -274,7 +275,8 @@ mod tests {
         // Ten packets are in flight, so the first answers belong to the same round trip.
         (0..10).for_each(|_| rule.sent(&mut state, &sent(0, 1_000)));
         rule.answered(&mut state, 0, &ack(&[hop(0, 0, 0)]));
-        // The link is full and has T of queue, so u = 2. Of T, 5 us have passed, so U = (1 + 2) / 2.
+        // At the third answer, the link is full and has T of queue, so u = 2. Since the second, 5 us of T
+        // have passed, so U = (1 + 2) / 2.
         rule.answered(&mut state, 0, &ack(&[hop(5_000, 62_500, 125_000)]));
         assert_eq!(state.law.utilization, ONE, "the smaller queue is empty");
         rule.answered(&mut state, 0, &ack(&[hop(10_000, 125_000, 125_000)]));
@@ -304,7 +306,7 @@ mod tests {
             exchange(&rule, &mut state, &[hop(10_000 * round, 62_500 * round, 0)]);
             rates.push((share(state.law.reference) * 1e4).round() / 1e4);
         }
-        // 0.25; + 0.1; + 0.1; x 0.95 / 0.5 + 0.1; + 0.1.
+        // The changes are + 0.1, + 0.1, x 0.95 / 0.5 + 0.1, and + 0.1, which reaches the limit.
         assert_eq!(rates, [0.25, 0.35, 0.45, 0.955, 1.0]);
         assert_eq!(state.law.stage, 1);
     }

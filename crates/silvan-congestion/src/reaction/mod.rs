@@ -100,7 +100,7 @@ pub struct Properties {
     pub acts_without_marks: bool,
     /// Whether marks affect the reaction.
     pub reads_marks: bool,
-    /// The link layer for which the reaction is designed, if it is one.
+    /// The link layer for which the reaction is designed. `None` if it suits every link layer.
     pub link_layer: Option<LinkLayer>,
     /// Whether some parameters depend on the network's round trip.
     pub needs_round_trip: bool,
@@ -114,7 +114,7 @@ pub struct Properties {
     pub sends_requests: bool,
     /// Whether sources wait for grants of the receivers.
     pub needs_grants: bool,
-    /// Whether the reaction is meant for switches that trim packets: it handles packets that were lost, and sends them again.
+    /// Whether the reaction suits switches that trim packets, because it adapts to lost packets.
     pub handles_loss: bool,
     /// Whether an acknowledgement may cover several packets ([`crate::receiver::AcknowledgeUnit`]).
     pub counts_bytes: bool,
@@ -140,7 +140,7 @@ impl Properties {
         concerns_all_hosts: false,
     };
 
-    /// A reaction that only marks slow down.
+    /// A reaction that slows down sources only because of marks.
     pub const NOTIFIED: Self = Self { reads_marks: true, ..Self::NONE };
 
     /// A reaction to acknowledgements of single packets, which may be marked.
@@ -161,7 +161,7 @@ pub trait ReactionParameters {
     /// Checks the parameters.
     ///
     /// # Errors
-    /// The first invalid parameter.
+    /// Returns the first invalid parameter.
     fn check(&self, _limits: &Limits) -> Check {
         Ok(())
     }
@@ -189,12 +189,12 @@ pub struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// Bytes of a packet that are no payload.
+    /// Bytes of a packet that are not payload.
     pub fn header(&self) -> u32 {
         self.full_size - self.mtu
     }
 
-    /// The shortest round trip, if it is known.
+    /// The shortest round trip; zero if [`Self::round_trip`] is `None`.
     pub fn shortest_round_trip(&self) -> Time {
         self.round_trip.map_or(Time::ZERO, RoundTrip::shortest)
     }
@@ -246,8 +246,8 @@ pub trait ReactionRule {
     /// Records a packet that has been sent.
     fn sent(&self, _state: &mut Self::State, _sent: &Sent) {}
 
-    /// Handles that an acknowledgement has arrived, before [`Self::answered`]. Returns the amount to request from the receiver, as
-    /// [`Self::request`] does.
+    /// Handles the arrival of an acknowledgement, before [`Self::answered`]. Returns the amount to request
+    /// from the receiver, as [`Self::request`] does.
     fn acknowledged(&self, _state: &mut Self::State) -> u32 {
         0
     }
@@ -264,7 +264,8 @@ pub trait ReactionRule {
         0
     }
 
-    /// Handles that a packet with this payload has arrived whose own answer was lost: it is no longer in flight.
+    /// Records that a packet with this payload is no longer in flight: it has arrived, but its own answer was
+    /// lost.
     fn arrived(&self, _state: &mut Self::State, _payload: u32) {}
 
     /// The amount to request from the receiver again if the flow has waited for a grant; zero if it does not wait for one.
@@ -277,8 +278,9 @@ pub trait ReactionRule {
         0
     }
 
-    /// The target that the next data packet of a flow carries to its receiver, if packets carry one. It counts this
-    /// packet as sent. `sharing` is the number of the host's flows that may send, with this one.
+    /// The target that the next data packet of a flow carries to its receiver, as if the packet had been
+    /// sent. `None` if packets carry no targets. `sharing` is the number of the host's flows that may send,
+    /// including this flow.
     fn target(&self, _state: &Self::State, _next: &Next, _sharing: u32) -> Option<u32> {
         None
     }
@@ -289,8 +291,8 @@ pub trait ReactionRule {
         false
     }
 
-    /// Handles the first message of a flow that had none. If states belong to service levels, no flow of the level had
-    /// a message.
+    /// Handles a message that is added to a flow without messages. If states belong to service levels, this
+    /// method is called only if no flow of the level has a message.
     fn restarted(&self, _state: &mut Self::State) {}
 
     /// The time at which the rule needs [`Self::timer`] next, if any. The host reads it after each change of the state
@@ -307,8 +309,8 @@ pub trait ReactionRule {
     /// Whether the state is equivalent to a fresh one.
     fn is_fresh(&self, state: &Self::State, sl: u8, now: Time) -> bool;
 
-    /// The strength with which a flow is slowed down: its index into the congestion control table, its number of
-    /// waiting slots or inter-packet delays, or the divisor of its rate less one.
+    /// The strength with which a flow is slowed down, for measurements. The reaction defines its meaning,
+    /// such as the index into the congestion control table.
     fn strength(&self, _state: &Self::State, _sl: u8, _now: Time) -> u16 {
         0
     }
@@ -389,7 +391,7 @@ macro_rules! reactions {
                 match self { $( Self::$name(flows) => flows.rule.has_targets(), )* }
             }
 
-            /// Starts a flow, whose index may have belonged to a flow that has been forgotten.
+            /// Starts a flow. Its index is the next unused one or that of an earlier flow.
             #[inline]
             pub fn begin(&mut self, flow: FlowRef) {
                 match self { $( Self::$name(flows) => flows.begin(flow), )* }
@@ -553,7 +555,7 @@ reactions! {
     StaticWindow(StaticWindow) => StaticWindow::rule as WindowRule;
     /// A marked acknowledgement divides the rate of a flow, and an unmarked one raises it by a step.
     Aimd(RateControl) => RateControl::aimd as RateRule;
-    /// As `aimd`, but steps are larger the lower the rate is.
+    /// Same as `aimd`, but the lower the rate, the larger the steps.
     Fimd(RateControl) => RateControl::fimd as RateRule;
     /// A marked acknowledgement adds a unit of delay between packets, and an unmarked acknowledgement removes a unit.
     Lipd(Lipd) => Lipd::rule as RateRule;
@@ -569,13 +571,15 @@ reactions! {
     Dctcp(Dctcp) => Dctcp::rule as DctcpRule;
     /// TIMELY: a rate that follows the gradient of the round-trip delay.
     Timely(Timely) => Timely::rule as TimelyRule;
-    /// Swift: a window that aims at a round-trip delay.
+    /// Swift: a window controlled by a target round-trip delay.
     Swift(Swift) => Swift::rule as SwiftRule;
     /// HPCC: a rate that follows the utilization of the links, which switches report in telemetry.
     Hpcc(Hpcc) => Hpcc::rule as HpccRule;
-    /// A rate by probes of the round-trip time, in the manner of adapters with programmable congestion control.
+    /// A rate controlled by probes of the round-trip time, modeled on adapters with programmable congestion
+    /// control.
     PccRtt(PccRtt) => PccRtt::rule as PccRttRule;
-    /// A rate by the telemetry of one switch of the route, in the manner of adapters with programmable congestion control.
+    /// A rate controlled by the telemetry of one switch of the route, modeled on adapters with programmable
+    /// congestion control.
     PccTelemetry(PccTelemetry) => PccTelemetry::rule as PccTelemetryRule;
     /// Ultra Ethernet's NSCC: a window that marks and the delay of queues control.
     Nscc(Nscc) => Nscc::rule as NsccRule;
@@ -590,7 +594,7 @@ impl Reaction {
         self.parameters().map_or(Properties::NONE, ReactionParameters::properties)
     }
 
-    /// How a host grants credit, if the reaction gives that.
+    /// How a host grants credit; `None` unless the reaction is `rccc`.
     pub fn pacing(&self, source: &Source) -> Option<Pacing> {
         match self {
             Self::Rccc(rccc) => Some(rccc.pacing(source)),
@@ -601,7 +605,7 @@ impl Reaction {
     /// See [`ReactionParameters::check`].
     ///
     /// # Errors
-    /// The first invalid parameter.
+    /// Returns the first invalid parameter.
     pub fn check(&self, limits: &Limits) -> Check {
         self.parameters().map_or(Ok(()), |parameters| parameters.check(limits))
     }

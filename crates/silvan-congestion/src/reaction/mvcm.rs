@@ -37,7 +37,8 @@ pub struct Mvcm {
     /// Maximum number of increases of the number of slots; by default the number of stages, n.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub limit: Option<u8>,
-    /// Whether `limit` applies. Otherwise, the slots of a flow last at most one second in total.
+    /// Whether `limit` applies. In either case, the slots between two packets last at most one second in
+    /// total.
     pub limited: bool,
     /// Whether warm acknowledgements count; if not, they are treated as cold ones.
     pub warm: bool,
@@ -135,7 +136,6 @@ impl ReactionRule for MvcmRule {
         WindowState::new(self.window)
     }
 
-    /// Handles an acknowledgement.
     fn answered(&self, state: &mut WindowState, _sl: u8, answer: &Answer) {
         state.acknowledged();
         let is_taken_for_cold = answer.mark == Mark::Warm && !self.warm;
@@ -167,14 +167,15 @@ impl ReactionRule for MvcmRule {
         state.is_open().then(|| (state.last_end + slots).max(next.now))
     }
 
-    /// Handles a message that is added to an empty queue.
+    /// Resets the state if a message is added to an empty queue and all sent packets are acknowledged.
     fn restarted(&self, state: &mut WindowState) {
         if state.outstanding == 0 {
             *state = self.fresh(0);
         }
     }
 
-    /// An empty queue is reset anyway.
+    /// A state without unacknowledged packets is equivalent to a fresh one, because the next message resets
+    /// it.
     fn is_fresh(&self, state: &WindowState, _sl: u8, _now: Time) -> bool {
         state.outstanding == 0
     }

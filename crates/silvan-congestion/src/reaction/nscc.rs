@@ -15,9 +15,10 @@
 //! ```
 //!
 //! S is the payload of a full packet, Q is the target of the queueing delay, and A is the bandwidth-delay product of
-//! the network in units of 150,000 bytes (12 us at 100 Gbit/s). The mean a has weight 1/80. An unmarked packet with d >
-//! Q counts as a quarter of the minimum round trip. Windows range from one packet to 1.5 times the bandwidth-delay
-//! product, and start at that maximum unless `first_window` is less. A packet is sent if the window has room for the whole packet.
+//! the network in units of 150,000 bytes (12 us at 100 Gbit/s). The mean a has weight 1/80. In this mean, an
+//! unmarked packet with d > Q counts as a quarter of the least round trip. Windows range from one packet to
+//! 1.5 times the bandwidth-delay product, and start at that maximum unless `first_window` is less. A packet
+//! is sent if the window has room for the whole packet.
 //!
 //! With packet trimming, a negative acknowledgement of n bytes means:
 //!
@@ -26,7 +27,7 @@
 //!    the mean a counts a queueing delay of a round trip without load; quick adapt is due at the end of its interval
 //! ```
 //!
-//! The default of the target Q is then three quarters of the round trip, because queues are shorter.
+//! The default of the target Q is then three quarters of the round trip, because trimming shortens queues.
 //!
 //! Windows are in units of 2^-16 bytes, and the mean is in units of 2^-16 picoseconds. The choice of paths is not part of
 //! this reaction.
@@ -51,7 +52,8 @@ pub struct Nscc {
     /// The target of the queueing delay, Q; by default the round trip without load, or three quarters of it if switches trim
     /// packets.
     pub target: Option<Time>,
-    /// The window of a flow before its first answer, at least a full packet; by default the largest one, and never more.
+    /// The window of a flow before its first answer, at least a full packet. By default, and at most, the
+    /// largest window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_window: Option<Bytes>,
     /// Whether a window is set to the recently acknowledged bytes when the queueing delay is far above the target.
@@ -121,7 +123,7 @@ const FRACTION: u32 = 16;
 /// The unit of bandwidth-delay products: 12 us at 100 Gbit/s.
 const REFERENCE: u128 = 150_000;
 const REFERENCE_PS: u128 = 12_000_000;
-/// Delay below which increases are fast.
+/// Queueing delay, in picoseconds, below which increases are fast.
 const SHORT: u64 = 1_000_000;
 
 /// The rule of one host; times in picoseconds.
@@ -150,8 +152,8 @@ pub struct NsccState {
     /// The mean queueing delay; the next field is the time of the last window reduction.
     mean: u64,
     reduced_at: Option<Time>,
-    /// Increases that have not taken effect, in square bytes; the next fields are the bytes acknowledged since
-    /// increases last took effect, and the time of that.
+    /// Increases that have not taken effect, in square bytes. The next fields are the bytes acknowledged
+    /// since increases last took effect, and the time of the last addition of 0.15 S A.
     pending: u128,
     received: u64,
     adjusted_at: Time,
@@ -174,7 +176,7 @@ impl NsccRule {
         state.window >> FRACTION
     }
 
-    /// The largest window of a flow.
+    /// The largest window of a flow, in units of 2^-16 bytes.
     fn most(&self, state: &NsccState) -> u64 {
         (self.link.bytes_in(Time(state.least)) * 3 / 2).max(self.full) << FRACTION
     }
@@ -183,7 +185,8 @@ impl NsccRule {
         state.window = state.window.clamp(self.full << FRACTION, self.most(state));
     }
 
-    /// Whether the window follows quick adapt, or ignores a mark or a loss because of it.
+    /// Applies quick adapt. Returns whether quick adapt sets the window, or the current mark or loss is to be
+    /// ignored.
     fn quick_adapt(&self, state: &mut NsccState, now: Time, is_marked: bool, delay: u64) -> bool {
         let Some(gate) = self.gate else { return false };
         let mut is_done = state.ignored < state.to_ignore && is_marked;
@@ -205,8 +208,8 @@ impl NsccRule {
         is_done
     }
 
-    /// Applies increases, which need no mark: they are fast if the queue is almost empty, and otherwise proportional to
-    /// the distance from the target.
+    /// Increases the window after an unmarked acknowledgement with a delay below the target. Increases are
+    /// fast while the queue is almost empty, and otherwise proportional to the distance from the target.
     fn increase(&self, state: &mut NsccState, size: u64, delay: u64) {
         if delay < SHORT {
             state.short += size;
@@ -364,7 +367,8 @@ mod tests {
 
     const PACKET: u64 = 4_160;
 
-    /// A flow with a window in bytes and a number of packets in flight, whose increases have just taken effect.
+    /// Creates a flow with a window in bytes and a number of packets in flight. Increases have just taken
+    /// effect.
     fn flow(rule: &NsccRule, window: u64, packets: u32) -> NsccState {
         let mut state = NsccState { window: window << FRACTION, ..rule.fresh(0) };
         (0..packets).for_each(|_| rule.sent(&mut state, &sent(0, PACKET as u32)));
@@ -411,7 +415,8 @@ mod tests {
         assert_eq!(asks, [true, false, false, true]);
     }
 
-    /// The loss of a packet, which is known `us` microseconds after the start of the run and 12 us after it was sent.
+    /// A loss that the source detects `us` microseconds after the start of the run, 12 us after it sent the
+    /// packet.
     fn loss(us: u64) -> Lost {
         let (now, sent_at) = (Time::from_us(us), Time::from_us(us - 12));
         Lost { now, sent_at, is_answer: true, payload: 4_096, at_last_hop: false }
@@ -427,7 +432,8 @@ mod tests {
         assert_eq!(state.mean >> FRACTION, 150_000);
         rule.lose(&mut state, &loss(101), true);
         assert_eq!((bytes(&state), state.progress.in_flight()), (100_000 - PACKET, 18 * PACKET));
-        // A shorter round trip is the new minimum, although the header waited less than a packet.
+        // A shorter round trip is the new minimum. The trimmed header may have waited less than a full
+        // packet.
         rule.lost(&mut state, &Lost { sent_at: Time::from_us(92), ..loss(101) });
         assert_eq!(state.least, 9_000_000);
         (0..30).for_each(|_| assert_eq!(rule.lost(&mut state, &loss(101)), 0));
@@ -442,7 +448,7 @@ mod tests {
         rule.lost(&mut state, &loss(101));
         assert_eq!(bytes(&state), 200_000 - PACKET);
         acknowledge(&rule, &mut state, Mark::Hot, 102, 1);
-        // Only a packet was acknowledged, which is less than an eighth of 225,000.
+        // Only one packet was acknowledged, which is less than an eighth of 225,000.
         rule.lost(&mut state, &loss(111));
         assert_eq!((bytes(&state), state.to_ignore), (PACKET, 38 * PACKET));
         let interval_ends = state.interval_ends;

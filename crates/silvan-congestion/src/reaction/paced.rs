@@ -34,8 +34,8 @@ impl Last {
         Self { end: sent.end, size: sent.size }
     }
 
-    /// The time at which the next packet may start at a rate, which is after the time that the last packet takes at
-    /// this rate. That time includes the time on the link. `pace` is the pace of the link.
+    /// The time at which the next packet may start: when the last packet would have ended at this rate.
+    /// `pace` is the pace of the link.
     pub fn due(&self, rate: u32, pace: BytePace) -> Time {
         let span = pace.time(self.size).0;
         let (rate, rest) = (u128::from(rate), u128::from(LINE - rate));
@@ -54,7 +54,7 @@ pub trait RateLaw {
     /// Changes the rate of a flow after an acknowledgement, which `flow.progress` includes.
     fn acknowledged(&self, flow: &mut PacedFlow<Self::State>, answer: &Answer);
 
-    /// The number of bytes on the wire below which a flow may send.
+    /// A flow may send while fewer than this number of its bytes on the wire are in flight.
     fn window(&self, _flow: &PacedFlow<Self::State>) -> u64 {
         u64::MAX
     }
@@ -75,7 +75,7 @@ pub struct PacedFlow<S> {
 #[derive(Debug, Clone, Copy)]
 pub struct Paced<L> {
     pub law: L,
-    /// Bytes of a packet that are no payload.
+    /// Bytes of a packet that are not payload.
     header: u32,
     /// Pace of the host's link.
     pace: BytePace,
@@ -128,7 +128,7 @@ impl<L: RateLaw> ReactionRule for Paced<L> {
         flow.progress.is_untouched()
     }
 
-    /// The factor by which the flow sends more slowly than the link.
+    /// The link's rate divided by the flow's rate, rounded down, minus one.
     fn strength(&self, flow: &Self::State, _sl: u8, _now: Time) -> u16 {
         (LINE / flow.rate - 1).min(u32::from(u16::MAX)) as u16
     }

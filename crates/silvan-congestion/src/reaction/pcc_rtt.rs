@@ -1,9 +1,9 @@
-//! A rate by probes of the round-trip time, in the manner of the template for programmable congestion control that NVIDIA
-//! publishes for its network adapters (DOCA PCC, `rtt_template`, 2026). The algorithms that run on InfiniBand and Ethernet
-//! fabrics by default are not public.
+//! A rate that follows samples of the round-trip time. It models the template for programmable congestion
+//! control that NVIDIA publishes for its network adapters (DOCA PCC, `rtt_template`, 2026). The default
+//! algorithms of these adapters are not public.
 //!
 //! ```text
-//!  per sample   least = min(least, delay); forgotten after `forget_samples` samples
+//!  per sample   least = min(least, delay); reset after `forget_samples` samples
 //!               marked, or delay >= max_delay:         rate = rate (1 - 2 decrease)
 //!               delay - least > allowed_delay:         rate = rate (1 - decrease)
 //!               else                                   rate += additive_increase
@@ -11,12 +11,14 @@
 //!
 //! A new least delay counts in full: its sample compares the delay itself with `allowed_delay`, as in the template.
 //!
-//! An adapter sends a probe with the packets of a flow, and the next one when the answer is back. Here, data packets and
-//! their acknowledgements stand for probes: the next sample is the delay of a packet that is sent after the last sample.
-//! A sample is marked if an acknowledgement since the last sample was, where the template reads notification packets.
+//! An adapter sends the next probe of a flow after the answer to the previous probe. Here, data packets and
+//! their acknowledgements replace probes: each sample is the delay of a packet that was sent after the
+//! previous sample. A sample is marked if any acknowledgement since the previous sample was marked. The
+//! template reads notification packets instead.
 //!
-//! The template has three more parts. It repeats lost probes and reads negative acknowledgements, neither of which exists
-//! without loss. An option at compile time doubles the decrease while the port of the adapter is busy.
+//! Three parts of the template are omitted. The template repeats lost probes and reads negative
+//! acknowledgements, which occur only with loss. A compile-time option doubles the decrease while the port of
+//! the adapter is busy.
 //!
 //! Rates are in units of 2^-30 of the link's rate.
 
@@ -31,24 +33,26 @@ use crate::LinkLayer;
 use crate::facts::{Answer, Mark};
 use crate::unfit::{Check, Limits, ensure, ensure_time};
 
-/// Parameters of a rate by probes of the round-trip time; the defaults are those of the template.
+/// Parameters of a rate controlled by probes of the round-trip time; the defaults are those of the template.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PccRtt {
-    /// Part of the rate that a decrease takes, in thousandths (UPDATE_FACTOR). A mark takes twice as much.
+    /// Share by which a decrease lowers the rate, in thousandths (UPDATE_FACTOR). A mark lowers the rate by
+    /// twice this share.
     #[schemars(range(min = 1, max = 499))]
     pub decrease_permille: u16,
     /// Delay above the least one from which the rate decreases (BASE_RELATIVE_RTT).
     pub allowed_delay: Time,
     /// Delay from which a sample counts as marked (MAX_DELAY).
     pub max_delay: Time,
-    /// Increment of the rate for a sample with a shorter delay (AI); by default 5 % of the rate of the host's link.
+    /// Increment of the rate for a sample that causes no decrease (AI); by default 5 % of the rate of the
+    /// host's link.
     pub additive_increase: Option<Rate>,
     /// The lowest rate of a flow (MIN_RATE); by default 2^-14 of the rate of the host's link.
     pub min_rate: Option<Rate>,
-    /// Number of samples after which the least delay is forgotten, because the route may have changed; 0 for never. The
-    /// template forgets it if the low eight bits of the adapter's clock in nanoseconds are zero, which holds for one of 256
-    /// samples on average.
+    /// Number of samples after which the least delay is reset, because the route may have changed; 0 for
+    /// never. The template resets it if the low eight bits of the adapter's clock in nanoseconds are zero,
+    /// which holds for one of 256 samples on average.
     pub forget_samples: u16,
 }
 
@@ -105,7 +109,7 @@ impl PccRtt {
     }
 }
 
-/// The least delay of a flow without samples (INITIAL_MIN_RTT).
+/// The least delay of a flow before its first sample (INITIAL_MIN_RTT).
 const INITIAL: Time = Time::from_us(200);
 
 /// The rule of one host.

@@ -1,5 +1,5 @@
-//! A rate by the telemetry of switches, in the manner of the template for programmable congestion control that NVIDIA
-//! publishes for its network adapters (DOCA PCC, `switch_telemetry`, 2026).
+//! A rate controlled by the telemetry of switches. It models the template for programmable congestion control
+//! that NVIDIA publishes for its network adapters (DOCA PCC, `switch_telemetry`, 2026).
 //!
 //! ```text
 //!  per sample   used = bytes sent by the output since the last sample / (time x rate)
@@ -8,13 +8,15 @@
 //!               else                             rate += additive_increase
 //! ```
 //!
-//! The template reads one output per route, the last one; `hop = "longest-queue"` reads the output with the most bytes in
-//! its queues instead. The first sample of a flow cannot tell how much of the link is used. It only decreases the rate. So
-//! does a sample from another output, or one that is older than the last sample.
+//! The template reads one output per route, the last one; `hop = "longest-queue"` reads the output with the
+//! most bytes in its queues instead. The used share follows from two samples of the same output. A sample
+//! that is the first one of a flow, comes from another output or is older than the last sample can therefore
+//! only decrease the rate.
 //!
-//! An adapter sends a probe with the packets of a flow, and the next one when the answer is back. Here, data packets and
-//! their acknowledgements stand for probes: the next sample is the telemetry of a packet that is sent after the last sample.
-//! The template receives notification packets and negative acknowledgements, too, but does not use them.
+//! An adapter sends the next probe of a flow after the answer to the previous probe. Here, data packets and
+//! their acknowledgements replace probes: each sample is the telemetry of a packet that was sent after the
+//! previous sample. The template also receives notification packets and negative acknowledgements, but does
+//! not use them.
 //!
 //! Rates are in units of 2^-30 of the link's rate.
 
@@ -29,7 +31,7 @@ use crate::LinkLayer;
 use crate::facts::{Answer, Hops, Telemetry};
 use crate::unfit::{Check, Limits, ensure};
 
-/// The output of a route whose telemetry counts.
+/// The output of a route whose telemetry is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SampledHop {
@@ -40,15 +42,15 @@ pub enum SampledHop {
     LongestQueue,
 }
 
-/// Parameters of a rate by the telemetry of switches; the defaults are those of the template.
+/// Parameters of a rate controlled by the telemetry of switches; the defaults are those of the template.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PccTelemetry {
-    /// The output of a route whose telemetry counts.
+    /// The output of a route whose telemetry is used.
     pub hop: SampledHop,
     /// Bytes in the queues of the output above which the rate decreases (BASE_QLEN).
     pub queue: Bytes,
-    /// Part of the rate that a decrease takes, in thousandths (UPDATE_FACTOR).
+    /// Share by which a decrease lowers the rate, in thousandths (UPDATE_FACTOR).
     #[schemars(range(min = 1, max = 999))]
     pub decrease_permille: u16,
     /// Used share of the output's link below which the rate grows by `hyper_increase`, in thousandths (TX_RATE_TH).
@@ -87,7 +89,6 @@ impl ReactionParameters for PccTelemetry {
         }
     }
 
-    /// All routes to a host end with the same link.
     fn check(&self, _limits: &Limits) -> Check {
         let most = Bytes(1 << 30);
         ensure(self.queue <= most, "queue", || format!("must be at most {most}"))?;
@@ -136,7 +137,7 @@ pub type PccTelemetryRule = Paced<PccTelemetryLaw>;
 pub struct PccTelemetryLaw {
     hop: SampledHop,
     queue: u32,
-    /// In thousandths, as the next field.
+    /// In thousandths, like the next field.
     decrease: u64,
     busy: u128,
     additive: u32,
@@ -152,7 +153,8 @@ pub struct PccTelemetryState {
 }
 
 impl PccTelemetryLaw {
-    /// The telemetry that counts, with that of the last sample from the same place in the route, if there is any.
+    /// The telemetry of the last sample at the selected position of the route, if any, and the current
+    /// telemetry there. `None` if there is no current telemetry.
     fn chosen<'a>(
         &self,
         before: &'a [Telemetry],

@@ -25,7 +25,7 @@ impl FlowProgress {
         size
     }
 
-    /// Records that a packet was lost, which is then no longer in flight. Returns its bytes on the wire, as
+    /// Records that a packet was lost and is no longer in flight. Returns its bytes on the wire, as
     /// [`Self::acknowledged`] does.
     pub fn lost(&mut self, lost: &Lost, header: u32) -> u64 {
         self.left(lost.payload, header)
@@ -47,7 +47,8 @@ impl FlowProgress {
         self.sent
     }
 
-    /// Whether the packet just acknowledged was sent after a [`Self::window_end`].
+    /// Whether the last acknowledgement covers bytes that were sent after [`Self::window_end`] returned
+    /// `window_end`.
     pub fn is_beyond(&self, window_end: u64) -> bool {
         self.acknowledged > window_end
     }
@@ -57,14 +58,13 @@ impl FlowProgress {
         self.sent == 0
     }
 
-    /// Whether no packet has been acknowledged since the flow began. The first round trip begins with the first
-    /// acknowledgement.
+    /// Whether no round trip has begun. The first round trip begins with the first acknowledgement.
     pub fn is_first(&self) -> bool {
         self.round_ends == 0
     }
 
-    /// Whether the packet just acknowledged was sent after the present round trip had begun. If so, the next one
-    /// begins.
+    /// Whether the packet just acknowledged was sent after the present round trip had begun. If so, the next
+    /// round trip begins.
     pub fn completes_round(&mut self) -> bool {
         let is_complete = self.is_beyond(self.round_ends);
         if is_complete {

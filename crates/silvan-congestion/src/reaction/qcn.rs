@@ -1,4 +1,5 @@
-//! The reaction point of quantized congestion notification (IEEE 802.1Qau; now IEEE 802.1Q, clause 31).
+//! The reaction point of quantized congestion notification (IEEE 802.1Qau, which is clause 31 of IEEE
+//! 802.1Q).
 //!
 //! ```text
 //!  a mark of severity s     target = rate, if a cycle has ended since the last one;   rate -= rate x s / 128
@@ -35,7 +36,8 @@ pub struct Qcn {
     pub min_rate: Rate,
     /// Increment of the target in each cycle of active increase.
     pub active_increase: Rate,
-    /// Increment of the target in each cycle of hyper-active increase, multiplied by the number of cycles so far.
+    /// Increment of the target in each cycle of hyper-active increase, multiplied by the number of such
+    /// cycles so far.
     pub hyper_increase: Rate,
     /// Length of a byte cycle; half of it after fast recovery (active and hyper-active increase).
     pub cycle_bytes: Bytes,
@@ -118,7 +120,6 @@ impl Qcn {
         Some(self.rule_of_link(source.rate))
     }
 
-    /// Creates the rule of a host whose link has the given rate.
     fn rule_of_link(&self, link: Rate) -> QcnRule {
         QcnRule {
             least: part(self.min_rate, link),
@@ -139,7 +140,7 @@ impl QcnRule {
         u32::from(cycles >= self.cycles)
     }
 
-    /// Ends the time cycles that are over by now.
+    /// Ends the time cycles that are over.
     fn pass(&self, state: &mut QcnState, now: Time) {
         while state.cycle_ends <= now {
             let at = state.cycle_ends;
@@ -149,7 +150,7 @@ impl QcnRule {
         }
     }
 
-    /// Ends a cycle.
+    /// Raises the rate at the end of a cycle, and also the target after fast recovery.
     fn raise(&self, state: &mut QcnState) {
         let least = state.byte_cycles.min(state.time_cycles);
         let most = state.byte_cycles.max(state.time_cycles);
@@ -198,7 +199,6 @@ impl ReactionRule for QcnRule {
         }
     }
 
-    /// Records a sent packet, whose tail leaves at `end`.
     #[inline]
     fn sent(&self, state: &mut QcnState, sent: &Sent) {
         let Sent { end, size, .. } = *sent;
@@ -263,7 +263,7 @@ impl ReactionRule for QcnRule {
         state.rate == LINE && state.last.end <= now
     }
 
-    /// The factor by which the flow sends more slowly than the link.
+    /// The link's rate divided by the flow's rate, rounded down, minus one.
     fn strength(&self, state: &QcnState, _sl: u8, now: Time) -> u16 {
         let mut state = *state;
         self.pass(&mut state, now);

@@ -126,8 +126,9 @@ pub struct RateRule {
 /// The fixed-point representation of 1, for rates in units of Rmin.
 const ONE: u64 = 1 << 16;
 
-/// Computes m^x for x up to one, both in units of 1 / [`ONE`]. The result is the product of the roots of m whose
-/// exponents add up to x. Integer arithmetic gives the same result on all machines.
+/// Computes m^x for x up to one. The argument x and the result are in units of 1 / [`ONE`]. The result is the
+/// product of the roots of m whose exponents add up to x. Integer arithmetic gives the same result on all
+/// machines.
 fn power(m: u32, x: u64) -> u64 {
     // Use a precision of 2^-32, because each root loses a bit.
     let mut root = u128::from(m) << 32;
@@ -182,7 +183,7 @@ impl ReactionRule for RateRule {
         WindowState { level, ..WindowState::new(self.window) }
     }
 
-    /// Handles an acknowledgement. A warm one has no effect.
+    /// Handles an acknowledgement. A warm acknowledgement does not change the rate or the number of delays.
     fn answered(&self, state: &mut WindowState, _sl: u8, answer: &Answer) {
         state.acknowledged();
         let level = u64::from(state.level);
@@ -224,7 +225,8 @@ impl ReactionRule for RateRule {
         state.outstanding == 0 && state.level == self.fresh(sl).level && state.last_end <= now
     }
 
-    /// The number of inter-packet delays, or the factor by which the flow sends slower than the link.
+    /// The number of inter-packet delays (LIPD), or the link's rate divided by the flow's rate, rounded down,
+    /// minus one.
     fn strength(&self, state: &WindowState, _sl: u8, _now: Time) -> u16 {
         match self.function {
             Function::Lipd { .. } => state.level as u16,

@@ -1,27 +1,30 @@
-//! Ultra Ethernet's receiver-credit congestion control, RCCC: a flow sends while it has credit, which its receiver grants
-//! at the rate of its link, in the form of the consortium's simulator (uet-htsim, `uec.cpp`, 2025).
+//! Ultra Ethernet's receiver-credit congestion control, RCCC: a flow sends while it has credit, which the
+//! receiver grants at the rate of the receiver's link. The implementation follows the consortium's simulator
+//! (uet-htsim, `uec.cpp`, 2025).
 //!
 //! ```text
-//!  a packet is sent      credit -= its bytes, if credit > 0 before
+//!  a packet is sent      only if credit > 0; credit -= its bytes
 //!                        its target = granted + min(bytes that wait, limit [, NSCC's window + a packet]) - credit
 //!  a grant up to g       credit = min(credit + g - granted, limit); granted = g
 //! ```
 //!
-//! A flow starts with speculative credit, of which the first grant or acknowledgement takes what is left. Each data packet carries the
-//! target of its flow: up to where the receiver should grant, since the flow began. A flow that gets a message while it
-//! has no credit and nothing to send requests credit with a control packet instead. While the credit is speculative,
-//! the target is at least a packet ahead.
+//! A flow starts with speculative credit. The first grant or acknowledgement removes what is left of this
+//! credit. Each data packet carries the target of its flow: the total that the receiver should have granted
+//! since the flow began. A flow that gets a message while it has no credit and nothing to send requests
+//! credit with a control packet instead. While the credit is speculative, the target is at least a packet
+//! ahead.
 //!
-//! With packet trimming, the bytes of a lost packet wait again, and the first negative acknowledgement takes what is left of
-//! the speculative credit, too. If the flow then has no credit, and nothing has asked for any, it requests some.
+//! With packet trimming, the bytes of a lost packet wait again, and the first negative acknowledgement also
+//! removes what is left of the speculative credit. If the flow then has no credit and no request is pending,
+//! it requests credit.
 //!
 //! With `nscc`, a flow also has NSCC's window, and sends only what both allow.
 //!
-//! Grants and targets count in quanta of 256 bytes, modulo 2^32. They count bytes on the wire. The receiver is
-//! [`crate::receiver::Notification::AckGrant`], and [`Pacing`] are its parameters. With `divide_requests`, a
-//! host with several flows that may send divides what a data packet asks for by their number, and with `oversubscribed`,
-//! receivers grant less while many packets are marked. The consortium's simulator always does the first, and the second
-//! in oversubscribed networks without NSCC.
+//! Grants and targets are in quanta of 256 bytes on the wire, modulo 2^32. The receiver is
+//! [`crate::receiver::Notification::AckGrant`], and [`Pacing`] contains its parameters. With
+//! `divide_requests`, a host divides the request of a data packet by the number of its flows that may send;
+//! the consortium's simulator always does so. With `oversubscribed`, receivers grant less while many packets
+//! are marked; the simulator does so in oversubscribed networks without NSCC.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -48,7 +51,8 @@ pub struct Rccc {
     /// The most credit that a flow can have; by default 1.5 times the bytes of a round trip. At least a full packet, rounded up
     /// to whole quanta of 256 bytes.
     pub limit: Option<Bytes>,
-    /// Credit that a flow has before the first grant; by default the most that it can have. `"0 B"` makes it wait.
+    /// Credit that a flow has before the first grant; by default the most that it can have. With `"0 B"`, a
+    /// flow waits for its first grant.
     pub speculative: Option<Bytes>,
     /// The rate at which a receiver grants, in percent of the rate of its link.
     #[schemars(range(min = 1, max = 100))]
@@ -56,8 +60,8 @@ pub struct Rccc {
     /// The most that a receiver grants to a flow in a turn, in payloads of full packets.
     #[schemars(range(min = 1, max = 64))]
     pub grant_packets: u8,
-    /// Whether a receiver also grants credit to flows without a request while no flow has one, up to the largest
-    /// credit.
+    /// Whether a receiver also grants credit, up to the largest credit, to flows without a request while no
+    /// flow has a request.
     pub idle_credit: bool,
     /// Whether a host divides the credit that a data packet requests by the number of the host's flows that may send
     /// when the packet leaves. Needs `idle_credit`, because the requested part may not suffice for a packet.
@@ -88,7 +92,7 @@ impl Default for Rccc {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pacing {
     pub percent: u8,
-    /// Quanta of a turn.
+    /// The largest grant of a turn, in quanta.
     pub turn: u32,
     /// Quanta that a flow may have without a request.
     pub idle: u32,
@@ -185,7 +189,7 @@ impl Rccc {
     }
 }
 
-/// The rule of one host; bytes on the wire, except for `mtu`.
+/// The rule of one host. Sizes are bytes on the wire, except for `mtu`.
 #[derive(Debug, Clone, Copy)]
 pub struct RcccRule {
     limit: i64,
@@ -201,7 +205,7 @@ pub struct RcccRule {
 /// The state of a flow at its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 pub struct RcccState {
-    /// May be negative, since a packet needs only some credit.
+    /// Credit in bytes. May be negative, because any positive credit permits a whole packet.
     credit: i64,
     is_speculative: bool,
     /// Quanta that have been granted.
@@ -237,7 +241,7 @@ impl RcccRule {
         state.granted.saturating_add_signed(quanta) as u32
     }
 
-    /// The target of a flow, to be requested with a control packet.
+    /// The target of a flow, to be requested with a control packet; at least 1.
     fn ask(&self, state: &mut RcccState) -> u32 {
         state.has_asked = true;
         self.target(state, (state.credit, state.waiting), 1).max(1)
@@ -245,7 +249,8 @@ impl RcccRule {
 }
 
 impl RcccState {
-    /// Takes the rest of the speculative credit. Returns whether there could be any.
+    /// Removes the rest of the speculative credit. Returns false if the flow had received a grant or an
+    /// answer before.
     fn end_speculation(&mut self) -> bool {
         let was_speculative = std::mem::take(&mut self.is_speculative);
         if was_speculative {
@@ -279,7 +284,8 @@ impl ReactionRule for RcccRule {
         let packets = queued.bytes.div_ceil(self.mtu).max(1);
         let had_some = state.waiting > 0;
         state.waiting += (queued.bytes + packets * self.header) as i64;
-        // With credit, a data packet will carry the target; with data that waited, one has done so.
+        // If there is credit, a data packet will carry the target. If other data waited, a target has been
+        // sent.
         if state.credit > 0 || had_some {
             return 0;
         }
@@ -323,7 +329,8 @@ impl ReactionRule for RcccRule {
         if let (Some(rule), Some(nscc)) = (&self.nscc, &mut state.nscc) {
             rule.lose(nscc, lost, lost.at_last_hop);
         }
-        // With credit, a data packet will carry the target. If other data waited for credit, their target is known.
+        // If there is credit, a data packet will carry the target. If other data waited for credit, their
+        // target has been sent.
         if state.credit > 0 || had_some && !had_credit {
             return 0;
         }
@@ -334,7 +341,7 @@ impl ReactionRule for RcccRule {
         if !state.end_speculation() {
             return 0;
         }
-        // A message that found credit has not asked for any.
+        // No request was sent for a message that was added while there was credit.
         if state.waiting > 0 && !state.has_asked { self.ask(state) } else { 0 }
     }
 
@@ -379,7 +386,7 @@ impl ReactionRule for RcccRule {
         state.is_untouched && state.waiting == 0
     }
 
-    /// How many full packets wait for credit; with NSCC, also how many the window is short of the largest one.
+    /// Number of full packets for which credit is missing. With NSCC, at least the strength of NSCC's window.
     fn strength(&self, state: &RcccState, sl: u8, now: Time) -> u16 {
         let missing = (state.waiting.min(self.limit) - state.credit).max(0) / self.full.max(1);
         let closed = match (&self.nscc, &state.nscc) {
@@ -433,7 +440,7 @@ mod tests {
         rule.sent(&mut state, &sent(0, 4_160));
         assert_eq!((rule.acknowledged(&mut state), state.credit), (0, 0), "the packet has asked");
         assert_eq!(rule.may_send_at(&state, 0, &full()), None);
-        // A message that began with credit has sent no request, and its credit has been used up.
+        // No request was sent for a message that began with credit, and the credit has been used up.
         let mut state = rule.fresh(0);
         rule.request(&mut state, &queued(4_096));
         rule.sent(&mut state, &sent(0, 4_160));
@@ -518,12 +525,12 @@ mod tests {
         let rule = rule(&given(100_000, 50_000));
         let mut state = rule.fresh(0);
         rule.request(&mut state, &queued(2 * 4_096));
-        // One packet waits for which there is credit: still, a packet is asked for.
+        // Speculative credit covers the packet that waits, but the target is still a packet ahead.
         assert_eq!(ReactionRule::target(&rule, &state, &full(), 1), Some(17));
         rule.sent(&mut state, &sent(0, 4_160));
         rule.granted(&mut state, &grant(17));
         assert_eq!(state.credit, 17 * 256);
-        // Later credit that is not used stays.
+        // Granted credit that is not used remains.
         rule.granted(&mut state, &grant(34));
         assert_eq!(state.credit, 34 * 256);
         rule.granted(&mut state, &grant(10_000));
@@ -539,7 +546,8 @@ mod tests {
         rule.granted(&mut state, &grant(391));
         assert_eq!(state.credit, 100_000);
         (0..8).for_each(|_| rule.sent(&mut state, &sent(0, 4_160)));
-        // The packet makes it 9 * 4,160 = 37,440 bytes: 147 quanta in all, or 49 for one of three flows.
+        // With this packet, the credit is 9 * 4,160 = 37,440 bytes below the limit: 147 quanta, or 49 for one
+        // of three flows.
         let target = |sharing| ReactionRule::target(&rule, &state, &full(), sharing);
         assert_eq!([1, 3, 0].map(target), [Some(391 + 147), Some(391 + 49), Some(391 + 147)]);
     }
@@ -565,7 +573,7 @@ mod tests {
         rule.lost(&mut state, &lost);
         // 4,160 bytes, and 2,240 of negative credit: 25 quanta.
         assert_eq!((state.credit, rule.missing_grant(&state)), (40 * 256 - 3 * 4_160, 40 + 25));
-        // A new message waited for speculative credit that is lost.
+        // A new message needs the speculative credit that the loss removes.
         let mut state = rule.fresh(0);
         rule.request(&mut state, &queued(4_096));
         rule.sent(&mut state, &sent(0, 4_160));

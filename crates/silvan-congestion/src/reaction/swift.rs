@@ -21,7 +21,7 @@
 //! model of csg-htsim (`swift.cpp`, 2026), whose author calls them estimates: base_target is the round trip
 //! without load, per_hop is base_target / 6.55, and the range of flow scaling is 5 base_target.
 //!
-//! Windows count in parts of 2^16 of a packet.
+//! Windows are in units of 2^-16 packets.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -136,13 +136,14 @@ impl Swift {
     }
 }
 
-/// A window of a packet.
+/// A window of one packet.
 const ONE: u64 = 1 << 16;
 /// The smallest window is a thousandth of a packet; the next constant is the largest window.
 const LEAST: u64 = ONE / 1_000;
 const MOST: u64 = ONE << 15;
 
-/// 1 / sqrt(window), in parts of 2^16.
+/// 1 / sqrt(window) in units of 2^-16, for a window in units of 2^-16 packets. A window of 0 counts as 1
+/// unit.
 fn inverse_root(window: u64) -> u64 {
     ((1 << 48) / window.max(1)).isqrt()
 }
@@ -155,8 +156,8 @@ pub struct SwiftRule {
     /// Switches on the longest route.
     hops: u64,
     range: u64,
-    /// Flow scaling per unit of 1 / sqrt(window); the next field is that unit for the window above which scaling is
-    /// zero.
+    /// Increase of the target per unit of 1 / sqrt(window), in units of 2^-16 ps. The next field is 1 /
+    /// sqrt(window) for the window from which flow scaling is zero.
     slope: u64,
     to: u64,
     increase: u64,
@@ -174,7 +175,8 @@ pub struct SwiftState {
     /// The start of the last packet; the next field is the delay of the last answer.
     started: Time,
     delay: u64,
-    /// The time at which the window last shrank. Only marks of packets that were sent later shrink it again.
+    /// The time at which the window last shrank. Only answers and losses of packets that were not sent
+    /// earlier shrink it again.
     shrunk_at: Time,
     is_untouched: bool,
 }
@@ -281,7 +283,7 @@ mod tests {
         Answer { sent_at, ..answer(Mark::Cold, 0, now_ns * 1_000) }
     }
 
-    /// A flow with a window, all of which is in flight.
+    /// A flow whose whole window is in flight.
     fn full(packets: f64) -> SwiftState {
         let rule = rule(&Swift::default());
         let window = (packets * ONE as f64) as u64;
@@ -336,7 +338,7 @@ mod tests {
 
     #[test]
     fn a_window_shrinks_by_the_excess_once_per_window_of_data() {
-        // Without scaling the target is 10 us.
+        // Without scaling, the target is 10 us.
         let plain = Swift { per_hop: Some(Time::ZERO), flow_scaling: Some(Time::ZERO), ..Swift::default() };
         let rule = rule(&plain);
         let mut state = full(8.0);

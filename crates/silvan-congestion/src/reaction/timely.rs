@@ -14,7 +14,7 @@
 //! and 500 us for a minimum delay of 20 us, are 2.5 and 25 times that delay. These multiples are the default in any
 //! network.
 //!
-//! Rates count in parts of 2^30 of the link's rate.
+//! Rates are in units of 2^-30 of the link's rate.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -51,7 +51,7 @@ pub struct Timely {
     pub additive_increase: Option<Rate>,
     /// Increment of the rate after `stages` consecutive increases; by default 0.5 % of the rate of the host's link.
     pub hyper_increase: Option<Rate>,
-    /// The lowest rate of a flow; by default 1 % of the host's link.
+    /// The lowest rate of a flow; by default 1 % of the rate of the host's link.
     pub min_rate: Option<Rate>,
 }
 
@@ -151,7 +151,7 @@ pub struct TimelyState {
     /// The delay at the last update; the next field is the mean of the differences of delays, in picoseconds.
     delay: Time,
     difference: i64,
-    /// Increases in a row.
+    /// Number of consecutive increases.
     increases: u8,
 }
 
@@ -162,7 +162,8 @@ impl TimelyLaw {
         let sum = (ONE - self.weight) * state.difference + self.weight * change;
         state.difference = sum.div_euclid(ONE);
         state.delay = delay;
-        // The share of the rate that is lost, as numerator and denominator.
+        // The share of the rate that a decrease removes, before the factor beta, as numerator and
+        // denominator.
         let lost = if delay < self.low {
             None
         } else if delay > self.high {

@@ -50,7 +50,7 @@ pub struct WindowState {
     pub outstanding: u16,
     /// Maximum of `outstanding`.
     pub window: u16,
-    /// An additional limit, whose meaning the reaction defines.
+    /// The number of waiting slots or delays, or the rate, depending on the reaction.
     pub level: u32,
     /// Number of times that `level` was raised since it was zero.
     pub raises: u8,

@@ -1,5 +1,5 @@
-//! Acknowledgements that carry marks. There are three kinds: one per packet; one per message, and immediately for a
-//! marked packet; or one per message with the combined marks of its packets.
+//! Acknowledgements that carry marks. There are three kinds: one per packet or per number of bytes; one per
+//! message, and immediately for a marked packet; or one per message with the combined marks of its packets.
 
 use rustc_hash::FxHashMap;
 

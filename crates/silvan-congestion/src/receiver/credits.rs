@@ -29,18 +29,18 @@ use crate::reaction::{Pacing, QUANTUM};
 pub struct AcknowledgeAndGrant {
     /// Pace of the host's link.
     pace: BytePace,
-    /// Without idle credit, no flow requests credit.
+    /// `None` if the reaction needs no grants; the receiver then grants no credit.
     pacing: Option<Pacing>,
     unit: Option<AcknowledgeUnit>,
 }
 
-/// What a receiver keeps of a flow, in quanta.
+/// The target and the grants of a flow, in quanta since its connection began.
 #[derive(Debug, Clone, Copy, Default, Saved)]
 struct Account {
     connection: u32,
     target: u32,
     granted: u32,
-    /// Whether the flow is in the list of flows with demand, and in that of flows whose demand was met.
+    /// Whether the flow is in `turns`. The next field states whether it is in `met`.
     is_in_turn: bool,
     is_met: bool,
 }
@@ -60,7 +60,7 @@ pub struct Accounts {
     /// stays in the second list, which has no turns while the first has flows.
     turns: VecDeque<Sender>,
     met: VecDeque<Sender>,
-    /// When the link will have carried what was granted.
+    /// The time from which the next grant may be sent.
     free_at: Time,
     /// Present once a packet has arrived, if marks lower the rate.
     slowdown: Option<Box<Slowdown>>,
@@ -69,7 +69,8 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// The account of a flow. A later connection of its source gets a new one; an earlier one has none.
+    /// The account of a flow. A later connection of the same source replaces the account. `None` if the
+    /// connection is an earlier one.
     fn account(&mut self, from: Sender) -> Option<&mut Account> {
         let fresh = Account { connection: from.connection, ..Account::default() };
         let account = self.of.entry(from.key()).or_insert(fresh);
@@ -84,10 +85,10 @@ impl Accounts {
 }
 
 impl AcknowledgeAndGrant {
-    /// Notes the target of a flow, and grants at once if the pacer rests.
+    /// Stores the target of a flow, and grants immediately if the link is free.
     ///
-    /// A target that is no further than the grants can be the last one of a flow: with divided requests it may lie below
-    /// what the next packet needs. Such a flow takes turns while no flow has demand, until it is again `idle` quanta ahead.
+    /// With divided requests, a target at or below the grants may not suffice for the next packet. Such a
+    /// flow takes turns while no flow has demand, until it is again `idle` quanta ahead.
     fn note(&self, state: &mut Accounts, now: Time, from: Sender, target: u32, out: &mut Replies) {
         let Some(pacing) = self.pacing else { return };
         let Some(account) = state.account(from) else { return };
@@ -234,7 +235,8 @@ mod tests {
         out.drain().filter_map(grant).collect()
     }
 
-    /// Lets the timer expire up to a number of times; returns the time in quanta of each grant with it.
+    /// Lets the timer expire up to `most` times. Returns each grant with its time in units of the time of a
+    /// quantum.
     fn turns(rule: &AcknowledgeAndGrant, state: &mut Accounts, most: usize) -> Vec<(u64, u32, u32)> {
         let mut out = Replies::default();
         let mut found = Vec::new();
@@ -300,7 +302,8 @@ mod tests {
         rule.received(&mut state, &carrying(2, 0, 3), &mut out);
         rule.received(&mut state, &carrying(1, 0, 5), &mut out);
         assert_eq!(turns(&rule, &mut state, 2), [(6, 2, 3), (9, 1, 10)]);
-        // Flow 1 has grants of 5 quanta beyond its target, and flow 2 none: both get grants until they have 10.
+        // Flow 1 has grants of 5 quanta beyond its target, and flow 2 none. Both get grants until they are 10
+        // quanta ahead.
         let expected = [(13, 2, 7), (17, 1, 14), (21, 2, 11), (25, 1, 18), (29, 2, 15)];
         assert_eq!(turns(&rule, &mut state, 9), expected);
     }

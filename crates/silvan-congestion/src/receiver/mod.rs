@@ -102,16 +102,16 @@ pub trait ReceiverRule {
 pub enum Content {
     /// A notification packet for a data packet.
     Notification(Echo),
-    /// An acknowledgement of a number of payload bytes, and of packets.
+    /// An acknowledgement, with the numbers of payload bytes and of packets that it covers.
     Acknowledgement(Echo, u32, u32),
-    /// A grant of a number of bytes.
+    /// A grant. The components define the unit of the amount.
     Grant(u32),
 }
 
 /// The fields of a data packet that its answer repeats.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Saved)]
 pub struct Echo {
-    /// When the source began to send the packet.
+    /// The time at which the source began to send the packet.
     pub sent_at: Time,
     /// Whether a switch has marked the packet.
     pub is_marked: bool,
@@ -119,7 +119,7 @@ pub struct Echo {
     pub severity: Severity,
     /// Whether a switch has validated the mark.
     pub is_validated: bool,
-    /// Its entropy value; 0 if packets have none.
+    /// Entropy value of the packet; 0 if packets have none.
     pub entropy: u16,
     /// Telemetry that the packet has collected.
     pub hops: Vec<Telemetry>,
@@ -150,7 +150,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// A notification packet for a packet.
+    /// A notification packet for a data packet.
     fn notification(packet: &Received) -> Self {
         Self { to: packet.from, content: Content::Notification(Echo::of(packet)) }
     }
@@ -161,7 +161,7 @@ impl Reply {
 pub struct Replies(Vec<Reply>);
 
 impl Replies {
-    /// Sends a notification packet in answer to a packet.
+    /// Adds a notification packet for a data packet.
     pub fn notify(&mut self, packet: &Received) {
         self.0.push(Reply::notification(packet));
     }
@@ -176,12 +176,12 @@ impl Replies {
         self.0.push(Reply { to, content: Content::Acknowledgement(echo, bytes, packets) });
     }
 
-    /// Grants `bytes` to a flow.
+    /// Grants an amount to a flow. The components define its unit.
     pub fn grant(&mut self, to: Sender, bytes: u32) {
         self.0.push(Reply { to, content: Content::Grant(bytes) });
     }
 
-    /// Sends a reply that was made earlier.
+    /// Adds a reply that was created earlier.
     fn send(&mut self, reply: Reply) {
         self.0.push(reply);
     }
@@ -370,7 +370,7 @@ mod trial {
         }
     }
 
-    /// The number of replies; and the total of the bytes that they acknowledge or grant.
+    /// The number of replies, and the total number of bytes that they acknowledge or grant.
     pub fn count(replies: &mut Replies) -> (usize, u64) {
         let bytes = |reply: super::Reply| match reply.content {
             super::Content::Notification(_) => 0,

@@ -58,11 +58,12 @@ pub struct Coalescer {
     tidy_at: usize,
 }
 
-/// With fewer entries, none are removed.
+/// Number of entries below which none are removed.
 const FEW: usize = 64;
 
 impl Coalescer {
-    /// Whether a mark on a packet that arrives now causes a notification packet.
+    /// Whether a mark on a packet that arrives now causes a notification packet. If so, the interval starts
+    /// again.
     fn passes(&mut self, coalescing: &Coalescing, packet: &Received) -> bool {
         let (now, flow) = match coalescing.per {
             CoalescePer::Flow => (packet.now, packet.from.key()),

@@ -1,5 +1,5 @@
-//! Control of the rate of grants in an oversubscribed network, where the links to hosts are not the bottleneck, in the form
-//! of the consortium's simulator (uet-htsim, `oversubscribed_cc.cpp`, 2025).
+//! Control of the rate of grants in an oversubscribed network, where the links to hosts are not the
+//! bottleneck. It follows the consortium's simulator (uet-htsim, `oversubscribed_cc.cpp`, 2025).
 //!
 //! ```text
 //!  at the end of each interval   mean = (mean + marked packets / packets with payload) / 2
@@ -20,11 +20,12 @@ use silvan_engine::saved::Saved;
 
 use crate::unfit::{Check, ensure};
 
-/// A rate and a share of one.
+/// A rate or a share of 1.
 const ONE: u64 = 1 << 30;
-/// Intervals are at least as long.
+/// The shortest interval: 100 ns.
 const SHORTEST: Time = Time(100_000);
-/// An increase is doubled at most as many times, which exceeds the largest rate.
+/// Maximum number of times that an increase is doubled. Even the smallest increase then exceeds the largest
+/// rate.
 const MOST_STEPS: u32 = 12;
 
 /// Parameters of the control of grants in oversubscribed networks; the defaults are those of the consortium's simulator.
@@ -43,8 +44,8 @@ pub struct Oversubscribed {
     /// if no packet of the interval was marked.
     #[schemars(range(min = 1, max = 1000))]
     pub increase_permille: u16,
-    /// The lowest rate, in thousandths of the largest one. In the consortium's simulator, 900 divided by the ratio of the
-    /// links to hosts and the links to higher switches, at least 10.
+    /// The lowest rate, in thousandths of the largest one. The consortium's simulator uses 900 divided by the
+    /// ratio of the links to hosts and the links to higher switches, at least 10.
     #[schemars(range(min = 1, max = 1000))]
     pub min_rate_permille: u16,
 }
@@ -62,7 +63,7 @@ impl Default for Oversubscribed {
 }
 
 impl Oversubscribed {
-    /// Checks the parameters.
+    /// Checks that a given interval is not less than 100 ns.
     pub fn check(&self) -> Check {
         ensure(self.interval.is_none_or(|interval| interval >= SHORTEST), "interval", || {
             format!("must be at least {SHORTEST}")
@@ -126,7 +127,7 @@ impl Slowdown {
         found
     }
 
-    /// Begins the interval after the last one.
+    /// Begins the next interval.
     fn begin(&mut self) {
         let (interval, drawn) = (self.rule.interval, u64::from(self.random.next_u32()));
         self.ends_at += Time(interval / 4 * 3 + ((interval / 2 * drawn) >> 32));
@@ -169,14 +170,14 @@ impl Slowdown {
         self.trimmed_before += u64::from(!at_last_hop);
     }
 
-    /// Counts a packet.
+    /// Counts a packet with payload.
     pub fn count(&mut self, now: Time, is_marked: bool) {
         self.pass_time(now);
         self.received += 1;
         self.marked += u64::from(is_marked);
     }
 
-    /// A time between grants at the present rate, given that at the largest rate.
+    /// The time between two grants at the present rate, if it is `span` at the largest rate.
     pub fn stretched(&mut self, now: Time, span: Time) -> Time {
         self.pass_time(now);
         Time((u128::from(span.0) * u128::from(ONE) / u128::from(self.rate)) as u64)
@@ -195,7 +196,7 @@ mod tests {
         Slowdown::new(given.at(Time::from_us(40), (1, 3)))
     }
 
-    /// Lets an interval pass with this many packets and marked ones; returns the rate in thousandths.
+    /// Ends an interval with this many packets and marked packets; returns the rate in thousandths.
     fn pass(of: &mut Slowdown, received: u64, marked: u64) -> u64 {
         (of.received, of.marked) = (received, marked);
         of.pass_time(of.ends_at);
@@ -218,7 +219,7 @@ mod tests {
     #[test]
     fn the_rate_falls_with_the_mean_share_of_marks_above_the_target() {
         let mut of = slowdown(&given());
-        // The mean share is 1/2, 3/4 and 7/8; above 0.3, half of the excess is lost.
+        // The mean share is 1/2, 3/4 and 7/8. The rate loses half of the excess over 0.3.
         assert_eq!(pass(&mut of, 10, 10), 900);
         assert_eq!(pass(&mut of, 10, 10), 698, "0.9 * (1 - 0.225)");
         assert_eq!(pass(&mut of, 10, 10), 497, "0.6975 * (1 - 0.2875)");

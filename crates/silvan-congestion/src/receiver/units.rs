@@ -1,20 +1,22 @@
 //! Acknowledgements of several packets: a receiver acknowledges a flow when a number of bytes have arrived.
 //!
 //! ```text
-//!  an acknowledgement is sent   for a marked packet, and for a packet that asks for one
+//!  an acknowledgement is sent   for a marked packet, and for a packet that requests one
 //!                               when `bytes` have arrived since the previous one
-//!                               when the last gap closes behind a packet that asked for one
+//!                               when the last gap closes behind a packet that requested one
 //!                               `within` after the first packet that no acknowledgement covers
 //!  it covers                    everything that has arrived since the previous one
 //!  it repeats the fields of     the packet that caused it, or the last one that arrived
 //! ```
 //!
-//! Sources ask with the first packet of a flow, the last packet of a message, a packet that is sent again, and a packet after
-//! which the flow cannot send until it is answered ([`crate::reaction::ReactionRule::must_ask`]). Earlier packets may arrive
-//! behind such a packet, so the receiver acknowledges once more when nothing is missing in front of the newest packet. These are
-//! the rules of the consortium's simulator of Ultra Ethernet (uet-htsim, `uec.cpp`, 2025). It has no time limit: there, a
-//! source whose window closed behind packets that did not ask sends a packet again after a timeout. Here, the receiver ends the
-//! wait. The time for which the last packet waited does not count as part of its round trip.
+//! Sources request an acknowledgement with the first packet of a flow, the last packet of a message, a packet
+//! that is sent again, and a packet after which the flow cannot send until it is answered
+//! ([`crate::reaction::ReactionRule::must_ask`]). Earlier packets may arrive after such a packet, so the
+//! receiver acknowledges once more when no packet before the newest one is missing. These are the rules of
+//! the consortium's simulator of Ultra Ethernet (uet-htsim, `uec.cpp`, 2025), except for `within`. In that
+//! simulator, a source whose window is full of packets without a request sends a packet again after a
+//! timeout. The time for which the last packet waited for its acknowledgement does not count as part of its
+//! round trip.
 
 use std::collections::VecDeque;
 
@@ -48,12 +50,12 @@ impl Default for AcknowledgeUnit {
 /// The packets of a flow that a receiver has received, and those that no acknowledgement covers.
 #[derive(Debug, Default, Saved)]
 struct Unanswered {
-    /// Packets that have arrived, and the highest number of one, plus one.
+    /// Number of packets that have arrived. The next field is the highest packet number plus one.
     count: u64,
     newest: u64,
-    /// Whether a packet has asked for an acknowledgement since nothing was missing.
+    /// Whether a packet has requested an acknowledgement since the last time that no packet was missing.
     has_asked: bool,
-    /// What no acknowledgement covers: packets, their payload, and their bytes on the wire.
+    /// Packets that no acknowledgement covers: their number, their payload, and their bytes on the wire.
     packets: u32,
     payload: u32,
     size: u64,
@@ -67,12 +69,13 @@ struct Unanswered {
 #[derive(Debug, Default, Saved)]
 pub struct Units {
     of: FxHashMap<(u32, u16), Unanswered>,
-    /// When packets must be acknowledged, in the order of time. Entries of packets that have been acknowledged are skipped.
+    /// The times at which packets must be acknowledged, in order. Entries of packets that have been
+    /// acknowledged are skipped.
     due: VecDeque<(Time, (u32, u16))>,
 }
 
 impl Units {
-    /// Takes a data packet, and acknowledges it if this is due.
+    /// Records a data packet, and sends an acknowledgement if one is due.
     pub fn take(&mut self, unit: AcknowledgeUnit, packet: &Received, out: &mut Replies) {
         let key = packet.from.key();
         let flow = self.of.entry(key).or_default();
@@ -98,7 +101,8 @@ impl Units {
         flow.last = Some((packet.now, packet.from, Echo::of(packet)));
     }
 
-    /// When the next packet must be acknowledged, if one waits for that.
+    /// The time at which the next packet must be acknowledged, or had to be if it has been acknowledged.
+    /// `None` if no packet waits.
     pub fn next_due(&self) -> Option<Time> {
         self.due.front().map(|&(time, _)| time)
     }
@@ -180,7 +184,7 @@ mod tests {
         assert_eq!(answers(&mut units, &packets), [(200, 2)], "1 is missing");
         assert_eq!(answers(&mut units, &[numbered(3, 1)]), [(200, 2)]);
         assert_eq!(answers(&mut units, &[numbered(4, 4)]), [], "the request has been met");
-        // A packet that asks and leaves no gap is answered once.
+        // A packet that requests an acknowledgement and leaves no gap is acknowledged once.
         assert_eq!(answers(&mut units, &[asking(5, 5), numbered(6, 6)]), [(200, 2)]);
     }
 

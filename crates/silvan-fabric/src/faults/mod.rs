@@ -1,5 +1,6 @@
-//! Changes of links and hosts during a run: links that go down or lose a part of their rate, hosts that stall or take packets
-//! slower, and how routes change. [`plan`] determines the times, and [`reroute`] the routes; the module `link` applies them.
+//! Changes of links and hosts during a run: links that go down, lose packets or have another rate, hosts that
+//! stall or drain packets more slowly, and new routes. [`plan`] determines the times, and [`reroute`] the
+//! routes. The module `link` applies them.
 
 mod plan;
 mod reroute;
@@ -23,9 +24,9 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// A change of links or hosts for a time, once or repeatedly. If several changes of a link overlap, the link is down if
-/// one of them takes it down, and has the lowest of their rates and the highest of their losses. The same applies to
-/// hosts.
+/// A change of links or hosts for a time, once or repeatedly. If several changes of a link overlap, the link
+/// is down if one of them takes it down. It has the lowest of their rates and the highest of their losses.
+/// The same applies to hosts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Event {
@@ -34,8 +35,9 @@ pub struct Event {
     pub name: Option<String>,
     /// What happens.
     pub kind: EventKind,
-    /// The links of the kinds `down`, `rate` and `errors`, each by a port at one of its ends: a port of a switch ("S1:3"), or a host. A
-    /// list, or a text with a range such as `S[1-4]:9` (also within a list). Both directions of a link change.
+    /// The links of the kinds `down`, `rate` and `errors`, each by a port at one of its ends: a port of a
+    /// switch ("S1:3"), or a host. A list, or a text with a range such as `S[1-4]:9` (also within a list).
+    /// Both directions of a link change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<String>,
     /// Switches all of whose links change at the same times. A list, or a text with a range.
@@ -58,27 +60,30 @@ pub struct Event {
     /// rate. By default, the hosts send at their usual rate.
     #[serde(default, skip_serializing_if = "is_false")]
     pub shared: bool,
-    /// For the kind `errors`: the mean number of packets that are lost, per billion, at most half of them. Each direction of a
-    /// link has a random stream of its own, which draws for each packet, independently of its size. With `link.retry`, it is the
-    /// number of bad frames instead, which are sent again, and the same share of acknowledgements gets lost; if it is less than
-    /// `link.error_rate_ppb`, it has no effect.
+    /// For the kind `errors`: the mean number of packets that are lost, per billion, at most half of them.
+    /// Each direction of a link has a random stream of its own, which draws for each packet, independently of
+    /// its size. With `link.retry`, this is instead the number of bad frames, which are sent again, and the
+    /// same share of acknowledgements gets lost. A value below `link.error_rate_ppb` then has no effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 500_000_000))]
     pub loss_ppb: Option<u32>,
     /// The time at which the change begins, 0 s by default.
     #[serde(default)]
     pub start: Time,
-    /// How long it lasts. Default: until the end of the run.
+    /// How long the change lasts. Default: until the end of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lasts: Option<Time>,
-    /// The time from one beginning to the next, for a change that repeats, such as a link that flaps. Default: it occurs once.
+    /// The time from one beginning to the next, for a change that repeats, such as a link that flaps.
+    /// Default: it occurs once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<Time>,
-    /// The longest delay of each repetition. Delays are uniformly distributed, and differ between links and hosts.
+    /// The longest delay of each repetition. Delays are uniformly distributed, and differ between links and
+    /// hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<Time>,
-    /// The mean time from the end of a change to the next one, for changes at random times. Times are exponentially
-    /// distributed from `start` on, and differ between links and hosts; all links of a switch in `switches` change together.
+    /// The mean time from the end of a change to the next one, for changes at random times. Times are
+    /// exponentially distributed from `start` on, and differ between links and hosts; all links of a switch
+    /// in `switches` change together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_time_between: Option<Time>,
 }
@@ -87,15 +92,17 @@ pub struct Event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum EventKind {
-    /// The links are down. Packets on them are lost. Switches discard packets for these links, and hosts wait.
+    /// The links are down. Packets on them are lost. Switches discard packets for these links, and hosts
+    /// wait.
     Down,
     /// The links have another rate, from the next packet on.
     Rate,
     /// Packets get lost on the links at random.
     Errors,
-    /// The hosts do not remove packets from their input buffers. Packets that arrived earlier are not affected.
+    /// The hosts do not remove packets from their input buffers. Packets that arrived earlier are not
+    /// affected.
     Stall,
-    /// The hosts take packets out of their input buffers at another rate, if it is lower than usual.
+    /// The hosts drain their input buffers at another rate, if it is lower than usual.
     Drain,
     /// The hosts fail for the rest of the run. Their links are down from then on, and they neither send nor repeat packets.
     /// Packets that have arrived count as delivered when they would have been drained.
@@ -136,7 +143,7 @@ impl EventKind {
 }
 
 impl Event {
-    /// Whether packets may be lost, if links have link-level retry or not.
+    /// Whether the event may cause packets to be lost. `retries` states whether links have link-level retry.
     #[must_use]
     pub fn loses_packets(&self, retries: bool) -> bool {
         self.kind.takes_down() || self.kind == EventKind::Errors && !retries
@@ -147,18 +154,21 @@ impl Event {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Rerouting {
-    /// The time from a change to new forwarding tables in all switches, as of a subnet manager or a routing protocol. A route
-    /// that is still a shortest one of the remaining network stays; other routes take shortest paths, on which destinations
-    /// are distributed evenly. With `[ecmp]` and adaptive routing per packet, the groups of ports change, too.
+    /// The time from a change to new forwarding tables in all switches, as of a subnet manager or a routing
+    /// protocol. A route that is still a shortest one of the remaining network stays; other routes take
+    /// shortest paths, on which destinations are distributed evenly. With `[ecmp]` and adaptive routing per
+    /// packet, the groups of ports change, too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<Time>,
-    /// A file with the forwarding tables that all switches use from `delay` after a change on while any link is down, instead of
-    /// computed ones: in one of the formats of `routing.file`, such as a second dump of OpenSM. The name is relative to the
-    /// scenario. Routes that the file lacks stay as they are.
+    /// A file with forwarding tables that replace the computed ones. All switches use them while any link is
+    /// down, from `delay` after the change on. The file has one of the formats of `routing.file`, such as a
+    /// second dump of OpenSM. The name is relative to the scenario. Routes that the file lacks stay as they
+    /// are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tables: Option<String>,
-    /// The time from a change until a switch stops using its own port at the link, or uses it again, for packets that can choose
-    /// among several ports: with `[ecmp]`, where such packets are hashed onto the other ports, or adaptive routing per packet.
+    /// The time from a change until a switch stops using its own port at the link, or uses it again. This
+    /// applies to packets that can choose among several ports: with `[ecmp]`, where such packets are hashed
+    /// onto the other ports, or with adaptive routing per packet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port_delay: Option<Time>,
 }
@@ -171,16 +181,17 @@ impl Rerouting {
     }
 }
 
-/// How hosts send packets again that were lost, as queue pairs of reliable connections do. Each flow numbers its packets, and
-/// its receiver answers each packet with a receipt, a control packet, unless `congestion.notification` acknowledges each packet
-/// anyway. Packets are delivered in order. By default, lost packets are not sent again.
+/// How hosts send packets again that were lost, as queue pairs of reliable connections do. Each flow numbers
+/// its packets, and its receiver answers each packet with a receipt, a control packet, unless
+/// `congestion.notification` acknowledges each packet anyway. Packets are delivered in order. By default,
+/// lost packets are not sent again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Recovery {
     /// Which packets are sent again.
     pub kind: RecoveryKind,
-    /// The time from the start of a packet until it is sent again, unless a receipt arrives. In hardware, times are powers of
-    /// two: 4.096 us times 2^14 are 67.1 ms.
+    /// The time from the start of a packet until it is sent again, unless a receipt arrives. In hardware,
+    /// times are powers of two: 4.096 us times 2^14 are 67.1 ms.
     pub timeout: Time,
 }
 
@@ -198,7 +209,7 @@ impl Recovery {
 pub enum RecoveryKind {
     /// The lost packets, after the timeout. The receiver accepts packets in any order.
     SelectiveRepeat,
-    /// The sender repeats the first lost packet and all later ones. The receiver accepts only the next packet, and
-    /// requests it when another one arrives. Packets of a flow must not overtake each other.
+    /// The sender repeats the first lost packet and all later ones. The receiver accepts only the next
+    /// packet, and requests it when another one arrives. Packets of a flow must not overtake each other.
     GoBackN,
 }

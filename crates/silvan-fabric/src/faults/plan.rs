@@ -1,5 +1,5 @@
-//! The times at which links and hosts change. They are determined before the run, from the events of the scenario and the
-//! seed.
+//! Determines, before the run, the times at which links and hosts change, from the events of the scenario and
+//! the seed.
 
 use rustc_hash::FxHashMap;
 use silvan_engine::random::Stream;
@@ -90,11 +90,11 @@ impl Span {
 }
 
 impl PlannedChanges {
-    /// All changes before the end of a run.
+    /// All changes before the end of a run, which lasts for `duration`.
     ///
     /// # Errors
-    /// If a link, switch or host does not exist or is named twice, or a link cannot have a rate, with the key of the event, such
-    /// as `event.0.links.2`; if there are too many changes.
+    /// An error at a key of an event, such as `event.0.links.2`, if a link, switch or host does not exist, if
+    /// a link or host is named twice, if a rate exceeds that of a link, or if there are too many changes.
     pub fn new(events: &[Event], topology: &Topology, duration: Time, seed: u64) -> Result<Self, SetupError> {
         if events.is_empty() {
             return Ok(Self::default());
@@ -157,7 +157,7 @@ impl PlannedChanges {
     }
 }
 
-/// The beginnings and ends of an event on one link or switch; `None` if there are more than `most`.
+/// The start and end times of an event on one link, switch or host; `None` if there are more than `most`.
 fn times(event: &Event, duration: Time, stream: &mut Stream, most: usize) -> Option<Vec<(Time, Time)>> {
     let lasts = event.lasts.unwrap_or(Time::NEVER);
     let end = |start: Time| Time(start.0.saturating_add(lasts.0));
@@ -186,14 +186,14 @@ fn times(event: &Event, duration: Time, stream: &mut Stream, most: usize) -> Opt
     Some(found)
 }
 
-/// A uniform number below `bound`, or zero if that is zero.
+/// A uniform random number below `bound`; zero if `bound` is zero.
 fn below(stream: &mut Stream, bound: u64) -> u64 {
     let word = u64::from(stream.next_u32()) << 32 | u64::from(stream.next_u32());
     ((u128::from(word) * u128::from(bound)) >> 64) as u64
 }
 
-/// The states that differ from those before, with their times. `combined` returns the state that follows from the spans of a
-/// time.
+/// The times at which the combined state changes, with the new states. `combined` returns the state that
+/// follows from the spans of a time.
 fn states<S: Copy + PartialEq>(usual: S, spans: &[Span], combined: impl Fn(&[Span]) -> S) -> Vec<(Time, S)> {
     let mut times: Vec<Time> = spans.iter().flat_map(|span| [span.start, span.end]).collect();
     times.sort_unstable();
@@ -224,7 +224,8 @@ struct Names<'t> {
     links: FxHashMap<(NodeRef, u16), Vec<usize>>,
 }
 
-/// Links or hosts that change together, and the number from which their random stream is derived.
+/// The number from which the random stream of a group is derived, and the links or hosts of the group, which
+/// change together.
 type Group = (u64, Vec<usize>);
 
 impl<'t> Names<'t> {

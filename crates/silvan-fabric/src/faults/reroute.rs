@@ -35,18 +35,19 @@ impl Remaining {
 pub(crate) struct Reroutes {
     /// Tables other than those at the start, each once.
     pub others: Vec<Remaining>,
-    /// The times at which all switches change their tables, and the number of the tables: 0 for those at the start, otherwise
-    /// an index into `others`, plus one.
+    /// The times at which all switches change their tables, and the number of the tables: 0 for those at the
+    /// start, otherwise an index into `others`, plus one.
     pub times: Vec<(Time, usize)>,
-    /// The number of the tables for each combination of links that are down.
+    /// The number of the tables for each combination of links that are down, as far as it has been
+    /// determined.
     of_state: FxHashMap<Vec<bool>, usize>,
-    /// Whether the only other tables are given, for all combinations.
+    /// Whether the tables for any combination of links that are down are given instead of computed.
     is_given: bool,
 }
 
-/// Routes around links that are down, where `is_down` has an entry for each link. Routes to hosts that cannot be reached stay,
-/// and those of switches that no packet passes on a new route: otherwise, such a switch could send packets that are on their
-/// way back, which could deadlock.
+/// Computes routes around links that are down, where `is_down` has an entry for each link. Routes to hosts
+/// that cannot be reached stay. Routes at switches that no packet passes on a new route also stay: such a
+/// switch could otherwise send packets back, which could cause a deadlock.
 pub(crate) fn around(topology: &Topology, tables: &Tables, is_down: &[bool]) -> Remaining {
     let remaining = Remaining::without(topology, is_down);
     let mut shortest = ShortestPorts::new(&remaining);
@@ -64,7 +65,7 @@ pub(crate) fn around(topology: &Topology, tables: &Tables, is_down: &[bool]) -> 
     Remaining { topology: remaining, tables: found }
 }
 
-/// Tables with the routes of others where they lack one.
+/// Returns `tables` with the routes of `others` in place of missing routes.
 #[must_use]
 pub fn completed(mut tables: Tables, others: &Tables) -> Tables {
     let rows = std::iter::once(&mut tables.out).chain(&mut tables.further);
@@ -92,7 +93,7 @@ impl Reroutes {
     /// The changes of tables that follow changes of links after a delay.
     ///
     /// # Errors
-    /// If there are more different tables than the memory of a run is meant for.
+    /// [`Reason::TooManyTables`] at `rerouting.delay`.
     pub fn new(
         rerouting: &Rerouting,
         changes: &[LinkChange],
@@ -124,7 +125,8 @@ impl Reroutes {
         Ok(found)
     }
 
-    /// Adds the tables for links that are down: the given ones, or others that are computed. Returns their number.
+    /// Adds the given or computed tables for links that are down. Returns their number, or an error if there
+    /// are too many.
     fn add(&mut self, routes: FaultRoutes<'_>, is_down: &[bool]) -> Result<usize, SetupError> {
         let FaultRoutes { topology, tables, given } = routes;
         if self.others.len() == MOST_TABLES {
@@ -140,7 +142,8 @@ impl Reroutes {
         Ok(self.others.len())
     }
 
-    /// The number of the tables for links that are down, if the tables are known. Given tables are those for any links.
+    /// The number of the tables for links that are down, if the tables are known. Given tables are those for
+    /// any links.
     pub fn tables_of(&self, is_down: &[bool]) -> Option<usize> {
         match self.is_given {
             true => Some(usize::from(is_down.contains(&true))).filter(|&number| number <= self.others.len()),
@@ -185,7 +188,7 @@ mod tests {
             .unwrap();
         let used = tables.out[0].iter().filter(|&&port| port == lost_port.port).count();
         assert_eq!(changed(0), used, "the leaf of the link moves what used it");
-        // The other leaves move what reached the first leaf through the spine of the link.
+        // The other leaves move their routes to the first leaf through the spine of the link.
         let to_first =
             |switch: usize| (0..4).filter(|&host| new.out[switch][host] != tables.out[switch][host]).count();
         assert!([1, 2].iter().all(|&leaf| changed(leaf) == to_first(leaf) && to_first(leaf) > 0));

@@ -5,9 +5,9 @@
 //!                                                  special queues ->
 //! ```
 //!
-//! The arbiter moves one packet at a time, at the injection rate. It selects among the flows that the reaction
-//! permits to send and whose destination no CAM line has stopped. The buffer is a node with one input and one
-//! output; see [`crate::queueing`].
+//! The arbiter moves one packet at a time, at the injection rate. It selects among the flows that the
+//! reaction permits to send and whose destination no CAM line has stopped. The buffer is a node with one
+//! input and one output; see [`crate::queueing`].
 
 use rustc_hash::FxHashMap;
 use silvan_engine::saved::Saved;
@@ -31,7 +31,8 @@ pub(crate) struct Adapter {
     pub buffers: Buffers<Ports64, ManyLanes>,
     #[saved(constant)]
     organisation: Organisation,
-    /// Bytes of memory per part, which is the whole buffer, or one queue's share if memory is divided.
+    /// Capacity of one part of the buffer on one virtual lane, in bytes. A part is the whole buffer or, if
+    /// memory is divided, one queue's share.
     #[saved(constant)]
     part: u32,
     /// Bytes in use per virtual lane, if the memory is not divided.
@@ -39,9 +40,9 @@ pub(crate) struct Adapter {
     /// Bytes in use per virtual lane and share, if the memory is divided.
     shares: FxHashMap<(Vl, u32), u32>,
     lane_turn: Vl,
-    /// The virtual lanes of all messages so far, one bit each.
+    /// The virtual lanes of all messages that have been expected, one bit each.
     lanes_in_use: u16,
-    /// The smallest payload of a packet of these messages.
+    /// The smallest payload of a packet of these messages, in bytes; `u32::MAX` without messages.
     least_payload: u32,
 }
 
@@ -76,20 +77,23 @@ impl Adapter {
         self.shares.get(&self.place(vl, dst)).copied().unwrap_or(0)
     }
 
-    /// Whether a packet for a destination fits into the buffer now.
+    /// Whether the buffer has room for a packet of `space` bytes, and no CAM line stops the packet's
+    /// destination.
     pub fn admits(&self, vl: Vl, dst: u32, space: u32) -> bool {
         let used = self.used(vl, dst);
         let stopped = self.buffers.cams.as_ref().is_some_and(|cams| cams.stops(PortVl::of_host(vl), dst));
         used + space <= self.part && !stopped
     }
 
-    /// Accounts for a message of the host. Each packet of the message has a payload of at least `least` bytes.
+    /// Accounts for a message of the host. Each packet of the message has a payload of at least `least`
+    /// bytes.
     pub fn expect(&mut self, vl: Vl, least: u32) {
         self.lanes_in_use |= 1 << vl.0;
         self.least_payload = self.least_payload.min(least);
     }
 
-    /// Whether the buffer has no room even for the smallest packet of the host's messages.
+    /// Whether the buffer has no room even for the smallest packet of the host's messages. False if memory is
+    /// divided.
     pub fn is_full(&self, sizes: &PacketSizes) -> bool {
         // Without messages, there is no smallest packet.
         if self.organisation != Organisation::Single || self.lanes_in_use == 0 {
@@ -131,7 +135,8 @@ impl Adapter {
 }
 
 impl Host {
-    /// Removes the changes of the output buffer, which concern no other node, after a step.
+    /// Clears the recorded changes of the output buffer after a step, and reports an inconsistency among
+    /// them.
     #[inline]
     pub(super) fn end_changes(&mut self, ctx: &mut Context) {
         if let Some(adapter) = &mut self.adapter
@@ -159,7 +164,8 @@ impl Host {
         self.adapter.as_ref().and_then(|adapter| adapter.buffers.cams.as_ref())
     }
 
-    /// Handles a notification from the switch about a CAM line, or from a switch that has marked a packet.
+    /// Handles a notification from the neighboring switch about a CAM line, or a report of a switch that has
+    /// marked a packet.
     pub fn notice(&mut self, ctx: &mut Context, id: u32) {
         let notice = match ctx.notices.take(id) {
             Some(Word::Line(notice)) => notice,
@@ -194,8 +200,8 @@ impl Host {
         if (waits || !self.control.is_empty()) && free_at > ctx.now {
             ctx.wake(self.out, free_at);
         }
-        // A ready flow only waits for its turn. A held flow may have got room or permission when another packet
-        // moved.
+        // A ready flow only waits for its turn. A held flow may have received room or permission when another
+        // packet moved.
         let waits = self.flows.ready() > 0 || self.flows.has_held();
         let next = if waits { Some(ctx.now) } else { self.next_attempt(ctx, attempt) };
         if let Some(next) = next.map(|next| next.max(self.injection.free_at))

@@ -1,14 +1,15 @@
-//! Announces flows to the network before they start. Announcements assign a route, a rate, or both (Zdornov and Birk,
-//! sections 4 to 6).
+//! Announces flows to the network before they start. Announcements assign a route, a rate, or both (Zdornov
+//! and Birk, sections 4 to 6).
 //!
 //! ```text
 //!  message ----> set-up -> .. -> reply    packets, now and then a probe    tear-down -> .. -> reply
 //!          waits                      go                              waits for the next message
 //! ```
 //!
-//! In this module, a flow is one message, and a connection is all traffic from a source to one destination. A tear-down
-//! packet follows all data of its flow. When it has returned, the next message of the connection is announced. If flows
-//! are retained, there is no tear-down, and the next message of equal size continues with the announcement.
+//! In this module, a flow is one message, and a connection is all traffic from a source to one destination. A
+//! tear-down packet follows all data of its flow. After the tear-down packet has returned, the next message
+//! of the connection is announced. If flows are retained, there is no tear-down, and the next message of
+//! equal size continues with the announcement.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -48,7 +49,7 @@ struct Trip {
     bytes: u64,
     /// The time that the host's own link needs to carry the flow, in picoseconds.
     weight_ps: u64,
-    /// The largest weight of any link on the flow's route, as last reported.
+    /// The largest weight of any link on the flow's route, as last reported, in picoseconds.
     largest_ps: u64,
     /// Bytes sent.
     sent: u64,
@@ -58,18 +59,19 @@ struct Trip {
     probe_after: Time,
 }
 
-/// The number 1, as a share of the link's rate.
+/// The full rate of a link, as a fixed-point number: the unit of shares.
 const WHOLE: u128 = 1 << 32;
 
 impl Trip {
-    /// The flow's share of the host's link, if `own_ps` is the total weight of the flows announced to this link.
+    /// The share of the host's link that the flow may use. `own_ps` is the total weight of the flows
+    /// announced to this link.
     fn share(&self, own_ps: u64) -> u128 {
         let largest = self.largest_ps.max(own_ps).max(self.weight_ps).max(1);
         (u128::from(self.weight_ps) * WHOLE / u128::from(largest)).max(1)
     }
 }
 
-/// The time that a packet takes at a share of the link's rate.
+/// The transmission time of a packet at a share of the link's rate; `span_ps` is the time at the full rate.
 fn stretched(span_ps: u64, share: u128) -> Time {
     Time((u128::from(span_ps) * WHOLE / share.max(1)) as u64)
 }
@@ -92,7 +94,7 @@ impl Announcer {
         Self { rates, rate, pace: rate.pace(), trips, own_ps: 0, probes }
     }
 
-    /// The time at which the next probe is due.
+    /// The earliest time at which a probe is due.
     pub fn next_probe(&self) -> Option<Time> {
         self.probes.peek().map(|entry| entry.0.0)
     }
@@ -112,8 +114,8 @@ impl Announcer {
         self.rates.as_ref().is_some_and(|rates| rates.retain)
     }
 
-    /// The time from a packet that has read the weights of a running flow's links until the next probe; `None` if no probe
-    /// packets read them.
+    /// The time until the next probe of a running flow, which doubles with each call. `None` if no probe
+    /// packets are used.
     fn until_probe(sends_probes: bool, trip: &mut Trip) -> Option<Time> {
         let after = trip.probe_after;
         sends_probes.then(|| {
@@ -127,8 +129,8 @@ impl Announcer {
         self.probes.push(Reverse((Time(now.0.saturating_add(after.0)), flow)));
     }
 
-    /// Continues a retained flow with its next message, of this size. Returns the size of the flow if it must be
-    /// removed first because the sizes differ.
+    /// Continues a retained flow with its next message of `bytes` bytes. If the flow has another size,
+    /// returns its size as an error: the flow must then be removed first.
     fn resume(&mut self, flow: Connection, bytes: u64, now: Time) -> Result<(), u64> {
         if !self.retains() {
             return Ok(());
@@ -150,12 +152,13 @@ impl Announcer {
         Ok(())
     }
 
-    /// The time from the start of a flow to its first probe.
+    /// The time from the start of a flow to its first probe; `Time::NEVER` without explicit rates.
     fn first_probe(&self) -> Time {
         self.rates.as_ref().map_or(Time::NEVER, |rates| rates.probe)
     }
 
-    /// The bytes that a flow has sent relative to its rate. The flow with the smallest value sends first.
+    /// Bytes that a flow has sent, divided by its share of the link. The flow with the smallest value sends
+    /// first.
     fn urgency(&self, flow: Connection) -> u128 {
         self.trips.get(&flow).map_or(0, |trip| u128::from(trip.sent) * WHOLE / trip.share(self.own_ps))
     }
@@ -166,7 +169,7 @@ pub(super) enum Leave {
     Go,
     /// The flow may send from this time on.
     At(Time),
-    /// Not before the answer to the flow's announcement arrives.
+    /// The flow must wait for the answer to an announcement packet.
     Wait,
 }
 
@@ -228,7 +231,8 @@ impl Host {
         Leave::Wait
     }
 
-    /// Moves the flow that has sent least relative to its rate to the head of the ring.
+    /// With explicit rates, moves the flow that has sent the least relative to its rate to the head of the
+    /// ring.
     pub(super) fn select(&mut self) {
         let Some(announcer) = &self.announcer else { return };
         if announcer.rates.is_some() {
@@ -238,8 +242,8 @@ impl Host {
         }
     }
 
-    /// Accounts for a sent packet of an announced flow. The packet may read the weights of its links. If it was the last
-    /// one of its flow, the tear-down follows.
+    /// Accounts for a sent packet of an announced flow. With piggybacking, the packet reads the weights of
+    /// its links. After the last packet of a flow that is not retained, sends the tear-down.
     pub(super) fn note_announced(&mut self, ctx: &mut Context, id: PacketId, last: bool) {
         let Packet { source, dst: destination, size, .. } = ctx.packets[id];
         let flow = Connection { source, destination };
@@ -254,7 +258,8 @@ impl Host {
         }
     }
 
-    /// Accounts for a sent packet. If it was the last packet of its flow, returns the control packet that must follow.
+    /// Accounts for a sent packet. Returns the tear-down packet if this was the last packet of a flow that is
+    /// not retained.
     fn announced_sent(&mut self, key: Connection, size: u32, last: bool, now: Time) -> Option<ControlPacket> {
         let announcer = self.announcer.as_mut()?;
         let span = announcer.pace.time(size).0;
@@ -280,7 +285,8 @@ impl Host {
         Some(self.announcement(Kind::TearDown, key, bytes))
     }
 
-    /// Sends a tear-down packet, which follows the data if they wait in an output buffer.
+    /// Sends a tear-down packet. In a host with an output buffer, the packet follows the data through that
+    /// buffer.
     pub(super) fn end_route(&mut self, ctx: &mut Context, control: ControlPacket) {
         if self.adapter.is_none() {
             self.control.push_back(control);
@@ -295,7 +301,7 @@ impl Host {
         self.end_changes(ctx);
     }
 
-    /// Sends the probes that are due.
+    /// Queues the probes that are due, except those of flows that are not running.
     pub(super) fn probe(&mut self, now: Time) {
         while let Some(announcer) = &mut self.announcer
             && let Some(&Reverse((time, flow))) = announcer.probes.peek()
@@ -310,8 +316,8 @@ impl Host {
         }
     }
 
-    /// Returns the weights that a data packet has collected to its source, if they differ from those that the packet
-    /// carried.
+    /// Returns the largest weight that a data packet has collected to its source, unless the source has that
+    /// value.
     #[inline(never)]
     pub(super) fn return_weights(&mut self, ctx: &mut Context, packet: &Packet, number: u32) {
         let carried = *ctx.announcements.get_mut(number);
@@ -322,12 +328,12 @@ impl Host {
         }
     }
 
-    /// Returns a packet that announces a flow of another host.
+    /// Returns an announcement packet of another host to that host.
     pub(super) fn send_back(&mut self, ctx: &mut Context, packet: &Packet) {
         self.reply(ctx, packet, packet.payload);
     }
 
-    /// Sends an announcement back to the source of a packet.
+    /// Sends an announcement back to the source of `packet`.
     fn reply(&mut self, ctx: &mut Context, packet: &Packet, number: u32) {
         let way = self.way_back(packet, (packet.sl, packet.vl));
         self.control.push_back(ControlPacket::new(Kind::Reply, way, Payload::Back(number)));
@@ -354,7 +360,7 @@ impl Host {
                 Some(trip)
             }
             (Kind::Probe, FlowStage::Running) => Some(trip),
-            // The flow has sent its last packet in the meantime.
+            // The flow has sent its last packet since then.
             _ => return,
         };
         if let Some(trip) = running {
@@ -402,7 +408,7 @@ mod tests {
         let mut announcer = Announcer::new(None, Rate::from_gbit(8));
         announcer.trips.insert(to(1), Trip { sent: 300, ..trip(3_000, 4_000) });
         announcer.trips.insert(to(2), Trip { sent: 200, ..trip(1_000, 4_000) });
-        // 300 at 3/4, 200 at 1/4.
+        // 300 bytes at a share of 3/4, 200 bytes at 1/4.
         assert!(announcer.urgency(to(1)) < announcer.urgency(to(2)));
     }
 }

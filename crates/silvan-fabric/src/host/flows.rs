@@ -1,11 +1,11 @@
 //! The flows of a host: those that have data to send, and those that may send.
 //!
-//! State exists only for flows that have messages or that the reaction still affects. Flows that may send form a ring,
-//! which is served round robin, one packet each. Held flows lack a resource: credit, room, or permission for their
-//! destination. Throttled flows wait in a heap, ordered by the time at which they may send. Closed flows wait for an
-//! answer.
+//! State exists only for flows that have messages or that the reaction still affects. Flows that may send
+//! form a ring, which is served round robin, one packet each. Held flows lack a resource: credit, room, or
+//! permission for their destination. Throttled flows wait in a heap, ordered by the time at which they may
+//! send. Closed flows wait for an answer, a grant or a timer.
 //!
-//! Packets that were lost precede the messages of their flow, those with the lowest numbers first.
+//! Lost packets precede the messages of their flow, in ascending order of their numbers.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -34,20 +34,20 @@ pub(super) const NONE: FlowId = FlowId::MAX;
 /// The list in which a flow waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 enum FlowList {
-    /// In no list, because the flow has nothing to send.
+    /// In no list.
     Idle,
-    /// The flow is in the ring, in the held flows, or in a list of the host.
+    /// In the ring, in the held flows, or in a list of the host.
     Listed,
-    /// The heap.
+    /// In the heap, until a known time.
     Throttled,
-    /// The time is unknown, because the flow waits for an answer, a grant or a timer.
+    /// In no list until an answer, a grant or a timer.
     Closed,
-    /// The list of unused entries.
+    /// In the list of unused entries.
     Free,
 }
 
-/// Messages in the order in which they were generated. Most flows have a single message, which is stored without extra
-/// memory.
+/// Messages in the order in which they were generated. Most flows have a single message, which is stored
+/// without extra memory.
 #[derive(Debug, Clone, Default, Saved)]
 pub(crate) struct MessageQueue {
     first: Option<Message>,
@@ -96,30 +96,31 @@ impl MessageQueue {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 pub(crate) struct LostPacket {
     pub payload: u32,
-    /// The time at which the flow's message was generated.
+    /// The time at which the packet's message was generated.
     pub created: Time,
     /// Whether the packet is the last one of its message.
     pub is_last: bool,
 }
 
-/// The traffic from one source of a host to one destination. Occupies one cache line. The index of the flow also
-/// identifies the state of the reaction.
+/// The traffic from one source of a host to one destination. Occupies one cache line. Its index also
+/// identifies the flow's state in the reaction.
 #[derive(Debug, Clone, Saved)]
 #[repr(C, align(64))]
 pub(crate) struct QueuedFlow {
     pub destination: u32,
     /// The next flow of its list, or the next unused entry.
     next: FlowId,
-    /// The previous flow in its list; undefined for the first one.
+    /// The previous flow in its list. Undefined for the first one.
     previous: FlowId,
     /// If throttled, the time at which the flow may send.
     release_at: Time,
-    /// The first message is being divided into packets.
+    /// The first message may have been sent in part.
     pub messages: MessageQueue,
     /// Index of the flow's source at the host.
     pub source: u16,
     place: FlowList,
-    /// Whether the flow may send when its turn comes, according to the last check. An answer clears this flag.
+    /// Whether the flow may send when its turn comes, according to the last check. `Host::recheck_permission`
+    /// clears this flag.
     pub may_send: bool,
 }
 
@@ -127,27 +128,27 @@ pub(crate) struct QueuedFlow {
 #[derive(Debug, Saved)]
 pub(crate) struct FlowTable {
     flows: Vec<QueuedFlow>,
-    /// The index of the flows that have state.
+    /// Finds flows with state by source and destination.
     index: Index,
     free: FlowId,
     /// The flows that may send, in the order of their turns.
     ring: List,
-    /// The flows that lack a resource, in the order in which this was found.
+    /// The flows that lack a resource, in the order in which they were held.
     held: List,
-    /// The number of held flows of each source.
+    /// For each source, the number of its held flows.
     held_of: Vec<u32>,
     /// Ordered by time. Among equal times, the flow whose source was served longest ago comes first.
     throttled: BinaryHeap<Reverse<(Time, u64, FlowId)>>,
-    /// The number of packets served so far; the next field contains, for each source, the number of its last packet, or
-    /// zero.
+    /// The number of packets served so far.
     served: u64,
+    /// For each source, the value of `served` after its last packet; zero if it was never served.
     last_served: Vec<u64>,
     /// Packets that must be sent again, by number, for each flow that has any.
     lost: FxHashMap<FlowId, BTreeMap<u64, LostPacket>>,
     /// Number of flows that are throttled or closed.
     waiting: u32,
-    /// For each flow, a number that grows each time a flow begins to wait. Empty unless [`Self::keep_order`] was
-    /// called.
+    /// For each flow, a number that grows each time a flow begins to wait. Empty unless [`Self::keep_order`]
+    /// was called.
     began: Vec<u64>,
     keeps_order: bool,
     begun: u64,
@@ -156,7 +157,8 @@ pub(crate) struct FlowTable {
 /// A list of flows, linked through [`QueuedFlow::next`].
 #[derive(Debug, Clone, Copy, Saved)]
 struct List {
-    /// The first and last flow. Undefined while the list is empty, except that both are [`NONE`] before the first flow.
+    /// The first and last flow. Undefined while the list is empty, except that both are [`NONE`] before the
+    /// first flow.
     first: FlowId,
     last: FlowId,
     len: u32,
@@ -305,7 +307,7 @@ impl FlowTable {
         first
     }
 
-    /// Payload that a flow is to send again.
+    /// Payload that a flow is to send again, in bytes.
     pub fn lost_bytes(&self, id: FlowId) -> u64 {
         self.lost.get(&id).into_iter().flatten().map(|(_, packet)| u64::from(packet.payload)).sum()
     }
@@ -319,8 +321,8 @@ impl FlowTable {
         })
     }
 
-    /// The flow from a source to a destination. If it has no state, creates the state and calls `begin` with its index,
-    /// which is that of an earlier flow without state or the first unused one.
+    /// The flow from a source to a destination. If the flow has no state, reuses the first unused entry or
+    /// adds one, and calls `begin` with its index.
     #[inline]
     pub fn entry(&mut self, source: u16, destination: u32, begin: impl FnOnce(FlowId)) -> FlowId {
         if let Some(id) = self.find(source, destination) {
@@ -329,7 +331,7 @@ impl FlowTable {
         let id = self.free;
         let (place, next) = (FlowList::Idle, NONE);
         let id = if let Some(flow) = self.flows.get_mut(id as usize) {
-            // Keep the empty message queue of an unused entry for the next flow.
+            // The next flow reuses the empty message queue of the entry.
             self.free = flow.next;
             (flow.destination, flow.source, flow.place) = (destination, source, place);
             flow.may_send = false;
@@ -356,7 +358,7 @@ impl FlowTable {
         id
     }
 
-    /// Removes the state of a flow, which must be idle.
+    /// Removes the state of a flow, which must be idle and have no messages.
     #[inline]
     pub fn forget(&mut self, id: FlowId) {
         let flow = &self.flows[id as usize];
@@ -367,7 +369,7 @@ impl FlowTable {
         self.free = id;
     }
 
-    /// If there are many flows, removes the idle ones for which `is_fresh` returns true.
+    /// Removes the idle flows without messages for which `is_fresh` returns true.
     pub fn forget_fresh(&mut self, mut is_fresh: impl FnMut(FlowId, &QueuedFlow) -> bool) {
         for id in 0..self.flows.len() {
             let flow = &self.flows[id];
@@ -390,7 +392,8 @@ impl FlowTable {
         self.index.len()
     }
 
-    /// Prefetches the flow that is needed first, and returns its index.
+    /// Prefetches the first flow of the ring or otherwise the first unused entry, and the index of flows.
+    /// Returns the index of the flow or entry.
     #[inline]
     pub fn prefetch(&self) -> FlowId {
         let id = if self.ring.first == NONE { self.free } else { self.ring.first };
@@ -405,8 +408,8 @@ impl FlowTable {
         self.index.prefetch_slot(hash(source, destination));
     }
 
-    /// Prefetches a flow whose entry has been prefetched, and returns its index. This may be another flow with the same
-    /// hash.
+    /// Prefetches a flow whose entry has been prefetched, and returns its index. This may be another flow
+    /// with the same hash.
     #[inline]
     pub fn prefetch_flow(&self, source: u16, destination: u32) -> Option<FlowId> {
         let id = self.index.find(hash(source, destination), |_| true)?;
@@ -435,7 +438,8 @@ impl FlowTable {
         (0..).zip(&self.flows).filter(|&(id, _)| self.has_data(id))
     }
 
-    /// Whether the flow is in the ring or the heap, held by the host, or closed.
+    /// Whether the flow is in the ring or the heap, held, in a list of the host, or closed. The flow must
+    /// have state.
     #[inline]
     pub fn is_queued(&self, id: FlowId) -> bool {
         self.flows[id as usize].place != FlowList::Idle
@@ -548,7 +552,6 @@ impl FlowTable {
         self.ring.len + self.held.len
     }
 
-    /// Whether there are held flows.
     #[inline]
     pub fn has_held(&self) -> bool {
         self.held.len > 0
@@ -574,12 +577,14 @@ impl FlowTable {
         }
     }
 
-    /// Records the order in which flows begin to wait, for [`Self::waiting`].
+    /// Records the order in which flows begin to wait, for [`Self::waiting`]. Must be called while the table
+    /// is empty.
     pub fn keep_order(&mut self) {
         self.keeps_order = true;
     }
 
-    /// The throttled and closed flows, in the order in which they began to wait.
+    /// The throttled and closed flows, in the order in which they began to wait. Requires
+    /// [`Self::keep_order`].
     pub fn waiting(&self) -> Vec<FlowId> {
         let waits =
             |id: &FlowId| matches!(self.flows[*id as usize].place, FlowList::Throttled | FlowList::Closed);
@@ -631,9 +636,8 @@ impl FlowTable {
         self.last_served[source] = self.served;
     }
 
-    /// Removes the throttled flow with the earliest time. If state belongs to service levels, all flows of a level have
-    /// equal times. Among equal times, selects the flow whose source was served longest ago, then the one with the
-    /// lowest index.
+    /// Removes and returns the throttled flow with the earliest time, if it may send at `now`. Among equal
+    /// times, selects the flow whose source was served longest ago, then the one with the lowest index.
     #[inline]
     pub fn take_released(&mut self, now: Time) -> Option<FlowId> {
         if self.next_release()? > now {
@@ -645,7 +649,7 @@ impl FlowTable {
         Some(id)
     }
 
-    /// The time at which the next throttled flow may send.
+    /// The earliest time at which a throttled flow may send.
     #[inline]
     pub fn next_release(&mut self) -> Option<Time> {
         loop {
@@ -654,7 +658,8 @@ impl FlowTable {
             if flow.place == FlowList::Throttled && flow.release_at == time {
                 return Some(time);
             }
-            // This entry is outdated: its flow was released earlier, and may be waiting again until another time.
+            // This entry is outdated: its flow was released earlier, and may be waiting again until another
+            // time.
             self.throttled.pop();
         }
     }

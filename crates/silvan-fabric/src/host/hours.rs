@@ -1,4 +1,4 @@
-//! Records how a host uses its time, from the point of view of the ranks of a job that wait for it to send.
+//! Records how long a host with ranks of a job sends, lacks credit, or is throttled.
 
 use silvan_engine::Time;
 use silvan_engine::saved::Saved;
@@ -9,12 +9,12 @@ use crate::context::Context;
 /// The reason why a host does not send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Saved)]
 enum Wait {
-    /// Data to send.
+    /// The host has no data to send.
     #[default]
     Traffic,
-    /// Credit.
+    /// The host lacks credit.
     Credit,
-    /// The reaction: all flows with messages are throttled.
+    /// All flows with messages are throttled by the reaction.
     Control,
 }
 
@@ -29,13 +29,13 @@ pub(crate) struct Spent {
     pub throttled: Time,
 }
 
-/// The state of a host since it last settled; and the time spent before.
+/// The state of a host since it last settled, and the time spent in each state before that.
 #[derive(Debug, Clone, Copy, Default, Saved)]
 struct HostActivity {
     since: Time,
     /// The end of the current transmission.
     busy_until: Time,
-    /// The reason why the host does not send after the transmission.
+    /// The reason why the host does not send after `busy_until`.
     then: Wait,
     spent: Spent,
 }
@@ -44,8 +44,8 @@ struct HostActivity {
 #[derive(Debug, Default, Saved)]
 pub(crate) struct Hours {
     now: HostActivity,
-    /// Earlier states since the last exchange between partitions. A job finishes when its last rank does, and other
-    /// partitions receive this information only at the next exchange.
+    /// Earlier states since the last exchange between partitions. Only at the next exchange do other
+    /// partitions receive the time at which a job has finished.
     past: Vec<HostActivity>,
 }
 
@@ -57,7 +57,8 @@ impl Hours {
         state.unwrap_or(&self.now).until(time)
     }
 
-    /// Changes the state of the host. Before `exchanged`, each partition has received the events of all others.
+    /// Changes the state of the host. `exchanged` is the time of the last exchange between partitions. If it
+    /// is `Time::NEVER`, the earlier states are not kept.
     fn change(&mut self, state: HostActivity, exchanged: Time) {
         if self.now.since < exchanged {
             self.past.clear();
@@ -111,7 +112,8 @@ impl Host {
 mod tests {
     use super::*;
 
-    /// A host that sends from 10 to 20 ps, lacks credit until 35 ps, sends until 45 ps and then has nothing to send.
+    /// A host that sends from 10 to 20 ps, lacks credit until 35 ps, sends until 45 ps and then has nothing
+    /// to send.
     fn hours(exchanged: Time) -> Hours {
         let mut hours = Hours::default();
         for (since, busy_until, then) in

@@ -1,7 +1,7 @@
-//! Finds a host's flows by source and destination: a hash table with linear probing that is at most half full.
+//! Finds a host's flows by source and destination: a hash table with linear probing that is at most half
+//! full.
 //!
-//! The table stores the hashes, so a search does not read other flows. This matters because most flows exist only for
-//! one message.
+//! The table stores the hashes, so that a search reads only flows with an equal hash.
 
 use silvan_engine::cache::prefetch;
 use silvan_engine::saved::Saved;
@@ -14,7 +14,7 @@ pub(super) type Hash = u32;
 #[inline]
 pub(super) fn hash(source: u16, destination: u32) -> Hash {
     let pair = u64::from(source) << 32 | u64::from(destination);
-    // The upper half of the product with the golden ratio distributes neighboring values widely.
+    // Fibonacci hashing: the factor is 2^64 divided by the golden ratio.
     (pair.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as Hash
 }
 
@@ -51,7 +51,8 @@ impl Index {
         self.slots.len() - 1
     }
 
-    /// The first slot, starting from the hash's position, that is empty or for which `is_wanted` returns true.
+    /// The first slot, starting from the hash's position, that is empty or for which `is_wanted` returns
+    /// true.
     #[inline]
     fn probe(&self, hash: Hash, is_wanted: impl Fn(&IndexSlot) -> bool) -> usize {
         let mut at = hash as usize & self.mask();
@@ -61,14 +62,14 @@ impl Index {
         at
     }
 
-    /// The flow with this hash for which `is_it` holds.
+    /// The flow with this hash for which `is_it` returns true.
     #[inline]
     pub fn find(&self, hash: Hash, is_it: impl Fn(FlowId) -> bool) -> Option<FlowId> {
         let slot = self.slots[self.probe(hash, |slot| slot.hash == hash && is_it(slot.id))];
         (slot.id != NONE).then_some(slot.id)
     }
 
-    /// Adds a flow that is not in the index.
+    /// Adds a flow that must not be in the index.
     #[inline]
     pub fn insert(&mut self, hash: Hash, id: FlowId) {
         let at = self.probe(hash, |_| false);
@@ -90,7 +91,8 @@ impl Index {
         }
     }
 
-    /// Removes a flow, and moves up later entries that probing would no longer reach.
+    /// Removes a flow, which must be in the index, and moves up later entries that probing would not reach
+    /// otherwise.
     #[inline]
     pub fn remove(&mut self, hash: Hash, id: FlowId) {
         let mask = self.mask();

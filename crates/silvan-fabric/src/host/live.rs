@@ -1,5 +1,5 @@
-//! The sources of a host that may generate messages now. A host with many sources does not visit those that have not
-//! started or have ended, so their number has no influence on its speed.
+//! The sources of a host that may generate messages now. A host with many sources skips those that have not
+//! started or have ended.
 
 use silvan_engine::Time;
 use silvan_engine::saved::Saved;
@@ -10,12 +10,12 @@ use silvan_network::traffic::source::Source;
 pub(super) struct Live {
     /// Indexes of the sources that have started and not ended, in ascending order.
     now: Vec<u16>,
-    /// The sources that have not started, with the times at which they start, the first one last.
+    /// The sources that have not started, with the times at which they start, the earliest one last.
     later: Vec<(Time, u16)>,
 }
 
 impl Live {
-    /// The minimum number of sources for which this list saves time.
+    /// The minimum number of sources for which a host uses this list.
     pub const LEAST: usize = 8;
 
     pub fn new(sources: &[Source]) -> Self {
@@ -25,13 +25,13 @@ impl Live {
         Self { now: Vec::new(), later }
     }
 
-    /// Adds a source that starts at a time.
+    /// Adds a source that starts at `start`.
     pub fn add(&mut self, start: Time, index: u16) {
         let at = self.later.partition_point(|&one| one > (start, index));
         self.later.insert(at, (start, index));
     }
 
-    /// Adds the sources that have started by now.
+    /// Moves the sources that have started by `now` to the list of active sources.
     pub fn advance(&mut self, now: Time) {
         while let Some(&(start, index)) = self.later.last()
             && start <= now
@@ -42,7 +42,7 @@ impl Live {
         }
     }
 
-    /// Removes the sources that will generate no more messages.
+    /// Removes the sources that generate no more messages after `now`.
     pub fn retain(&mut self, sources: &[Source], now: Time) {
         self.now.retain(|&index| !sources[usize::from(index)].is_over(now));
     }
@@ -86,7 +86,8 @@ mod tests {
 
     #[test]
     fn sources_are_live_from_their_start_to_their_end() {
-        // The second one waits for a trigger, the third one has no data, and the fourth one starts after its end.
+        // The second one waits for a trigger, the third one has no data, and the fourth one starts at its
+        // stop time.
         let mut sources =
             [source(50, 9), source(u64::MAX, 9), source(0, 0), source(100, 9), source(10, 9), source(50, 9)];
         let mut live = Live::new(&sources);

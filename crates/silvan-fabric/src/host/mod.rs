@@ -6,8 +6,9 @@
 //!  link -> input buffer -> drain
 //! ```
 //!
-//! Flows do not block each other inside a host. The injection limit spaces the starts of data packets, and the drain
-//! limit paces the release of input buffer space. Both model a host bus that is slower than the link (Paper IV, V.A).
+//! Without an output buffer, flows do not block each other inside a host. The injection limit spaces the
+//! starts of data packets, and the drain limit paces the release of input buffer space. Both model a host bus
+//! that is slower than the link (Paper IV, V.A).
 
 mod adapter;
 mod announce;
@@ -78,9 +79,9 @@ enum Attempt {
     Idle,
 }
 
-// The order of the fields follows their use: first those for the arrival of packets, then those for sending, then
-// those that only some networks need. The hosts of large networks do not fit into the cache, so the number of cache
-// lines used matters.
+// The order of the fields follows their use: first those for the arrival of packets, then those for sending,
+// then those that only some networks need. The hosts of large networks do not fit into the cache, so the
+// number of cache lines used matters.
 #[derive(Debug, Saved)]
 #[repr(C, align(64))]
 pub(crate) struct Host {
@@ -88,9 +89,9 @@ pub(crate) struct Host {
     pub id: u32,
     /// Index of this host among the hosts of its partition.
     pub place: u32,
-    /// The channel on which it sends.
+    /// The channel on which the host sends.
     pub out: ChannelId,
-    /// The channel on which it receives.
+    /// The channel on which the host receives.
     pub into: ChannelId,
     pub lanes: u8,
     /// Virtual lane of control packets; `None` if they use the lane of the packets that they answer.
@@ -105,22 +106,23 @@ pub(crate) struct Host {
     #[saved(constant)]
     pub sizes: PacketSizes,
     pub injection: Limiter,
-    /// The sources that generate messages themselves, then those of the ranks of jobs, then those that were created for messages
-    /// with flows of their own.
+    /// The sources that generate messages themselves, then those of the ranks of jobs, then those created for
+    /// messages with flows of their own.
     pub sources: Vec<Source>,
-    /// Number of sources that generate messages on their own.
+    /// The first `drawing` sources generate messages themselves.
     drawing: usize,
-    /// Which of them may generate messages now, if there are many.
+    /// The drawing sources that may generate messages now; `None` for hosts with few such sources.
     live: Option<Box<Live>>,
-    /// The sources that send messages with flows of their own, which follow all others.
+    /// For each traffic source whose messages have flows of their own, the sources that send these messages.
     own_flows: Option<Vec<OwnFlows>>,
     /// See [`Self::permission_lasts`].
     permission_lasts: bool,
-    /// Whether the host never has more than one message to send; see [`solo`]. The next field is that message.
+    /// Whether the host never has more than one message to send; see [`solo`].
     is_solo: bool,
+    /// The message that a solo host is sending.
     on_hand: Option<Message>,
     turn: HostTurn,
-    /// Additional time per message.
+    /// Delay of the injection limit after each message.
     pub message_overhead: Time,
     /// Virtual lane for each destination; `None` if the service level determines the lane.
     pub lane_of: Option<Arc<[u8]>>,
@@ -129,7 +131,7 @@ pub(crate) struct Host {
     flows: FlowTable,
     /// The output buffer, if there is one.
     pub adapter: Option<Box<Adapter>>,
-    /// Announces flows before they start, if the reaction requires this.
+    /// Announces flows before they start. Present with explicit rates or adaptive routing per flow.
     announcer: Option<Box<Announcer>>,
     control: Outbox,
     /// The number of flows with state at which the host will next remove idle flows.
@@ -138,12 +140,13 @@ pub(crate) struct Host {
     pub reactor: Option<Reactor>,
     /// Whether answers carry a validation bit.
     validates: bool,
-    /// Whether acknowledgements cover several packets, so that data packets may ask for one.
+    /// Whether acknowledgements cover several packets. Data packets then may request an acknowledgement.
     has_units: bool,
     /// Flows that were skipped because they lack credit; used while the host is being settled.
     kept: Vec<FlowId>,
-    /// Flows whose permission to send must be checked again because of an answer, a grant or a timer. The list may
-    /// include other flows. Used only if permissions remain valid; see [`Self::permission_lasts`].
+    /// Flows whose permission to send must be checked again because of an answer, a grant or a timer. The
+    /// list may include other flows. It is used only if permissions remain valid; see
+    /// [`Self::permission_lasts`].
     doubted: Vec<FlowId>,
     /// Packets in the input buffer.
     undrained: VecDeque<Undrained>,
@@ -159,7 +162,7 @@ pub(crate) struct Host {
     order: Option<Box<Order>>,
     /// Selects entropy values, if packets have them; requires `order`.
     sprayer: Option<Box<Sprayer>>,
-    /// Sends lost packets again, if the host does that; requires `order`.
+    /// Repeats packets after a timeout or a negative receipt; requires `order`.
     recovery: Option<Box<LossRecovery>>,
     /// The congestion log, if the host keeps one.
     pub log: Option<Box<HostLog>>,
@@ -260,14 +263,14 @@ impl Host {
         }
     }
 
-    /// Whether answers to all packets concern the flows of this host.
+    /// Whether the reaction counts answers and has a state per flow.
     pub fn awaits_answers(&self) -> bool {
         self.reactor
             .as_ref()
             .is_some_and(|reactor| reactor.counts_answers() && reactor.level() == ControlLevel::Qp)
     }
 
-    /// Whether the states of flows do not stay in the cache, so that prefetching them is worthwhile.
+    /// Whether the states of flows probably exceed the cache, so that prefetching is worthwhile.
     #[inline]
     fn has_many_flows(&self) -> bool {
         self.flows.len() > 16
@@ -293,7 +296,8 @@ impl Host {
         ctx.links.prefetch_lane(self.into, Vl::FIRST);
     }
 
-    /// The source and the destination of the next message, if it is due at a time.
+    /// The source and the destination of the next message, if it is due at `at`. `None` for hosts with few
+    /// flows.
     #[inline]
     fn next_message(&self, at: Time) -> Option<(u16, u32)> {
         if !self.has_many_flows() {
@@ -365,7 +369,7 @@ impl Host {
         }
     }
 
-    /// Schedules the first wake-up, at the start of the earliest source.
+    /// Schedules the first wake-up or turn, when the earliest source is due.
     pub fn start(&mut self, ctx: &mut Context) {
         // A pause frame must not take effect before an earlier turn.
         self.is_solo = self.is_solo() && !ctx.links.is_divided() && !ctx.links.has_messages();
@@ -424,7 +428,7 @@ impl Host {
                 return;
             }
             if blocked_lanes.count_ones() >= u32::from(self.lanes) {
-                // Nothing can be sent. Returning credit wakes the host.
+                // Nothing can be sent. The return of credit wakes the host.
                 return;
             }
         }
@@ -436,7 +440,7 @@ impl Host {
             return self.settle_solo(ctx, blocked_lanes);
         }
         let attempt = self.draw_and_send(ctx, blocked_lanes);
-        // The flows just generated may have added announcements.
+        // The messages just generated may have added announcements or requests.
         if attempt != Attempt::Sent && !self.control.is_empty() && self.send_control(ctx, &mut blocked_lanes)
         {
             ctx.wake(self.out, ctx.free_at(self.out));
@@ -448,7 +452,7 @@ impl Host {
     /// The sources that may generate a message now.
     #[inline]
     fn drawing(&self) -> impl Iterator<Item = &Source> {
-        // The other sources of a host with many of them have not started, or have ended.
+        // The remaining sources have not started or have ended.
         let (all, live) = match &self.live {
             None => (&self.sources[..self.drawing], &[][..]),
             Some(live) => (&[][..], live.indexes()),
@@ -472,7 +476,8 @@ impl Host {
         }
     }
 
-    /// Puts the held flows back into the ring, or makes them wait for the reaction.
+    /// Moves the held flows back to the ring, except those that must wait for their announcement or for the
+    /// reaction.
     fn release_held(&mut self, now: Time) {
         if self.permission_lasts() {
             self.check_held(now);
@@ -512,7 +517,7 @@ impl Host {
         self.wake(ctx);
     }
 
-    /// Adds a message to its flow.
+    /// Adds a message of the source `index` to its flow.
     #[inline]
     fn add_message(&mut self, ctx: &mut Context, index: usize, message: Message) {
         let way = (self.id, index as u16, message.destination);
@@ -533,7 +538,8 @@ impl Host {
         }
     }
 
-    /// Puts a flow with data to send into the ring, or makes it wait for the reaction.
+    /// Puts a flow with data to send into the ring, unless it must wait for its announcement or for the
+    /// reaction.
     #[inline]
     fn enlist(&mut self, id: FlowId, now: Time) {
         if self.must_wait(id, now) {
@@ -546,7 +552,8 @@ impl Host {
         self.flows.make_ready(id);
     }
 
-    /// Whether a flow must wait for its announcement or its reaction. If so, schedules the next attempt.
+    /// Whether a flow must wait for its announcement or for the reaction. If so, adds it to the throttled or
+    /// closed flows.
     #[inline]
     fn must_wait(&mut self, id: FlowId, now: Time) -> bool {
         if self.announcer.is_some() {
@@ -570,8 +577,8 @@ impl Host {
         true
     }
 
-    /// Schedules the next wake-up: immediately if a flow is ready, otherwise when a flow is released or a message is
-    /// due. No wake-up is needed if the host lacks only credit, because returning credit wakes it.
+    /// Schedules the next wake-up, not before the link is free and the injection limit permits sending. A
+    /// host that lacks only credit needs no wake-up, because the return of credit wakes it.
     fn plan_wake(&mut self, ctx: &mut Context, attempt: Attempt) {
         let Some(next) = self.next_attempt(ctx, attempt) else { return };
         let wanted = match attempt {
@@ -587,7 +594,6 @@ impl Host {
 
     /// The earliest time at which data may be ready to send.
     fn next_attempt(&mut self, ctx: &Context, attempt: Attempt) -> Option<Time> {
-        // The packet just sent may have used the resource that a held flow needs.
         let waits = self.flows.ready() > 0 || self.flows.has_held() || !self.control.is_empty();
         if attempt == Attempt::Sent && waits {
             Some(ctx.now)

@@ -29,7 +29,7 @@ impl Host {
         self.order.as_ref().map(|order| order.fresh())
     }
 
-    /// The data that have been generated and not sent yet.
+    /// The data that have been generated but not sent, by flow.
     pub fn waiting(&self) -> impl Iterator<Item = UnsentData> {
         let of_flows = self.flows.with_data().map(|(id, flow, is_listed)| {
             let source = &self.sources[usize::from(flow.source)];
@@ -46,14 +46,14 @@ impl Host {
         of_flows.chain(on_hand)
     }
 
-    /// Sources with messages, the destinations of these messages, and their virtual lanes.
+    /// The sources of unsent data, with the destinations and the virtual lanes of these data.
     pub fn wanted(&self) -> impl Iterator<Item = (u16, u32, Vl)> {
         let of_flows = self.flows.with_data().map(|(_, flow, _)| (flow.source, flow.destination));
         let wanted = of_flows.chain(self.on_hand.iter().map(|message| (0, message.destination)));
         wanted.map(|(source, to)| (source, to, self.lane(usize::from(source), to)))
     }
 
-    /// The packets that have arrived but are not delivered, because they were not drained or wait for an
+    /// The packets that have arrived but are not delivered, because they have not been drained or wait for an
     /// earlier packet.
     pub fn undelivered(&self) -> impl Iterator<Item = &Packet> {
         let held = self.order.iter().flat_map(|order| order.held());
@@ -69,7 +69,7 @@ impl Host {
         self.adapter.as_deref().map(of).unwrap_or_default()
     }
 
-    /// Payload of lost packets that the host has not reported to its source yet, by class.
+    /// Payload in bytes, and class, of each packet whose negative acknowledgement has not been sent yet.
     pub fn unreported(&self) -> impl Iterator<Item = (u16, u64)> {
         let waiting = self.control.iter().filter(|control| control.missing.is_some());
         waiting.filter_map(|control| match control.payload {
@@ -83,7 +83,7 @@ impl Host {
         self.control.len()
     }
 
-    /// Number of flows that currently wait for the reaction.
+    /// Number of throttled and closed flows.
     pub fn throttled_flows(&self) -> usize {
         self.flows.throttled()
     }

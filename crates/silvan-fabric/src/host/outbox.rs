@@ -1,5 +1,5 @@
-//! The control packets that a host sends: acknowledgements, notifications, requests, grants and announcements of flows.
-//! They precede the host's data.
+//! The control packets that a host sends, such as acknowledgements, notifications, requests, grants and
+//! announcements. A host sends them before its data.
 
 use std::collections::VecDeque;
 
@@ -21,15 +21,15 @@ pub(super) enum Payload {
     Bytes(u32),
     /// The announcement of a flow.
     New(Announcement),
-    /// Data that the links have added to an announcement, given by its index.
+    /// The index of an announcement that returns to its source with the data that links have added.
     Back(u32),
 }
 
-/// What a negative acknowledgement repeats of the packet whose payload was lost.
+/// The properties of a packet without its payload, as its negative acknowledgement returns them.
 #[derive(Debug, Clone, Copy, Saved)]
 pub(super) struct Missing {
     pub number: u64,
-    /// When the message of the packet was generated.
+    /// The time at which the message of the packet was generated.
     pub created: Time,
     /// Whether the packet is the last one of its message.
     pub is_last: bool,
@@ -54,7 +54,7 @@ pub(super) struct ControlPacket {
     pub entropy: u16,
     /// For an answer to a data packet: the telemetry of that packet.
     pub telemetry: Vec<Telemetry>,
-    /// For a negative acknowledgement.
+    /// For a negative acknowledgement: the packet whose payload was lost.
     pub missing: Option<Missing>,
     /// With loss recovery, for a receipt or an acknowledgement: the number of the packet.
     pub number: Option<u64>,
@@ -64,7 +64,7 @@ pub(super) struct ControlPacket {
     pub packets: u32,
 }
 
-/// The flow of a control packet, and its way.
+/// The flow of a control packet, with the destination, service level and lane of the packet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ControlWay {
     /// The host that receives the packet.
@@ -77,7 +77,7 @@ pub(super) struct ControlWay {
 }
 
 impl ControlPacket {
-    /// A packet that repeats nothing of another one.
+    /// A control packet without data from the packet that it answers.
     pub fn new(kind: Kind, way: ControlWay, payload: Payload) -> Self {
         let ControlWay { to, source, class, sl, vl } = way;
         Self {
@@ -102,8 +102,8 @@ impl ControlPacket {
     }
 }
 
-/// The control packets that wait to be sent. Each virtual lane has its own order, so that a lane without credit does
-/// not block the others.
+/// The control packets that wait to be sent. Each virtual lane has its own order, so that a lane without
+/// credit does not block the others.
 #[derive(Debug, Saved)]
 pub(super) struct Outbox {
     /// Packets of each virtual lane, with their numbers in the order of all control packets.
@@ -138,7 +138,8 @@ impl Outbox {
         self.len += 1;
     }
 
-    /// The lane and the destination of the packet that has waited longest, excluding packets on `blocked_lanes`.
+    /// The lane and the destination of the packet that has waited longest, excluding packets on
+    /// `blocked_lanes`.
     pub(super) fn oldest(&self, blocked_lanes: u16) -> Option<(Vl, u32)> {
         let open = self.lanes.iter().enumerate().filter(|(vl, _)| blocked_lanes >> vl & 1 == 0);
         let first = open.filter_map(|(_, lane)| lane.front()).min_by_key(|(number, _)| *number)?;
@@ -153,8 +154,8 @@ impl Outbox {
 }
 
 impl Host {
-    /// Creates a control packet for a flow of this host, with the flow's destination and service level. It uses the
-    /// lane of control packets, or the flow's lane if it must stay behind the flow's data.
+    /// Creates a control packet for a flow of this host, with the flow's destination and service level. The
+    /// packet uses the lane of control packets, or the flow's lane if it must stay behind the flow's data.
     pub(super) fn control_for(&self, kind: Kind, flow: Connection, payload: Payload) -> ControlPacket {
         let Connection { source, destination: to } = flow;
         let own = &self.sources[usize::from(source)];
@@ -166,14 +167,15 @@ impl Host {
         ControlPacket { connection, ..ControlPacket::new(kind, way, payload) }
     }
 
-    /// The flow and the way of an answer to a packet, with that packet's service level and lane, or others.
+    /// The flow and the way of an answer to a packet. The answer has the given service level, and the given
+    /// lane unless control packets have their own lane.
     pub(super) fn way_back(&self, packet: &Packet, (sl, vl): (u8, Vl)) -> ControlWay {
         let &Packet { src: to, source, class, .. } = packet;
         ControlWay { to, source, class, sl, vl: self.control_lane.unwrap_or(vl) }
     }
 
     /// Sends the control packet that has waited longest on any virtual lane that has credit and is not in
-    /// `blocked_lanes`. Adds lanes without credit to `blocked_lanes`.
+    /// `blocked_lanes`. Adds lanes without credit to `blocked_lanes`. Returns whether a packet was sent.
     pub(super) fn send_control(&mut self, ctx: &mut Context, blocked_lanes: &mut u16) -> bool {
         let space = self.sizes.space(self.sizes.control);
         while let Some((vl, to)) = self.control.oldest(*blocked_lanes) {

@@ -1,10 +1,12 @@
 //! Messages with flows of their own, like queue pairs that carry one message.
 //!
-//! Each message of such a source is sent by another source of the host, so it has its own number for the hash of ECMP, its
-//! own place in the turns of flows, and its own state of the reaction. Sources are made when they are first needed. When a
-//! source of traffic has as many as it can have messages under way, the one that has been unused longest is used again, as a new
-//! connection: what receivers keep of the old one, and what they still send to it, does not count.
-//! A message ends with its last acknowledgement or, if receivers do not acknowledge all data, when it has been sent.
+//! Each message of such a traffic source is sent by a separate source of the host. The message therefore has
+//! its own number for the hash of ECMP, its own turn among the flows, and its own state in the reaction.
+//!
+//! Sources are created when they are first needed. After [`Source::MAX_BACKLOG`] have been created, the one
+//! that has been unused longest is reused as a new connection, and grants for the old connection are ignored.
+//! A message ends with its last acknowledgement or, if receivers do not acknowledge all data, when it has
+//! been sent.
 
 use std::collections::VecDeque;
 
@@ -14,18 +16,19 @@ use silvan_network::traffic::source::{Chooser, Clock, Source};
 
 use super::Host;
 
-/// The sources that send the messages of a source of traffic.
+/// The sources that send the messages of one traffic source.
 #[derive(Debug, Saved)]
 pub(super) struct OwnFlows {
-    /// Index of the source of traffic.
+    /// Index of the traffic source.
     parent: u16,
     made: u32,
-    /// Indexes of unused sources, the one that has been unused longest first.
+    /// Indexes of unused sources, in the order in which they became unused.
     unused: VecDeque<u16>,
 }
 
 impl Host {
-    /// The source that sends the next message of a source of traffic.
+    /// The source that sends the next message of a traffic source: `index` itself unless messages have flows
+    /// of their own.
     #[inline]
     pub(super) fn sender_of(&mut self, index: usize, destination: u32) -> usize {
         if self.sources[index].has_own_flows() { self.own_flow(index as u16, destination) } else { index }
@@ -59,7 +62,7 @@ impl Host {
         index
     }
 
-    /// Records that a source has sent its message, which thus has ended unless it is to be acknowledged.
+    /// Records that a source has sent its message. This ends the message unless it is to be acknowledged.
     #[inline]
     pub(super) fn own_flow_left(&mut self, source: u16, now: Time, is_acknowledged: bool) {
         if let Clock::Own { parent, .. } = self.sources[usize::from(source)].clock
@@ -69,8 +72,8 @@ impl Host {
         }
     }
 
-    /// Records that messages of a source have been acknowledged. Returns whether the host may send another message because
-    /// of this.
+    /// Records that the message of a source has been acknowledged. Returns whether the host may therefore
+    /// send another one.
     #[inline(never)]
     pub(super) fn own_flow_acknowledged(&mut self, source: u16, now: Time) -> bool {
         let own = &self.sources[usize::from(source)];

@@ -1,5 +1,5 @@
-//! The sending side of a host, which passes arriving answers, grants and reports to the reaction component. The
-//! reaction component decides when flows may send.
+//! The sending side of a host, which passes arriving answers, grants and reports to the reaction component.
+//! The reaction component decides when flows may send.
 
 use silvan_congestion::facts::{Answer, Grant, Lost, Mark, Next, Queued, Sent, Telemetry};
 use silvan_congestion::reaction::{ControlLevel, FlowRef, Reactor};
@@ -35,7 +35,8 @@ impl Host {
         FlowRef { flow: self.flows.entry(source, destination, begin), sl }
     }
 
-    /// Handles a notification or acknowledgement for the flow of `packet.source` to the host that sent it.
+    /// Handles a notification or acknowledgement from the host `packet.src`, for the flow of `packet.source`
+    /// to that host.
     pub(super) fn take_answer(
         &mut self,
         ctx: &mut Context,
@@ -98,14 +99,15 @@ impl Host {
         }
         self.react(of, flow, answer);
         self.arm(ctx, of);
-        // The answer may open a window or end a slot. If answers do not count, they only slow flows down.
+        // If the reaction does not count answers, an answer can only slow a flow down.
         if counts {
             self.reconsider(of.flow, ctx.now);
         }
         self.tidy(ctx.now);
     }
 
-    /// Updates the state of a flow or service level after an answer, and logs an index that has reached its threshold.
+    /// Updates the state of a flow or service level after an answer. Logs when its strength reaches the
+    /// trigger threshold.
     #[inline]
     fn react(&mut self, of: FlowRef, flow: Connection, answer: &Answer) {
         let Some(reactor) = &mut self.reactor else { return };
@@ -119,8 +121,8 @@ impl Host {
         }
     }
 
-    /// Handles a grant from a receiver for the flow of `packet.source` to that receiver, unless it is for an earlier connection
-    /// of that source.
+    /// Handles a grant from a receiver for the flow of `packet.source` to that receiver. A grant for an
+    /// earlier connection of the source is ignored.
     pub(super) fn granted(&mut self, ctx: &mut Context, packet: &Packet, connection: u32) {
         if self.reactor.is_none() || connection != self.sources[usize::from(packet.source)].connection() {
             return;
@@ -136,8 +138,8 @@ impl Host {
         self.wake(ctx);
     }
 
-    /// Handles the negative acknowledgement of a packet with this number and entropy value: the packet will be sent again,
-    /// before the messages of its flow.
+    /// Handles the negative acknowledgement of a packet with this number and entropy value. The packet is
+    /// sent again before the messages of its flow.
     pub(super) fn was_lost(&mut self, ctx: &mut Context, packet: &Packet, number: u64, entropy: u16) {
         if let Some(sprayer) = &mut self.sprayer {
             let is_marked = packet.becn;
@@ -150,7 +152,7 @@ impl Host {
         let lost = LostPacket { payload: packet.payload, created: packet.injected, is_last: packet.last };
         let flow = Connection { source: packet.source, destination: packet.src };
         if self.recovery.is_some() && !self.settle_receipt(ctx, flow, number, true) {
-            // The packet has been sent again after a timeout.
+            // The packet has been acknowledged, or it has been sent again after a timeout.
             ctx.meters.classes[usize::from(packet.class)].discarded_bytes += u64::from(packet.payload);
             return;
         }
@@ -161,7 +163,7 @@ impl Host {
         self.resume(ctx, of, wanted);
     }
 
-    /// Lets a flow send packets again. `wanted` is the amount to request from the receiver.
+    /// Lets a flow send packets again. `wanted` is the amount to request from the receiver, in bytes.
     pub(super) fn resume(&mut self, ctx: &mut Context, of: FlowRef, wanted: u32) {
         let id = of.flow;
         self.recheck_permission(id);
@@ -175,20 +177,19 @@ impl Host {
         self.wake(ctx);
     }
 
-    /// Sends a request of a flow for this amount, if it is not zero. The validation bit tells the receiver that it is
-    /// repeated.
+    /// Sends a request of a flow for `wanted` bytes, if that is not zero. The validation bit marks a repeated
+    /// request.
     pub(super) fn send_request(&mut self, id: FlowId, wanted: u32, is_repeated: bool) {
         if wanted > 0 {
             let QueuedFlow { source, destination, .. } = *self.flows.get(id);
             let flow = Connection { source, destination };
             let request = self.control_for(Kind::Request, flow, Payload::Bytes(wanted));
-            // The host sends it in the same attempt, or plans another one.
             self.control.push_back(ControlPacket { validated: is_repeated, ..request });
         }
     }
 
-    /// Whether a flow that may send keeps that permission until an answer, a grant or a timer concerns the flow. This
-    /// is false if flows share state or are announced.
+    /// Whether a flow that may send keeps that permission until an answer, a grant or a timer concerns the
+    /// flow. This is false if flows share state or are announced.
     #[inline(always)]
     pub(super) fn permission_lasts(&self) -> bool {
         self.permission_lasts
@@ -209,8 +210,8 @@ impl Host {
         }
     }
 
-    /// Checks the permission of the held flows whose permission is in doubt. Flows without permission are no longer
-    /// held.
+    /// Checks the permission of the held flows that are listed in `doubted`. Flows without permission leave
+    /// the held flows.
     pub(super) fn check_held(&mut self, now: Time) {
         if self.doubted.is_empty() || !self.flows.has_held() {
             return;
@@ -231,8 +232,8 @@ impl Host {
         }
     }
 
-    /// Checks the permission of the flows in the ring whose permission is in doubt. There must be no doubt about held
-    /// flows. Flows without permission leave the ring.
+    /// Checks the permission of the flows in the ring that are listed in `doubted`, which must contain no
+    /// held flows. Flows without permission leave the ring.
     pub(super) fn check_ready(&mut self, now: Time) {
         let mut doubted = std::mem::take(&mut self.doubted);
         for id in doubted.drain(..) {
@@ -246,7 +247,7 @@ impl Host {
         self.doubted = doubted;
     }
 
-    /// Whether a listed flow whose permission is in doubt must wait. If it may send, the doubt ends.
+    /// Whether a listed flow whose permission must be checked has to wait. Otherwise, records its permission.
     fn may_not_send(&mut self, id: FlowId, now: Time) -> bool {
         if !self.flows.is_listed(id) || self.flows.get(id).may_send {
             return false;
@@ -263,7 +264,7 @@ impl Host {
         }
     }
 
-    /// If flows share a window, checks again whether the others may send.
+    /// If flows share a window, checks again whether other flows of the service level may send.
     pub(super) fn reconsider_others(&mut self, of: FlowRef, now: Time) {
         let shares = |reactor: &Reactor| reactor.level() == ControlLevel::Sl && reactor.counts_answers();
         if self.reactor.as_ref().is_some_and(shares) {
@@ -271,15 +272,16 @@ impl Host {
         }
     }
 
-    /// Checks again whether the waiting flows of a service level may send, in the order in which they started to wait.
+    /// Checks again whether the waiting flows of a service level may send, in the order in which they started
+    /// to wait.
     fn reconsider_level(&mut self, sl: u8, now: Time) {
         let mut waiting = self.flows.waiting();
         waiting.retain(|&id| self.reference(id).sl == sl);
         waiting.into_iter().for_each(|id| self.reconsider(id, now));
     }
 
-    /// Whether the first message of a flow is also the first one for the flow's state, which may belong to a service
-    /// level.
+    /// Whether no flow except `of` has data to send and shares the state of `of`, which may belong to a
+    /// service level.
     fn is_first_of_level(&self, of: FlowRef) -> bool {
         let shared = self.reactor.as_ref().is_some_and(|reactor| reactor.level() == ControlLevel::Sl);
         let is_other = |(id, flow): (FlowId, &QueuedFlow)| {
@@ -288,8 +290,8 @@ impl Host {
         !shared || !self.flows.sending().any(is_other)
     }
 
-    /// Informs the reaction of a message that was added to a flow. `is_first` means that the flow was empty. Sends the
-    /// request that the reaction returns.
+    /// Informs the reaction of a message that was added to a flow, and sends the request that the reaction
+    /// returns. `is_first` means that the flow had no messages before.
     #[inline]
     pub(super) fn note_message(&mut self, ctx: &mut Context, of: FlowRef, bytes: u64, is_first: bool) {
         let is_first = is_first && self.is_first_of_level(of);
@@ -311,7 +313,8 @@ impl Host {
         self.arm(ctx, of);
     }
 
-    /// The time at which a flow may send its next packet; `None` if it depends on an answer, a grant or a timer.
+    /// The time at which a flow may send its next packet; `None` if that depends on an answer, a grant or a
+    /// timer.
     #[inline]
     pub(super) fn may_send_at(&self, id: FlowId, now: Time) -> Option<Time> {
         let Some(reactor) = &self.reactor else { return Some(now) };
@@ -320,7 +323,7 @@ impl Host {
         reactor.may_send_at(self.reference(id), &next)
     }
 
-    /// If there are many flows, removes those whose state no longer has an effect.
+    /// If there are many flows, removes idle flows whose state has no effect.
     #[inline]
     pub(super) fn tidy(&mut self, now: Time) {
         if self.flows.len() > self.tidy_at {
@@ -342,7 +345,8 @@ impl Host {
         self.tidy_at = (2 * self.flows.len()).max(64);
     }
 
-    /// Forgets the state of a flow that has nothing to send, so that the next message of its source starts with fresh state.
+    /// Removes the state of a flow that has nothing to send, so that the next message of its source starts
+    /// with new state.
     pub(super) fn reset(&mut self, source: u16, destination: u32) {
         let Some(id) = self.flows.find(source, destination) else { return };
         if self.flows.is_queued(id) || self.flows.has_data(id) {
@@ -354,7 +358,7 @@ impl Host {
         self.flows.forget(id);
     }
 
-    /// The strength with which the flow from a source to a destination is slowed down; see
+    /// The strength with which the reaction slows down the flow from a source to a destination; see
     /// [`silvan_congestion::reaction::ReactionRule::strength`].
     pub fn strength(&self, source: u16, destination: u32, now: Time) -> u16 {
         let Some(reactor) = &self.reactor else { return 0 };

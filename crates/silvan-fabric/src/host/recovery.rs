@@ -1,19 +1,19 @@
-//! Loss recovery: a host numbers the packets of each flow, keeps what is not acknowledged, and sends it again after a timeout
-//! or a negative receipt.
+//! Loss recovery: a host numbers the packets of each flow and stores them until they are acknowledged. It
+//! sends them again after a timeout or a negative receipt.
 //!
 //! | | selective repeat | go-back-N |
 //! | --- | --- | --- |
 //! | the receiver accepts | each packet once, in any order | the next packet only |
 //! | a receipt means | that one packet has arrived | that all packets up to a number have arrived |
-//! | a gap | is unknown to the sender until the timeout | causes a negative receipt, once |
+//! | a gap | is not reported to the sender | causes a negative receipt, once |
 //! | the sender repeats | the packet whose timeout has passed | that packet, or the first missing one, and all after it |
 //!
-//! If the receiver component acknowledges each packet, its acknowledgements are the receipts. The reaction then learns of packets
-//! whose own acknowledgement was lost, but which a later one covers; an acknowledgement of a packet that is not outstanding is
-//! ignored.
+//! If the receiver component acknowledges each packet, its acknowledgements are the receipts. The reaction is
+//! then also informed of packets whose own acknowledgement was lost but that a later acknowledgement covers.
+//! An acknowledgement of a packet that is not outstanding is ignored.
 //!
-//! A flow that waits for a grant repeats its request after the timeout, and the receiver repeats its last grant, because
-//! requests, grants, and data packets that ask for credit can be lost.
+//! A flow that waits for a grant repeats its request after the timeout, and the receiver repeats its last
+//! grant. The reason is that requests, grants, and data packets that request credit can be lost.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -33,10 +33,10 @@ use crate::context::Context;
 use crate::link::{Class, key};
 use crate::packet::{Kind, Packet};
 
-/// The data of the events of this module, which belong to the class of timers.
+/// The `data` field of the events of this module, which belong to the class `HostTimer`.
 pub(crate) const TIMEOUT: u32 = 1;
 
-/// The settings of a host.
+/// The loss recovery settings of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RecoveryRule {
     pub timeout: Time,
@@ -45,7 +45,7 @@ pub(crate) struct RecoveryRule {
     pub has_acks: bool,
 }
 
-/// A packet that has been sent and not been acknowledged.
+/// A packet that has been sent but not acknowledged.
 #[derive(Debug, Clone, Copy, Saved)]
 struct Outstanding {
     packet: LostPacket,
@@ -60,17 +60,17 @@ struct Arrived {
     next: u64,
     /// Later packets that have arrived.
     ahead: BTreeSet<u64>,
-    /// Whether the receiver has asked for the next packet.
+    /// Whether the receiver has requested the next packet with a negative receipt.
     has_asked: bool,
 }
 
-/// The decision of a receiver about a packet.
+/// The decision of a receiver about a data packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Judgement {
     Accept,
     /// The packet has arrived before.
     Duplicate,
-    /// The packet is not the next one. If the field is true, the sender is asked for the next one.
+    /// The packet is not the next one. If the field is true, the receiver sends a negative receipt.
     OutOfSequence(bool),
 }
 
@@ -81,22 +81,22 @@ pub(super) struct Accepted {
     pub is_answered: bool,
 }
 
-/// See the module.
+/// The loss recovery state of a host, both as a sender and as a receiver.
 #[derive(Debug, Saved)]
 pub(crate) struct LossRecovery {
     #[saved(constant)]
     rule: RecoveryRule,
     sent: FxHashMap<Connection, BTreeMap<u64, Outstanding>>,
-    /// The times at which packets time out, in the order of sending. Entries of packets that have been acknowledged or
-    /// sent again are skipped.
+    /// The times at which packets time out, in the order of sending. Entries of packets that have been
+    /// acknowledged or sent again are skipped.
     deadlines: VecDeque<(Time, Connection, u64)>,
-    /// Flows that wait for a grant, and when they request it again, in the order of waiting; the second map has the valid time
-    /// of each flow.
+    /// Flows that wait for a grant, with the times at which they repeat their requests, in the order of
+    /// waiting. An entry is valid only if `waits_until` has the same time.
     requests: VecDeque<(Time, Connection)>,
     waits_until: FxHashMap<Connection, Time>,
-    /// Whether an event for the first of them or of the deadlines is pending.
+    /// Whether a timeout event is pending.
     is_planned: bool,
-    /// By sending host and source.
+    /// The packets that have arrived, by sending host and source.
     arrived: FxHashMap<(u32, u16), Arrived>,
 }
 
@@ -130,8 +130,8 @@ impl LossRecovery {
         }
     }
 
-    /// Removes the packets that a receipt acknowledges: the packet with the number, if it was outstanding, and with
-    /// go-back-N all earlier ones.
+    /// Removes the packets that a receipt acknowledges. Returns the packet with the number, if it was
+    /// outstanding, and with go-back-N all earlier ones.
     fn acknowledge(
         &mut self,
         flow: Connection,
@@ -150,7 +150,7 @@ impl LossRecovery {
         (own, before)
     }
 
-    /// Takes the packets that are to be sent again if the packet with a number is missing.
+    /// Removes and returns the packets that are to be sent again if the packet with a number is missing.
     fn take_missing(&mut self, flow: Connection, number: u64) -> BTreeMap<u64, Outstanding> {
         let Some(sent) = self.sent.get_mut(&flow) else { return BTreeMap::new() };
         let missing = if self.rule.goes_back {
@@ -164,7 +164,7 @@ impl LossRecovery {
         missing
     }
 
-    /// The first flow that has waited for a grant until now.
+    /// Removes and returns the first flow that must repeat its request by `now`.
     fn take_waiting(&mut self, now: Time) -> Option<Connection> {
         while let Some(&(time, flow)) = self.requests.front().filter(|(time, _)| *time <= now) {
             self.requests.pop_front();
@@ -176,7 +176,7 @@ impl LossRecovery {
         None
     }
 
-    /// The flow and the number of the first packet whose timeout has passed.
+    /// The flow and the number of the first packet that has timed out by `now`.
     fn take_late(&mut self, now: Time) -> Option<(Connection, u64)> {
         while let Some(&(deadline, flow, number)) = self.deadlines.front() {
             let sent_at = self.sent.get(&flow).and_then(|sent| sent.get(&number)).map(|one| one.sent_at);
@@ -194,7 +194,7 @@ impl LossRecovery {
 }
 
 impl Host {
-    /// Keeps a packet that is being sent until it is acknowledged.
+    /// Stores a packet that is being sent until the packet is acknowledged.
     pub(super) fn keep_sent(&mut self, ctx: &mut Context, number: u64, packet: &Packet, entropy: u16) {
         let Some(recovery) = &mut self.recovery else { return };
         let flow = Connection { source: packet.source, destination: packet.dst };
@@ -205,7 +205,7 @@ impl Host {
         self.plan_timeout(ctx);
     }
 
-    /// Schedules an event for the first timeout, unless one is pending.
+    /// Schedules an event for the first timeout, unless an event is pending.
     fn plan_timeout(&mut self, ctx: &mut Context) {
         let Some(recovery) = &mut self.recovery else { return };
         let first = recovery.deadlines.front().map(|(time, ..)| *time);
@@ -219,7 +219,7 @@ impl Host {
         }
     }
 
-    /// Sends packets again whose timeout has passed.
+    /// Repeats the packets and requests that have timed out.
     pub fn expire_outstanding(&mut self, ctx: &mut Context) {
         if let Some(recovery) = &mut self.recovery {
             recovery.is_planned = false;
@@ -244,12 +244,12 @@ impl Host {
         self.plan_timeout(ctx);
     }
 
-    /// The amount that a flow has to request again, if it waits for a grant.
+    /// The amount that a flow must request again, in bytes; zero if it does not wait for a grant.
     fn missing_grant(&self, id: FlowId) -> u32 {
         self.reactor.as_ref().map_or(0, |reactor| reactor.missing_grant(self.reference(id)))
     }
 
-    /// If a flow waits for a grant, makes it repeat its request after the timeout.
+    /// With loss recovery, makes a flow that waits for a grant repeat its request after the timeout.
     #[inline(always)]
     pub(super) fn await_grant(&mut self, ctx: &mut Context, id: FlowId) {
         if self.recovery.is_some() {
@@ -272,7 +272,7 @@ impl Host {
         }
     }
 
-    /// Handles a grant, with which a flow no longer waits for this one.
+    /// Ends a flow's wait for the grant that has arrived. If the flow needs another grant, a new wait starts.
     pub(super) fn note_grant(&mut self, ctx: &mut Context, id: FlowId) {
         let &QueuedFlow { source, destination, .. } = self.flows.get(id);
         if let Some(recovery) = &mut self.recovery {
@@ -281,7 +281,7 @@ impl Host {
         }
     }
 
-    /// Resends a missing packet and, with go-back-N, those after it.
+    /// Sends a missing packet again and, with go-back-N, the outstanding packets after it.
     fn repeat(&mut self, ctx: &mut Context, flow: Connection, number: u64) {
         let Some(recovery) = &mut self.recovery else { return };
         let missing = recovery.take_missing(flow, number);
@@ -303,7 +303,7 @@ impl Host {
                 reactor.lost(of, &lost);
             }
         }
-        // The packets may have asked for credit.
+        // The missing packets may have carried requests for credit.
         let wanted = self.missing_grant(of.flow);
         self.resume(ctx, of, wanted);
         self.await_grant(ctx, of.flow);
@@ -315,8 +315,9 @@ impl Host {
         self.recovery.as_ref().is_some_and(|recovery| recovery.rule.has_acks)
     }
 
-    /// Handles a receipt: the packet with a number is no longer outstanding, and with go-back-N those before it have arrived.
-    /// Returns whether the packet was outstanding. The caller counts this packet itself if its answer or its loss is the receipt (`answers`).
+    /// Handles a receipt: the packet with a number is acknowledged and, with go-back-N, all earlier ones.
+    /// Returns whether that packet was outstanding. With `answers`, the caller accounts for that packet
+    /// itself.
     pub(super) fn settle_receipt(
         &mut self,
         ctx: &mut Context,
@@ -343,7 +344,7 @@ impl Host {
         was_outstanding
     }
 
-    /// Informs the reaction that a packet has arrived whose own answer was lost.
+    /// Informs the reaction of a packet that has arrived although its own answer was not received.
     fn note_arrived(&mut self, Connection { source, destination }: Connection, payload: u32, now: Time) {
         let sl = self.level(source, destination);
         let id = self.flows.find(source, destination);
@@ -359,7 +360,7 @@ impl Host {
                 self.recheck_permission(id);
                 self.reconsider(id, now);
             }
-            // The state has been forgotten.
+            // The state has been removed.
             (ControlLevel::Qp, None) => {}
         }
     }
@@ -378,7 +379,7 @@ impl Host {
         }
     }
 
-    /// Decides about a data packet that has arrived, and sends a receipt.
+    /// Decides whether a data packet is delivered and answered, and sends a receipt if one is needed.
     pub(super) fn accepts(&mut self, ctx: &mut Context, packet: &Packet, number: u64) -> Accepted {
         let Some(recovery) = &mut self.recovery else { return Accepted { is_new: true, is_answered: true } };
         let RecoveryRule { goes_back, has_acks, .. } = recovery.rule;

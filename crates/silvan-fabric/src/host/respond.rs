@@ -1,5 +1,5 @@
-//! The receiving side of a host, which passes arriving data packets to the receiver component, and turns its replies
-//! into control packets.
+//! The receiving side of a host, which passes arriving data packets to the receiver component, and turns its
+//! replies into control packets.
 
 use std::cell::RefCell;
 
@@ -71,7 +71,8 @@ impl Host {
         }
     }
 
-    /// Answers the header of a packet whose payload was lost. What the receiver component sends precedes the answer.
+    /// Answers the header of a packet whose payload was lost. What the receiver component sends precedes the
+    /// answer.
     #[inline(never)]
     pub(super) fn answer_header(
         &mut self,
@@ -104,8 +105,8 @@ impl Host {
         self.send_replies(ctx, None);
     }
 
-    /// Sends the replies of the receiver component, and arms its timer. Acknowledgements that concern one packet have its
-    /// number.
+    /// Sends the replies of the receiver component, and arms its timer. With loss recovery, acknowledgements
+    /// get the number of the packet that they answer.
     #[inline]
     fn send_replies(&mut self, ctx: &mut Context, number: Option<u64>) {
         if let Some(time) = self.responder.next_timer() {
@@ -125,7 +126,8 @@ impl Host {
         self.wake(ctx);
     }
 
-    /// The service level and the lane of an answer to a packet, which had those given.
+    /// The service level and the lane of an answer to a host: those of the route if routes determine them,
+    /// otherwise those given.
     pub(super) fn way_to(&self, host: u32, (sl, vl): (u8, Vl)) -> (u8, Vl) {
         match &self.paths {
             None => (sl, vl),

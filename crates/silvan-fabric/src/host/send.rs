@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::packet::{Kind, NO_PACKET, Packet, PacketId};
 
 impl Host {
-    /// Sends a packet of the flow whose turn it is, skipping flows that may not send.
+    /// Sends a packet of the next flow that may send and for which there is space.
     pub(super) fn send_data(&mut self, ctx: &mut Context, mut blocked_lanes: u16) -> Attempt {
         let mut attempt = Attempt::Idle;
         if self.refuses_all() {
@@ -55,8 +55,8 @@ impl Host {
                 continue;
             }
             blocked_lanes |= 1 << vl.0;
-            // The flow is in no list but must not count as idle, because idle flows may be removed when another flow
-            // sends.
+            // The flow is in no list but must not count as idle, because idle flows may be removed when
+            // another flow sends.
             self.flows.keep(id);
             self.kept.push(id);
             if blocked_lanes.count_ones() >= u32::from(self.lanes) {
@@ -72,14 +72,15 @@ impl Host {
         attempt
     }
 
-    /// Whether the output buffer has no room for a packet of any flow. If so, only the reaction distinguishes the
-    /// flows.
+    /// Whether the output buffer has no room for a packet of any flow. False if permissions to send do not
+    /// last.
     fn refuses_all(&self) -> bool {
         let Some(adapter) = &self.adapter else { return false };
         self.permission_lasts() && adapter.is_full(&self.sizes)
     }
 
-    /// Checks that each flow in the ring has permission to send, but that the output buffer has no room for it.
+    /// Checks that each flow in the ring has permission to send, but that the output buffer has no room for
+    /// it.
     #[cfg(debug_assertions)]
     fn check_refusals(&self, now: Time) {
         for id in self.flows.ring() {
@@ -216,7 +217,7 @@ impl Host {
         self.await_grant(ctx, id);
     }
 
-    /// Sends a packet whose payload was lost. The packet keeps its number, but may take another route.
+    /// Sends a lost packet again. The packet keeps its number, but may take another route.
     #[inline(never)]
     fn send_again(&mut self, ctx: &mut Context, id: FlowId, vl: Vl, (number, lost): (u64, LostPacket)) {
         let &QueuedFlow { source, destination, .. } = self.flows.get(id);
@@ -248,8 +249,8 @@ impl Host {
         self.await_grant(ctx, id);
     }
 
-    /// Numbers a packet that is about to be sent, if packets may overtake each other, and gives it an entropy value, if
-    /// packets have one.
+    /// Numbers a packet that is about to be sent, if packets may overtake each other, and gives it an entropy
+    /// value, if packets have one.
     #[inline]
     fn number(&mut self, ctx: &mut Context, id: PacketId) {
         let Some(order) = &mut self.order else { return };
@@ -268,11 +269,12 @@ impl Host {
         ctx.packets.set_entropy(id, entropy);
     }
 
-    /// Writes the target of its flow into a packet that is about to be sent.
+    /// Writes the target and the connection of its flow into a packet that is about to be sent, if there is a
+    /// target.
     #[inline(never)]
     fn note_target(&self, ctx: &mut Context, id: FlowId, packet: PacketId, (size, payload): (u32, u32)) {
         let Some(reactor) = &self.reactor else { return };
-        // This flow is in no list.
+        // The flow itself is in none of these lists.
         let sharing = self.flows.sharing() + self.kept.len() as u32 + 1;
         let next = Next { now: ctx.now, size, payload };
         if let Some(target) = reactor.target(self.reference(id), &next, sharing) {
@@ -282,22 +284,24 @@ impl Host {
         }
     }
 
-    /// Whether the packets of a flow currently use the ports of the forwarding tables.
+    /// Whether the packets of a flow must use the ports of the forwarding tables, because the flow is
+    /// throttled.
     #[inline]
     fn is_pinned(&self, source: u16, destination: u32, now: Time) -> bool {
         let pins = self.order.as_ref().is_some_and(|order| order.pins_throttled);
         pins && self.strength(source, destination, now) > 0
     }
 
-    /// Called after a packet was sent. Puts the flow back into the ring, or removes it if it has nothing left to
-    /// send.
+    /// Puts a flow that has sent a packet back into the ring, makes it wait, or removes it if it has nothing
+    /// left to send.
     #[inline]
     fn requeue(&mut self, id: FlowId, end: Time) {
         if self.flows.has_data(id) {
             self.enlist(id, end);
             return;
         }
-        // The delay starts at the end of the last packet, so a reaction with state per flow stores the flow until then.
+        // The reaction's delay starts at the end of the last packet, so a flow with state of its own is kept
+        // until then.
         match &self.reactor {
             Some(reactor) if reactor.level() == ControlLevel::Qp => self.tidy(end),
             _ => self.flows.forget(id),

@@ -1,5 +1,5 @@
-//! The receiving side of a host: arriving packets, the input buffer, and its drain. The module `respond` contains the
-//! answers of the receiver component.
+//! The receiving side of a host: arriving packets, the input buffer, and its drain. The module `respond`
+//! contains the answers of the receiver component.
 
 use std::cell::RefCell;
 
@@ -73,7 +73,7 @@ impl Host {
                 let flow = Connection { source: packet.source, destination: packet.src };
                 let is_receipt = packet.kind == Kind::Ack && self.acks_are_receipts();
                 if is_receipt && !self.settle_receipt(ctx, flow, marks.number, true) {
-                    // An earlier answer to this packet has been heard, or the packet was taken for lost.
+                    // An answer to this packet has arrived before, or the packet has timed out.
                     return;
                 }
                 let counts = packet.kind == Kind::Ack && (is_receipt || self.recovery.is_none());
@@ -91,7 +91,8 @@ impl Host {
         }
     }
 
-    /// Delivers a data packet and answers it, with loss recovery: unless it has arrived before or is not expected yet.
+    /// With loss recovery, delivers and answers a data packet. A repeated packet is answered only, and a
+    /// packet out of sequence is dropped.
     fn receive_numbered(
         &mut self,
         ctx: &mut Context,
@@ -108,8 +109,9 @@ impl Host {
         }
     }
 
-    /// Puts a packet into the input buffer, and returns its credit at the time at which it will have been drained.
-    /// Returns that time. With the binned scheduler, the output that sent the packet has already done this.
+    /// Puts a packet into the input buffer, and returns its credit when the packet has been drained. Returns
+    /// the time at which this happens. With the binned scheduler, the output that sent the packet has done
+    /// this before.
     #[inline]
     fn take_in(&mut self, ctx: &mut Context, packet: &Packet) -> Time {
         if ctx.is_binned() {
@@ -153,8 +155,8 @@ impl Host {
         self.injection.pass(ctx.now, if is_slowed { 2 * size } else { size })
     }
 
-    /// Counts a packet as delivered when the host has drained it, which may be later. A later time needs an event only
-    /// if traffic waits for deliveries.
+    /// Counts a packet as delivered when the host has drained it, at `done`. A later time needs an event only
+    /// if traffic or a job waits for the delivery.
     #[inline]
     fn deliver(&mut self, ctx: &mut Context, number: u64, packet: &Packet, done: Time) {
         let is_awaited = ctx.meters.is_awaited || ctx.meters.ends_message(packet);
@@ -168,7 +170,8 @@ impl Host {
             return;
         }
         self.undrained.push_back(Undrained { done, number, packet: *packet });
-        // If packets may arrive out of order, any packet may complete a message whose last packet has already arrived.
+        // If packets may arrive out of order, any packet may complete a message whose last packet has already
+        // arrived.
         let may_end = self.order.is_some() && ctx.meters.is_of_job(packet) || ctx.meters.ends_message(packet);
         if ctx.meters.is_awaited || may_end {
             ctx.queue.push(Event {

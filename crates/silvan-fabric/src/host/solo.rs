@@ -1,5 +1,5 @@
-//! A host without a reaction, with a single source that always has data to send. It has one message at a time, so it
-//! needs neither flows nor arbitration among them.
+//! Hosts with a single source that always has data to send, and without a reaction or another component that
+//! needs flows. They have one message at a time and need no arbitration.
 
 use silvan_engine::Time;
 use silvan_network::traffic::source::{Chooser, Clock, Message, Source};
@@ -28,8 +28,8 @@ impl Host {
         }
     }
 
-    /// Sends the next packet of the current message, after generating a message if there is none. Returns the time of
-    /// the next attempt; `None` if there are no more messages, or if a wake-up follows.
+    /// Sends the next packet of the current message, after generating a message if there is none. Returns the
+    /// time of the next attempt; `None` if there are no more messages, or if a wake-up follows.
     #[inline]
     pub(super) fn attempt_solo(&mut self, ctx: &mut Context, blocked_lanes: u16) -> Option<Time> {
         let message = match self.on_hand.take() {
@@ -71,8 +71,8 @@ impl Host {
         Some(end.max(self.injection.free_at))
     }
 
-    /// Waits for the credit of a packet. If this host takes turns and the credit is on its way, returns the time of its
-    /// arrival; otherwise, a wake-up follows.
+    /// Waits for the credit of a packet. If this host takes turns and the credit is on its way, returns the
+    /// time of its arrival; otherwise, a wake-up follows.
     #[inline(never)]
     fn wait_for_credit(&mut self, ctx: &mut Context, way: Way, space: u32) -> Option<Time> {
         if self.takes_turns(ctx) {

@@ -1,5 +1,5 @@
-//! Tests of single decisions of a host: turns of flows, precedence of control packets, times of attempts and of
-//! deliveries.
+//! Tests of single decisions of a host: turns of flows, precedence of control packets, times of attempts and
+//! of deliveries.
 
 use silvan_engine::Event;
 use silvan_network::port::Port;
@@ -13,7 +13,7 @@ use crate::packet::Kind;
 use crate::partition::Partition;
 use crate::tests::{packet, star};
 
-/// A host with one source, whose messages the tests add.
+/// A star of hosts with two virtual lanes. Host 0 has one source, and the tests add its messages.
 fn partition(set: impl FnOnce(&mut Config)) -> Partition {
     star(|config| {
         config.lanes.count = 2;
@@ -32,8 +32,8 @@ fn add(host: &mut Host, ctx: &mut Context, destination: u32, packets: u64) {
     host.add_message(ctx, 0, Message { destination, created: ctx.now, left, hot: false });
 }
 
-/// Lets the host send whenever its link and its injection limit permit it, at most `most` times. Returns the destinations of
-/// the packets.
+/// Lets the host send whenever its link and its injection limit permit it, at most `most` times. Returns the
+/// destinations of the packets.
 fn send(host: &mut Host, ctx: &mut Context, most: usize) -> Vec<u32> {
     let before = ctx.packets.alive();
     for _ in 0..most {
@@ -43,7 +43,7 @@ fn send(host: &mut Host, ctx: &mut Context, most: usize) -> Vec<u32> {
     ctx.packets.iter().skip(before).map(|packet| packet.dst).collect()
 }
 
-/// The times of wake-ups of the host.
+/// The times of the scheduled wake-ups of the host, in ascending order.
 fn wakes(host: &Host, ctx: &Context) -> Vec<Time> {
     let own = key(Class::HostWake, host.place, Port::FIRST);
     let mut times: Vec<Time> =
@@ -60,7 +60,7 @@ fn exhaust(host: &Host, ctx: &mut Context, vl: Vl, left: u32) {
     ctx.now = ctx.free_at(host.out);
 }
 
-/// Returns credit to a host immediately.
+/// Returns credit to a host, and advances the time to the arrival of the credit.
 fn give_credit(host: &Host, ctx: &mut Context, vl: Vl, space: u32) {
     let (way, ledger) = ((host.out, vl, 3), crate::packet::NO_LEDGER);
     ctx.release(crate::message::CreditReturn { way, space, leaves_at: ctx.now, ledger });

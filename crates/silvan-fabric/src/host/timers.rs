@@ -1,8 +1,8 @@
 //! Timers of a host's components: one per flow or service level for the reaction, and one for the receiver
 //! component.
 //!
-//! After each call, a component returns the time at which it needs its timer. The host schedules one event for the
-//! earliest of these times. A host without timers needs no memory and no events for them.
+//! After each call, a component returns the time at which it needs its timer. The host schedules an event for
+//! the earliest of these times. Timers take no memory before one is armed.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -45,7 +45,7 @@ impl Timers {
         &mut self.armed[index]
     }
 
-    /// Arms a timer for a time. If the timer expires earlier, its owner arms it again.
+    /// Arms a timer, unless it is already armed for an earlier time.
     fn arm(&mut self, owner: Owner, time: Time) {
         let armed = self.armed(owner);
         if armed.is_none_or(|armed| time < armed) {
@@ -54,7 +54,7 @@ impl Timers {
         }
     }
 
-    /// Disarms the timer of a flow that was forgotten.
+    /// Disarms the timer of a flow whose state is removed.
     pub fn disarm(&mut self, owner: Owner) {
         *self.armed(owner) = None;
     }
@@ -74,7 +74,7 @@ impl Timers {
         None
     }
 
-    /// The time for which an event must be scheduled; `None` if no further event is needed.
+    /// The time for which an event must be scheduled; `None` if no other event is needed.
     fn missing_event(&mut self) -> Option<Time> {
         let &Reverse((time, _)) = self.entries.peek()?;
         let is_missing = self.event.is_none_or(|event| time < event);
@@ -117,7 +117,7 @@ impl Host {
         }
     }
 
-    /// Handles the timer event: handles all timers that have expired.
+    /// Handles a timer event: expires all timers that are due.
     pub fn expire_timers(&mut self, ctx: &mut Context) {
         let now = ctx.now;
         if let Some(timers) = &mut self.timers
@@ -168,7 +168,7 @@ impl Host {
         self.arm(ctx, of);
     }
 
-    /// Ends the run if a timer's time does not advance, because the timer would be called endlessly.
+    /// Ends the run if the time of a timer does not advance, because the timer would expire endlessly.
     #[cold]
     fn has_stuck_timer(&mut self, ctx: &mut Context, component: &str) {
         let what = format!("the timer of the {component} of host {} does not advance", self.id);

@@ -1,7 +1,7 @@
-//! The turns of hosts in the binned scheduler. A host that never has more than one message to send takes turns instead
-//! of wake-ups: like an output, it attempts to send when its link is free and its credit has returned. In each bin,
-//! turns follow the events of the bin, because no event of another node depends on them. A host that handles an event
-//! first takes its earlier turns.
+//! The turns of hosts in the binned scheduler. A host that never has more than one message to send takes
+//! turns instead of wake-ups: like an output, it attempts to send when its link is free and its credit has
+//! returned. In each bin, turns follow the events of the bin. A host that handles an event first takes its
+//! earlier turns.
 
 use silvan_engine::Time;
 use silvan_engine::bins::UNSCHEDULED;
@@ -12,8 +12,9 @@ use silvan_network::port::Vl;
 use super::Host;
 use crate::context::Context;
 
-/// Number of turns in advance at which to prefetch the host, and the memory to which the host refers.
+/// How many turns in advance a host is prefetched.
 const AHEAD: usize = 4;
+/// How many turns in advance the memory that a host refers to is prefetched.
 const SOON: usize = 2;
 
 /// The next turn of a host.

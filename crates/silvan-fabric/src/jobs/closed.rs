@@ -21,8 +21,9 @@ pub struct JobSummary {
     pub ranks: usize,
     /// Number of hosts on which the ranks run.
     pub hosts: usize,
-    /// Number of reduction units that the ranks use, if any. Each is a rank of its own in the tables of ranks and
-    /// messages. The other fields of this summary count units only in messages and bytes.
+    /// Number of reduction units that the ranks use, if any. In the tables of ranks and messages, units
+    /// appear as additional ranks. The other fields of this summary count units only in messages, bytes and
+    /// message slowdowns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub units: Option<usize>,
     /// Time at which the ranks started, ns.
@@ -39,18 +40,19 @@ pub struct JobSummary {
     pub unfinished_operations: u64,
     /// Number of delivered messages that crossed the network, excluding requests and permissions.
     pub messages: u64,
-    /// Total payload of these messages, counted when they were posted, bytes.
+    /// Total payload of the messages that crossed the network, counted when they were posted, bytes.
     pub bytes: u64,
-    /// The mean ratio of the duration of a message to its duration on an empty network. With adaptive routing, the
-    /// reference is the best route. None without messages.
+    /// The mean ratio of the duration of a message to its duration on an empty network. With adaptive
+    /// routing, the reference is the best route. None without messages.
     pub message_slowdown_mean: Option<f64>,
     /// The 99th percentile of that ratio; None without messages.
     pub message_slowdown_p99: Option<f64>,
     /// Share of time in which ranks computed, 0 to 1.
     pub computing_share: f64,
-    /// Share of time in which ranks computed or handled messages, 0 to 1. In the rest of the time, they waited.
+    /// Share of time in which ranks computed or handled messages, 0 to 1. In the rest of the time, they
+    /// waited.
     pub busy_share: f64,
-    /// Share of time in which hosts sent, 0 to 1.
+    /// Share of time in which hosts sent or waited for their injection limit, 0 to 1.
     pub sending_share: f64,
     /// Share of time in which hosts had packets to send but lacked credit, 0 to 1.
     pub blocked_share: f64,
@@ -71,7 +73,7 @@ pub struct CollectiveSummary {
     pub finished: u64,
     /// Mean time from the first rank's start to the last rank's end, ns.
     pub mean_ns: f64,
-    /// Mean time of the same operations on an ideal crossbar, ns.
+    /// Mean time of the operations of this kind on an ideal crossbar, ns.
     pub crossbar_ns: f64,
 }
 
@@ -87,8 +89,8 @@ pub(crate) struct Closed {
     pub start: Time,
     /// The time at which the last rank finished, if all did.
     pub done: Option<Time>,
-    /// The end of the time that counts for the job's ranks: the time at which the job finished, or the end of the
-    /// run.
+    /// The end of the time that counts for the job's ranks: the time at which the job finished, or the end of
+    /// the run.
     pub until: Time,
     pub execution: Execution,
     /// The execution of the job on an ideal crossbar, with the same start.
@@ -97,15 +99,16 @@ pub(crate) struct Closed {
     pub spent: Vec<Spent>,
     pub sent_bytes: Vec<u64>,
     pub received_bytes: Vec<u64>,
-    /// Slowdowns of messages, in thousandths, and their sum.
+    /// Slowdowns of messages, in thousandths.
     pub slowdowns: hdrhistogram::Histogram<u64>,
+    /// Sum of the slowdowns, in thousandths.
     pub slowdown_sum: u64,
     pub log: Vec<Logged>,
     pub unlogged: u64,
     pub failed: Option<String>,
 }
 
-/// The share of `span` in `whole`; 0 if both are zero.
+/// The share of `span` in `whole`; 0 if `whole` is zero.
 fn share(span: Time, whole: Time) -> f64 {
     if whole == Time::ZERO { 0.0 } else { span.0 as f64 / whole.0 as f64 }
 }
@@ -213,7 +216,8 @@ impl Closed {
             .collect()
     }
 
-    /// The sentence about the job in the account, and a warning if the job did not finish.
+    /// The sentence about the job for the account, and a warning if the job did not finish or messages were
+    /// not logged.
     pub fn describe(&self) -> (String, Option<String>) {
         let summary = self.summary();
         let percent = |share: f64| format!("{:.0} %", 100.0 * share);

@@ -9,13 +9,13 @@ use silvan_trace::execute::{Cost, Parcel, Part};
 pub(crate) struct Way {
     /// The latency of the first byte on the fastest route.
     pub latency: Time,
-    /// The rate that determines the spacing of packets: the total rate of all routes or the source's injection rate,
-    /// whichever is lower.
+    /// The rate that determines the spacing of packets: the total rate of all routes or the source's
+    /// injection rate, whichever is lower.
     pub spacing: Rate,
     /// The total rate of all routes or the destination's drain rate, whichever is lower.
     pub drain: Rate,
-    /// The rate of the fastest route or the destination's drain rate, whichever is lower. It determines the arrival of
-    /// the last packet.
+    /// The rate of the fastest route or the destination's drain rate, whichever is lower. It determines the
+    /// arrival of the last packet.
     pub last: Rate,
 }
 
@@ -25,8 +25,8 @@ pub(crate) struct Ideal {
     pub ways: FxHashMap<(u32, u32), Way>,
     /// The host of each rank.
     pub hosts: Vec<u32>,
-    /// The rate of the link of each reduction unit that has ranks. It exceeds the rates of the routes to and from the
-    /// unit, most of which can send at the same time.
+    /// The rate of the link of each reduction unit that has ranks. It determines how long a message occupies
+    /// the unit.
     pub units: FxHashMap<u32, Rate>,
     pub mtu: u64,
     pub header: u64,
@@ -53,7 +53,8 @@ struct MessageTimes {
 }
 
 impl Ideal {
-    /// Bytes on the wire of a message's packets: those of all packets but the last, and those of the last one.
+    /// Bytes on the wire of a message's packets: those of all packets but the last, and those of the last
+    /// one.
     fn wire(&self, bytes: u64) -> (u64, u64) {
         let (payload, mtu) = (bytes.max(self.least), self.mtu.max(1));
         let before = payload.div_ceil(mtu) - 1;
@@ -74,14 +75,16 @@ impl Ideal {
         }
     }
 
-    /// The time that a message takes from one host to another on an empty network. With adaptive routing, this is a
-    /// lower bound for all choices, because `message_slowdown_mean` compares with the best possible route.
+    /// The time that a message takes from one host to another on an empty network. With adaptive routing,
+    /// this is a lower bound for all routes, because `message_slowdown_mean` compares with the best possible
+    /// route.
     pub fn message(&self, from: u32, to: u32, bytes: u64) -> Time {
         let times = self.parts(from, to, bytes);
         times.latency + times.span
     }
 
-    /// The cost of a parcel on an ideal crossbar. The cost of a permission is its latency and the time of its packet.
+    /// The cost of a parcel on an ideal crossbar. The cost of a permission is its latency and the time of its
+    /// packet.
     pub fn cost(&self, parcel: &Parcel) -> Cost {
         let (from, to) = (self.hosts[parcel.from as usize], self.hosts[parcel.to as usize]);
         let MessageTimes { latency, span, busy } = self.parts(from, to, parcel.bytes);

@@ -1,13 +1,15 @@
-//! Parallel applications: ranks that compute, post messages to their hosts and wait for messages from other ranks.
+//! Parallel applications: ranks that compute, post messages to their hosts and wait for messages from other
+//! ranks.
 //!
 //! ```text
 //!  trace -> ranks -> message -> flow of the host -> network -> host -> message -> ranks
 //! ```
 //!
-//! The executor ([`silvan_trace::execute::Ranks`]) determines the actions of ranks and their times; the network
-//! determines the duration of messages. All messages from one rank to another form one flow, because they use one queue
-//! pair. They arrive in the order of posting, so the last packet of a message identifies the message. A message has
-//! arrived when its last packet has been drained. Messages between ranks on one host do not use the network.
+//! The executor ([`silvan_trace::execute::Ranks`]) determines the actions of ranks and their times; the
+//! network determines the duration of messages. All messages from one rank to another form one flow, because
+//! they use one queue pair. They arrive in the order of posting, so the last packet of a message identifies
+//! the message. A message has arrived when its last packet has been drained. Messages between ranks on one
+//! host do not use the network.
 //!
 //! | message | packets |
 //! | --- | --- |
@@ -15,8 +17,8 @@
 //! | rendezvous | a request of no bytes, a permission of no bytes back, then its bytes |
 //! | of zero bytes | one packet of the size of a control packet |
 //!
-//! Each partition runs the ranks of its hosts. The actions of a rank affect only its own host; see [`JobMessage`] for
-//! the messages between partitions.
+//! Each partition runs the ranks of its hosts. The actions of a rank affect only its own host; see
+//! [`JobMessage`] for the messages between partitions.
 
 mod closed;
 mod ideal;
@@ -64,13 +66,14 @@ pub(crate) struct Logged {
     pub alone: Time,
 }
 
-/// The position of a rank.
+/// The position of a rank in the network.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
     pub host: u32,
     /// The host's partition, and the host's position in the partition.
     pub at: (u16, u32),
-    /// Index of the rank's first source at that host. There is one source for each rank on another host.
+    /// Index of the rank's first source at that host. The source for a rank on another host is this index
+    /// plus that rank's `slot`.
     pub source: u16,
     /// Index of the rank among the ranks of its job on that host.
     pub slot: u16,
@@ -119,7 +122,8 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
-    /// Creates the jobs of a network, whose classes are consecutive, in one partition; `None` if there are no jobs.
+    /// Creates the jobs of a network, whose classes are consecutive, in one partition; `None` if there are no
+    /// jobs.
     pub fn new(setups: &[Arc<Setup>], partition: usize) -> Result<Option<Self>, NoHistogram> {
         let Some(first_class) = setups.first().map(|setup| setup.class) else { return Ok(None) };
         let running = |setup: &Arc<Setup>| Running::new(Arc::clone(setup), partition);
@@ -159,7 +163,7 @@ impl Jobs {
         (job, &mut self.list[usize::from(job)])
     }
 
-    /// Receives the messages sent by ranks of another partition.
+    /// Handles the messages about jobs from another partition.
     pub fn collect(&mut self, mailbox: &mut Mailbox, hosts: &[Host]) {
         for message in mailbox.jobs.drain(..) {
             match message {
@@ -223,7 +227,8 @@ impl Jobs {
         self.schedule(ctx);
     }
 
-    /// Schedules an event for the next action of a rank, unless an event is already scheduled at or before that time.
+    /// Schedules an event for the next action of a rank, unless an event is already scheduled at or before
+    /// that time.
     fn schedule(&mut self, ctx: &mut Context) {
         let Some(next) = self.list.iter().filter_map(Running::next).min() else { return };
         if self.scheduled.is_none_or(|time| next < time) {

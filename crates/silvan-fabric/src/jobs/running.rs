@@ -18,15 +18,17 @@ use crate::context::Context;
 use crate::host::{Host, Spent};
 use crate::message::{FlowKey, JobMessage, Mailbox, Travel};
 
-/// The use of time by a job's host until the job finished.
+/// A host with ranks of the job.
 #[derive(Debug, Clone, Saved)]
 pub(super) struct AtHost {
     pub host: u32,
     /// The host's position in its partition.
     place: u32,
+    /// The use of time by the host until the job finished.
     pub spent: Option<Spent>,
-    /// With sequential sends: whether the host is sending a message; the next field contains the messages that wait.
+    /// With sequential sends: whether the host is sending a message.
     is_sending: bool,
+    /// With sequential sends: the messages that wait.
     line: VecDeque<Travel>,
 }
 
@@ -44,7 +46,8 @@ pub(super) struct Running {
     pub hosts: Vec<AtHost>,
     /// With sequential sends: the times at which hosts will have sent a message, with these hosts.
     ends: BinaryHeap<Reverse<(Time, u32)>>,
-    /// Number of partitions with unfinished ranks, according to the messages that this partition has received.
+    /// Number of partitions with unfinished ranks, according to the messages that this partition has
+    /// received.
     open: usize,
     /// The latest time at which a rank finished, so far.
     latest: Time,
@@ -59,14 +62,14 @@ pub(super) struct Running {
     pub log: Vec<Logged>,
     /// Number of messages that are not in the log.
     pub unlogged: u64,
-    /// The time and the reason of an operation that will never finish. This is the first failure; among simultaneous
-    /// failures, it is that of the first rank.
+    /// The time and the reason of an operation that will never finish. This is the first failure; among
+    /// simultaneous failures, it is that of the first rank.
     pub failed: Option<(Time, TooLong)>,
 }
 
-/// Remaining number of messages that may be logged, for all jobs together. Of the messages that are posted at the same
-/// instant, either all are logged or none. The logged messages therefore do not depend on the order of ranks and
-/// partitions.
+/// Remaining number of messages that may be logged, for all jobs together. Of the messages that are posted at
+/// the same instant, either all are logged or none. The logged messages therefore do not depend on the order
+/// of ranks and partitions.
 #[derive(Debug, Saved)]
 pub(super) struct Room {
     left: usize,
@@ -78,7 +81,7 @@ impl Room {
         Self { left: most, last: Time::ZERO }
     }
 
-    /// Reserves space for a message, if there is any.
+    /// Whether a message that is posted at `now` may be logged. If so, reserves its row.
     fn take(&mut self, now: Time) -> bool {
         if self.left == 0 {
             return now == self.last;
@@ -111,7 +114,7 @@ fn has_bytes(parcel: &Parcel) -> bool {
 }
 
 impl Running {
-    /// The ranks of a partition.
+    /// Creates the state of a job in a partition; `None` if its histogram cannot be created.
     pub fn new(setup: Arc<Setup>, partition: usize) -> Option<Self> {
         let own = setup.places.iter().filter(|place| usize::from(place.at.0) == partition);
         let mut hosts: Vec<AtHost> = own
@@ -153,7 +156,7 @@ impl Running {
         })
     }
 
-    /// The time of the next action of its ranks.
+    /// The time of the next action of a rank or, with sequential sends, of the next message of a host.
     pub fn next(&self) -> Option<Time> {
         let end = self.ends.peek().map(|Reverse((time, _))| *time);
         self.ranks.next().into_iter().chain(end).min()
@@ -234,8 +237,7 @@ impl Running {
         self.dispatch(ctx, hosts, travel, job);
     }
 
-    /// Whether a parcel waits until its host has sent earlier ones. Permissions do not wait, because an adapter
-    /// answers with them.
+    /// Whether a parcel waits until its host has sent earlier ones. Permissions do not wait.
     fn is_sequential(&self, parcel: &Parcel) -> bool {
         self.setup.sends == Sends::Sequential && parcel.part != Part::Permission
     }
@@ -289,7 +291,7 @@ impl Running {
         self.setup.ideal.message(host(parcel.from), host(parcel.to), parcel.bytes)
     }
 
-    /// Adds a row for a message, if there is space.
+    /// Adds a row for a message, if the log has space. Returns the index of the row.
     fn log(&mut self, now: Time, parcel: &Parcel, room: &mut Room) -> Option<u32> {
         if !room.take(now) {
             self.unlogged += 1;
@@ -308,8 +310,8 @@ impl Running {
         Some((self.log.len() - 1) as u32)
     }
 
-    /// Records that a flow's first message that had not left yet left at `end`. Returns whether there is such a
-    /// message.
+    /// Records that the oldest message of a flow that has not left leaves at `end`. Returns whether there is
+    /// such a message.
     #[must_use]
     pub fn left(&mut self, flow: FlowKey, end: Time) -> bool {
         let travel = self.leaving.get_mut(&flow).and_then(VecDeque::pop_front);
@@ -324,7 +326,8 @@ impl Running {
         true
     }
 
-    /// Handles the arrival of the first message of a flow. Returns whether there is one.
+    /// Handles the arrival of the oldest message of a flow that has not arrived. Returns whether there is
+    /// such a message.
     #[must_use]
     pub fn arrived(&mut self, flow: FlowKey, now: Time, (job, outbox): (u16, &mut [Mailbox])) -> bool {
         let travel = self.coming.get_mut(&flow).and_then(VecDeque::pop_front);
@@ -378,8 +381,8 @@ impl Running {
     }
 }
 
-/// Limits the logs of all jobs to the first `most` messages. Of the messages posted at one instant, those of the first
-/// jobs and ranks remain. Sorts each log in this order.
+/// Limits the logs of all jobs to the first `most` messages. Of the messages posted at one instant, those of
+/// the first jobs and ranks remain. Sorts each log in this order.
 pub(super) fn trim(jobs: &mut [Running], most: usize) {
     for job in jobs.iter_mut() {
         job.log.sort_by_key(|row| (row.handed, row.from));

@@ -1,5 +1,5 @@
-//! How soon nodes affect each other, and what follows from it: the width of bins, the assignment of nodes to threads, and
-//! the minimum time after which partitions must exchange messages.
+//! How soon nodes affect each other, and what follows from it: the width of bins, the assignment of nodes to
+//! threads, and the minimum time after which partitions must exchange messages.
 
 mod partitioning;
 
@@ -10,13 +10,15 @@ use silvan_engine::units::BytePace;
 use crate::link::{ChannelId, LinkParameters, Links, Receiver};
 pub(crate) use partitioning::{Lookahead, Partitioning};
 
-/// Maximum width of bins, in bits of picoseconds. In wider bins, several packets would arrive at the same output and
-/// would have to be sorted. For the same reason, a bin is no wider than the transmission time of a full packet on the
-/// fastest link, unless it would be narrower than `NARROWEST`.
+/// Maximum width of bins, as a power of two in picoseconds. In wider bins, several packets would arrive at
+/// the same output and would have to be sorted. For the same reason, a bin is no wider than the transmission
+/// time of a full packet on the fastest link, unless it would be narrower than `NARROWEST`.
 const WIDEST: u32 = 16;
+/// The least value to which the transmission time limits the width of bins, as a power of two in picoseconds.
 const NARROWEST: u32 = 13;
-/// The minimum number of bins in which decisions can be planned, and the maximum number in which packets can arrive.
+/// The minimum number of bins in a ring.
 const BINS: u64 = 256;
+/// The number of bins that the time to the next switch may span must be below this.
 const MOST_BINS: u64 = 1 << 14;
 
 /// The properties of a network that determine how soon nodes affect each other.
@@ -45,7 +47,7 @@ pub(crate) struct Effects<'a> {
 pub(crate) struct Reach {
     least: Time,
     most: Time,
-    /// Bits of the maximum width of bins, in picoseconds.
+    /// The maximum width of bins, as a power of two in picoseconds.
     widest: u32,
 }
 
@@ -60,13 +62,13 @@ impl Effects<'_> {
             .unwrap_or(Time::NEVER)
     }
 
-    /// The minimum time for which a packet occupies the memory of an input.
+    /// The minimum time for which a packet occupies the memory of an input; zero if switches trim packets.
     fn least_use(&self) -> Time {
         if self.trims { Time::ZERO } else { self.least_span() }
     }
 
-    /// The minimum time in which a switch can affect the node at the far end of a link with these parameters, through a
-    /// packet, the credit for a received packet, or a notification.
+    /// The minimum time in which a switch can affect the node at the far end of a link with these parameters,
+    /// through a packet, the credit for a received packet, or a notification.
     pub fn reach_of(&self, link: &LinkParameters) -> Time {
         let read = self.crossbar.map(|pace| pace.time(self.smallest));
         let freed = read.map_or(self.least_use(), |read| read.min(self.least_use())) + link.delay;
@@ -110,7 +112,7 @@ impl Effects<'_> {
 }
 
 impl Reach {
-    /// Bits of the width of bins, in picoseconds.
+    /// The width of bins, as a power of two in picoseconds.
     pub fn shift(&self) -> u32 {
         self.least.0.max(1).ilog2().min(self.widest)
     }

@@ -5,11 +5,12 @@ use silvan_engine::Time;
 use super::Effects;
 use crate::switch::Ports;
 
-/// The minimum time in which a partition can affect another one, or the reason why there is only one partition.
+/// The minimum time in which a partition can affect another one, or the reason why there is only one
+/// partition.
 pub(crate) type Lookahead = Result<Time, &'static str>;
 
-/// The partition of each node. A host belongs to the partition of its switch, so only switches affect each other across
-/// partitions.
+/// The partition of each node. A host belongs to the partition of its switch, so only switches affect each
+/// other across partitions.
 #[derive(Debug)]
 pub(crate) struct Partitioning {
     pub count: usize,
@@ -22,8 +23,9 @@ pub(crate) struct Partitioning {
 }
 
 impl Partitioning {
-    /// Assigns nodes to at most `threads` partitions. With traffic that waits for deliveries, a packet affects all partitions
-    /// when it is delivered. Also returns the reason why there is only one partition, if links have no delay.
+    /// Assigns nodes to at most `threads` partitions. With traffic that waits for deliveries, a packet
+    /// affects all partitions when it is delivered. If a link between partitions has no delay, returns a
+    /// single partition and the reason.
     pub fn of_threads(
         threads: usize,
         effects: &Effects,
@@ -42,8 +44,9 @@ impl Partitioning {
         (found, lookahead)
     }
 
-    /// Creates at most `count` partitions, and no more than there are switches with hosts. Creates fewer partitions if
-    /// a host would otherwise send to a switch of one partition and receive from a switch of another.
+    /// Creates at most `count` partitions, and no more than there are switches with hosts. Creates fewer
+    /// partitions if a host would otherwise send to a switch of one partition and receive from a switch of
+    /// another.
     fn new(count: usize, effects: &Effects, switches: &[Ports], hosts: usize) -> Self {
         let mut count = count;
         loop {
@@ -63,7 +66,8 @@ impl Partitioning {
         })
     }
 
-    /// Divides each level of the network into groups of consecutive switches with about equal numbers of ports.
+    /// Divides each level of the network into groups of consecutive switches with about equal numbers of
+    /// ports.
     fn of_runs(count: usize, effects: &Effects, switches: &[Ports], hosts: usize) -> Self {
         let levels = levels(effects, switches);
         let leaves = levels.first().map_or(1, Vec::len);
@@ -98,7 +102,8 @@ impl Partitioning {
     }
 }
 
-/// The switches grouped by their distance from hosts, starting with those that have hosts.
+/// The switches grouped by their distance from hosts, starting with those that have hosts. The last group
+/// consists of the switches that packets from hosts cannot reach.
 fn levels(effects: &Effects, switches: &[Ports]) -> Vec<Vec<usize>> {
     let mut levels: Vec<Vec<usize>> = Vec::new();
     let mut is_known = vec![false; switches.len()];
@@ -119,7 +124,8 @@ fn levels(effects: &Effects, switches: &[Ports]) -> Vec<Vec<usize>> {
     levels
 }
 
-/// The minimum time in which a switch can affect a switch of another partition.
+/// The minimum time in which a switch can affect a switch of another partition; `Time::NEVER` without such a
+/// switch.
 fn lookahead(effects: &Effects, switches: &[Ports], of_switch: &[u16]) -> Time {
     let kinds = effects.links.all_parameters();
     let mut least = Time::NEVER;

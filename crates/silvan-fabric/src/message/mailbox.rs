@@ -1,7 +1,7 @@
 //! Mailboxes, which collect the messages of one partition for another between two exchanges.
 //!
-//! A message crosses a link, so it takes effect at least one lookahead after it was sent. Messages about jobs are
-//! the exception, because they do not cross a link:
+//! A message crosses a link, so it takes effect at least one lookahead after it was sent. Messages about jobs
+//! are the exception, because they do not cross a link:
 //!
 //! | message about jobs | when it takes effect |
 //! | --- | --- |
@@ -9,7 +9,7 @@
 //! | a message was received | in the table of messages, at the end of the run |
 //! | all ranks of a partition have finished | at the next sample |
 //!
-//! So all messages arrive in time.
+//! All messages therefore arrive before they take effect.
 
 use silvan_congestion::facts::Telemetry;
 use silvan_engine::Time;
@@ -34,8 +34,8 @@ pub(crate) struct PacketMessage {
     pub key: u32,
 }
 
-/// Credit that the receiver of a channel returns. It leaves the receiver at `leaves_at` and reaches the sender after
-/// the propagation delay of the channel.
+/// Credit that the receiver of a channel returns. It leaves the receiver at `leaves_at` and reaches the
+/// sender after the propagation delay of the channel.
 #[derive(Debug, Clone, Copy, Saved)]
 pub(crate) struct CreditReturn {
     /// The channel, virtual lane and destination of the packet whose space becomes free.
@@ -53,7 +53,8 @@ pub(crate) struct CreditReturn {
 pub(crate) struct HeadArrival {
     pub output: u32,
     pub packet: PacketId,
-    /// The lower bits of the time at which the head is ready for arbitration. The bin determines the other bits.
+    /// The lower bits of the time at which the head is ready for arbitration. The bin determines the other
+    /// bits.
     pub when: u32,
     /// See [`crate::voq::Head::to`].
     pub to: u32,
@@ -76,7 +77,7 @@ pub(crate) struct OutputCredit {
 /// A notification for a source, on its way to a switch that the binned scheduler runs.
 #[derive(Debug, Clone, Copy, Saved)]
 pub(crate) struct OutputNotice {
-    /// The first output of the switch.
+    /// Index of the first output of the switch.
     pub first: u32,
     pub report: SourceReport,
     /// The input at which the notification arrives.
@@ -98,7 +99,7 @@ pub(crate) struct OutputPause {
 /// The flow of a packet: its source host, the index of its source there, and its destination.
 pub(crate) type FlowKey = (u32, u16, u32);
 
-/// A parcel of a job on its way.
+/// A parcel of a job on its way to another rank.
 #[derive(Debug, Clone, Copy, Saved)]
 pub(crate) struct Travel {
     pub parcel: Parcel,

@@ -1,4 +1,5 @@
-//! Messages between nodes, except packets and credits, and the mailboxes in which partitions exchange messages.
+//! Messages between nodes, except packets and credits, and the mailboxes in which partitions exchange
+//! messages.
 
 mod mailbox;
 
@@ -45,9 +46,9 @@ pub(crate) type Cause = (u32, bool, Port);
 /// The content of a notification.
 #[derive(Debug, Clone, PartialEq, Eq, Saved)]
 pub(crate) enum Word {
-    /// For the node at the far end of the link, a notification about one of its CAM lines.
+    /// For the node at the far end of the link: a notification about one of its CAM lines.
     Line(Notice),
-    /// For a host, through switches.
+    /// For a host: the report of a switch that has marked a packet. The report may pass other switches.
     Report(SourceReport),
     /// A message of flow control for the sender of a channel.
     Signal(ChannelId, Signal),
@@ -71,12 +72,12 @@ impl Notices {
         (self.slots.len() - 1) as u32
     }
 
-    /// Number of notifications that are for sources.
+    /// Number of [`Word::Report`]s.
     pub fn reports(&self) -> usize {
         self.slots.iter().filter(|slot| matches!(slot, Some(Word::Report(_)))).count()
     }
 
-    /// Takes a notification off the wire.
+    /// Takes a notification off the wire; `None` if it has been taken before.
     pub fn take(&mut self, id: u32) -> Option<Word> {
         self.free.push(id);
         self.slots[id as usize].take()
@@ -92,7 +93,7 @@ pub(crate) struct Announcement {
     pub bytes: u64,
     /// The largest weight of a link on the route so far, in picoseconds.
     pub largest_ps: u64,
-    /// The largest weight that the source knew, if a data packet carries this announcement.
+    /// The largest weight that the source has received so far, if a data packet carries this announcement.
     pub known_ps: u64,
 }
 

@@ -1,4 +1,5 @@
-//! Payload that hosts behind the roots of congestion trees receive, for each sender. Only watched hosts are counted.
+//! Payload that watched hosts receive, for each flow. The watched hosts are those behind the roots of
+//! congestion trees.
 
 use rustc_hash::FxHashMap;
 use silvan_engine::saved::Saved;
@@ -16,7 +17,7 @@ pub(crate) struct RoutedFlow {
 }
 
 impl RoutedFlow {
-    /// A hash that identifies the flow in all partitions.
+    /// A hash of the flow that is the same in all partitions.
     fn hash(self) -> u64 {
         let ends = u64::from(self.host) << 32 | u64::from(self.destination);
         let kind = u64::from(self.class) << 16 | u64::from(self.source);
@@ -29,8 +30,8 @@ impl RoutedFlow {
 pub(crate) struct Watch {
     /// Whether the payload received by each host is counted. The list is empty if no host is watched.
     pub hosts: Vec<bool>,
-    /// If there are many flows, only those whose hash under this mask equals `rest` are counted. `rest` cycles through
-    /// all values.
+    /// If there are many flows, only those whose hash under this mask equals `rest` are counted. `rest`
+    /// cycles through all values.
     pub mask: u64,
     pub rest: u64,
 }
@@ -44,7 +45,7 @@ pub(crate) struct Deliveries {
 }
 
 impl Deliveries {
-    /// Sets the hosts and flows to count from now on.
+    /// Sets the hosts and flows to count.
     pub fn watch(&mut self, watch: &Watch) {
         self.watch.clone_from(watch);
     }

@@ -1,7 +1,7 @@
 //! Latency histograms that are fast enough to record every packet.
 //!
-//! A run may have tens of thousands of classes, and most of them deliver few packets. Such a histogram stores only the
-//! counters that are not zero. It gets an array of all counters when it has recorded many packets.
+//! A run may have tens of thousands of classes, and most of them deliver few packets. A histogram of few
+//! packets stores only the nonzero counters. With more nonzero counters, it stores an array of all counters.
 
 use silvan_engine::Time;
 use silvan_engine::saved::Saved;
@@ -16,8 +16,8 @@ const LONGEST: u64 = 1 << 44;
 /// Number of counters. Their ranges equal those of an `hdrhistogram` with two significant digits.
 const COUNTERS: usize = index(LONGEST) + 1;
 
-/// Number of nonzero counters from which a histogram stores all counters. Below, it takes less than a twentieth of their
-/// memory.
+/// Number of nonzero counters from which a histogram stores all counters. Below, it takes less than a
+/// twentieth of their memory.
 const MOST_SPARSE: usize = 120;
 
 /// A histogram of latencies in nanoseconds, with an exact mean.
@@ -66,7 +66,8 @@ impl Latency {
         self.max_ps = self.max_ps.max(span.0);
     }
 
-    /// Adds to a counter while few counters are nonzero, and moves to one array of all counters when more are.
+    /// Adds to a counter while few counters are nonzero. If there are too many, changes to an array of all
+    /// counters.
     #[inline(never)]
     fn count_few(&mut self, index: usize, count: u64) {
         match self.few.binary_search_by_key(&index, |&(index, _)| index.into()) {
@@ -113,8 +114,8 @@ impl Latency {
         self.counted().map(|(_, count)| count).sum()
     }
 
-    /// A quantile in nanoseconds with an error of at most 1 %, not larger than the maximum; zero if nothing was
-    /// recorded.
+    /// A quantile in nanoseconds with an error of at most 1 %, not larger than the maximum; zero if nothing
+    /// was recorded.
     pub fn quantile_ns(&self, quantile: f64) -> u64 {
         let wanted = (quantile * self.count() as f64).ceil().max(1.0) as u64;
         let mut sum = 0;

@@ -25,12 +25,12 @@ pub(crate) fn rate_gbit_s(bytes: u64, span: Time) -> f64 {
 pub(crate) struct Reordering {
     /// Packets that arrived after a later packet of their flow.
     pub late: u64,
-    /// Number of packets that had to wait for an earlier one; the next fields are the number of these that were
-    /// released, and their total waiting time.
+    /// Packets that had to wait for an earlier one.
     pub held: u64,
+    /// Held packets that were released, and their total waiting time in picoseconds.
     pub released: u64,
     pub waited_ps: u128,
-    /// The largest payload that one host held at a time.
+    /// The largest payload that one host held at a time, in bytes.
     pub most_bytes: u64,
 }
 
@@ -45,7 +45,7 @@ impl Reordering {
     }
 }
 
-/// Counters of one class of traffic: a named flow, or a traffic pattern.
+/// Counters of one class of traffic: a named flow, a traffic pattern, a role of a forest, or a job.
 #[derive(Debug, Default, Saved)]
 pub(crate) struct ClassMeter {
     /// The name shown in results.
@@ -53,16 +53,15 @@ pub(crate) struct ClassMeter {
     pub name: String,
     /// Payload of the messages generated since the start.
     pub generated_bytes: u64,
-    /// Payload injected since the start, counted when sending begins; the next field is the payload delivered, counted
-    /// when it is drained.
+    /// Payload injected since the start, counted when sending begins.
     pub injected_bytes: u64,
-    /// See `injected_bytes`.
+    /// Payload delivered since the start, counted when it is drained.
     pub delivered_bytes: u64,
     /// Payload of the packets that were lost.
     pub lost_bytes: u64,
     /// Payload that hosts decided to send again because it was not acknowledged in time.
     pub repeated_bytes: u64,
-    /// Payload that arrived but was discarded, because it had arrived before or was not expected yet.
+    /// Payload that arrived but was discarded, because it had arrived before or was out of sequence.
     pub discarded_bytes: u64,
     /// Payload delivered before the end of the warm-up.
     pub warmup_bytes: u64,
@@ -72,21 +71,21 @@ pub(crate) struct ClassMeter {
     pub total: Tally,
     /// The time at which the last delivered packet was drained.
     pub last_delivery: Time,
-    /// Latency of packets delivered after the warm-up.
+    /// Latency, since the generation of their messages, of packets delivered after the warm-up.
     pub since_generation: Latency,
-    /// See `since_generation`.
+    /// Latency, since their injection, of packets delivered after the warm-up.
     pub since_injection: Latency,
 }
 
-/// Counts of delivered packets, which are fast enough for every packet.
+/// Counts of delivered packets.
 #[derive(Debug, Clone, Copy, Default, Saved)]
 pub(crate) struct Tally {
     pub packets: u64,
     /// Packets with the FECN bit set.
     pub marked: u64,
-    /// Marked packets with the validation bit set, too.
+    /// Packets with the validation bit set.
     pub validated: u64,
-    /// Sum of latencies since generation; the next field is the sum since injection.
+    /// Sum of latencies since the generation of messages, and since the injection of packets.
     pub generation_ps: u128,
     pub injection_ps: u128,
     /// Longest latency since generation.
@@ -115,8 +114,8 @@ impl Tally {
     }
 }
 
-/// A data packet that a host will drain after the next sample, with the times at which its tail arrives in the host's
-/// buffer and at which it is drained.
+/// A data packet that a host will drain after the next sample, with the times at which its tail arrives in
+/// the host's buffer and at which it is drained.
 #[derive(Debug, Clone, Copy, Saved)]
 struct Later {
     tail_at: Time,
@@ -124,14 +123,14 @@ struct Later {
     packet: Packet,
 }
 
-/// All counters.
+/// The counters of a partition, or their sums over all partitions.
 #[derive(Debug, Default, Saved)]
 pub(crate) struct Meters {
     pub classes: Vec<ClassMeter>,
-    /// Payload received by each host since the start; the next field is the payload sent.
+    /// Payload received and sent by each host since the start.
     pub received_bytes: Vec<u64>,
     pub sent_bytes: Vec<u64>,
-    /// Payload received by each host until the end of the warm-up; the next field is the payload sent.
+    /// Payload received and sent by each host until the end of the warm-up.
     pub received_warmup: Vec<u64>,
     pub sent_warmup: Vec<u64>,
     pub warm: bool,
@@ -154,34 +153,34 @@ pub(crate) struct Meters {
     pub control_injected: u64,
     pub control_delivered: u64,
     pub fecn_marks: u64,
-    /// Number of flows whose announcement returned; the next field is the number of returned probes.
+    /// Number of flows whose set-up packets returned, and number of returned probes or weights.
     pub announced: u64,
     pub probes: u64,
-    /// The largest link weight that was returned.
+    /// The largest weight of a link that was returned or that a host's own link had, in picoseconds.
     pub busiest_link_ps: u64,
-    /// Number of marked packets for which the second bit was also set.
+    /// Number of marked packets whose validation bit was also set.
     pub validations: u64,
     pub becn_received: u64,
     /// Number of notifications in `becn_received` that switches sent themselves.
     pub reports: u64,
     /// Reordering counts, if packets may overtake each other.
     pub reordering: Reordering,
-    /// Data packets whose payload switches removed. Afterwards, they count as control packets inside the network.
+    /// Data packets whose payload switches removed. They then count as control packets inside the network.
     pub trimmed: u64,
-    /// Number of these that had been marked.
+    /// Trimmed packets that had been marked.
     pub trimmed_marked: u64,
-    /// Data packets that were lost, and number of these that had been marked; the next field counts control packets.
+    /// Lost data packets, those of them that had been marked, and lost control packets.
     pub lost: u64,
     pub lost_marked: u64,
     pub lost_control: u64,
-    /// Data packets that arrived but were discarded, and number of these that had been marked.
+    /// Data packets that arrived but were discarded, and those of them that had been marked.
     pub discarded: u64,
     pub discarded_marked: u64,
     /// Number of timeouts of packets that were not acknowledged.
     pub timeouts: u64,
     /// Data packets that were sent again, which `packets_injected` includes.
     pub resent: u64,
-    /// The most bytes of headers and control packets that waited for one output.
+    /// The most bytes of headers and other control packets that waited for one output.
     pub most_header_bytes: u32,
     /// Payload received by watched hosts, per sender.
     pub deliveries: Deliveries,
@@ -222,15 +221,15 @@ impl Meters {
         }
     }
 
-    /// Returns counters with the same structure, all zero.
+    /// Returns counters for the same classes and hosts. All are zero, except that the transfers are copied.
     pub fn fresh(&self) -> Self {
         let classes = self.classes.iter().map(|class| ClassMeter::new(class.name.clone()));
         let meters = Self::new(classes.collect(), self.received_bytes.len());
         Self { warmup: self.warmup, jobs_from: self.jobs_from, transfers: self.transfers.clone(), ..meters }
     }
 
-    /// Sets these counters to the sums over all partitions. Moves the counts of the current interval here, but not the
-    /// latencies; see [`Self::gather_latencies`].
+    /// Sets these counters to the sums over all partitions. Moves the counts of the current interval here,
+    /// but not the latencies; see [`Self::gather_latencies`].
     pub fn gather<'a>(&mut self, partitions: impl Iterator<Item = &'a mut Self>) {
         self.reset();
         for other in partitions {
@@ -302,8 +301,8 @@ impl Meters {
                     (&mut sum.since_generation, &mut own.since_generation),
                     (&mut sum.since_injection, &mut own.since_injection),
                 ] {
-                    // Swap the counters of the first partition instead of adding them, which is faster with many
-                    // classes.
+                    // Swap the counters of the first partition instead of adding them, which is faster with
+                    // many classes.
                     if at == 0 { std::mem::swap(sum, own) } else { sum.add(own) }
                 }
             }
@@ -343,8 +342,8 @@ impl Meters {
         self.transfers.as_ref().is_some_and(|transfers| transfers.awaits_acks())
     }
 
-    /// Counts bytes of a host's flow whose acknowledgement has reached the host. Returns whether a message is now
-    /// acknowledged completely.
+    /// Counts bytes of a host's flow whose acknowledgement has reached the host. Returns whether a message is
+    /// now acknowledged completely.
     #[inline]
     pub fn acknowledged(&mut self, way: (u32, u16, u32), bytes: u32, now: Time) -> bool {
         self.transfers.as_mut().is_some_and(|transfers| transfers.acknowledge(way, bytes.into(), now))
@@ -358,8 +357,8 @@ impl Meters {
         self.classes[usize::from(packet.class)].injected_bytes += u64::from(packet.payload);
     }
 
-    /// Data packets with payload inside the network: those that were injected but neither delivered nor trimmed, lost or
-    /// discarded.
+    /// Data packets that were injected but neither delivered nor trimmed, lost or discarded. `None` if the
+    /// counters are inconsistent.
     pub fn data_inside(&self) -> Option<u64> {
         let gone = self.packets_delivered + self.trimmed + self.lost + self.discarded;
         self.packets_injected.checked_sub(gone)
@@ -385,7 +384,8 @@ impl Meters {
         } else {
             self.lost_control += 1;
         }
-        // A negative acknowledgement returns from the receiver, with the time of the message in another field.
+        // A negative acknowledgement goes from the receiver to the source. Its field `injected` is the time
+        // of the message.
         let (way, created) = match packet.kind {
             Kind::Data | Kind::Header => ((packet.src, packet.source, packet.dst), packet.created),
             Kind::Nack => ((packet.dst, packet.source, packet.src), packet.injected),
@@ -399,13 +399,14 @@ impl Meters {
         }
     }
 
-    /// Control packets inside the network, including the headers of trimmed packets.
+    /// Control packets inside the network, including the headers of trimmed packets. `None` if the counters
+    /// are inconsistent.
     pub fn control_inside(&self) -> Option<u64> {
         let inside = (self.control_injected + self.trimmed).checked_sub(self.control_delivered)?;
         inside.checked_sub(self.lost_control)
     }
 
-    /// Sets the time before which these counters are not read.
+    /// Sets the time before which these counters are not read, and counts the packets drained until then.
     pub fn expect_sample(&mut self, time: Time) {
         self.next_sample = time;
         let mut later = std::mem::take(&mut self.later);
@@ -419,14 +420,15 @@ impl Meters {
         self.later = later;
     }
 
-    /// Returns data packets that will be drained after the next sample: those whose tails are in their hosts' buffers
-    /// at `now` or, if `are_in` is false, those that are still on their way.
+    /// Returns data packets that will be drained after the next sample: those whose tails are in their hosts'
+    /// buffers at `now` or, if `are_in` is false, those that are still on their way.
     pub fn later(&self, now: Time, are_in: bool) -> impl Iterator<Item = &Packet> {
         self.later.iter().filter(move |one| (one.tail_at <= now) == are_in).map(|one| &one.packet)
     }
 
-    /// Counts a data packet whose tail arrives at a host at `tail_at` and that the host will drain at `done`. No
-    /// component waits for the packet, so it is counted immediately unless there is a sample before `done`.
+    /// Counts a data packet whose tail arrives at a host at `tail_at` and that the host will drain at `done`.
+    /// No component waits for the packet, so it is counted immediately unless there is a sample before
+    /// `done`.
     #[inline]
     pub fn will_deliver(&mut self, packet: &Packet, (tail_at, done): (Time, Time)) {
         if done <= self.next_sample {
@@ -473,8 +475,8 @@ impl Meters {
         packet.class >= self.jobs_from
     }
 
-    /// Records that the tail of a data packet is in its host's input buffer. Debug builds use this to check the order
-    /// of packets.
+    /// Records that the tail of a data packet is in its host's input buffer. Debug builds use this to check
+    /// the order of packets.
     #[cfg(debug_assertions)]
     pub fn check_order(&mut self, packet: &Packet, now: Time) {
         let last = self.order.insert((packet.src, packet.dst, packet.source), packet.injected);

@@ -1,12 +1,13 @@
-//! Transfers: messages from their generation to the delivery of their last byte and, if receivers acknowledge data, to
-//! their last acknowledgement.
+//! Transfers: messages from their generation to the delivery of their last byte and, if receivers acknowledge
+//! data, to their last acknowledgement.
 //!
-//! The messages of a flow are delivered in order, so the last packet of a message belongs to the first message of its
-//! flow that is not delivered. Each partition keeps the messages of its hosts. A receiver in another partition keeps
-//! the times of delivery until the next sample.
+//! The messages of a flow are delivered in order, so the last packet of a message belongs to the first
+//! message of its flow that is not delivered. Each partition keeps the messages of its hosts. A receiver in
+//! another partition keeps the times of delivery until the next sample.
 //!
-//! If packets may get lost, the time at which a message was generated identifies it within its flow, and all partitions keep
-//! deliveries and losses until the next sample. A transfer from which a packet was lost does not finish.
+//! If packets may get lost, the time at which a message was generated identifies it within its flow, and all
+//! partitions keep deliveries and losses until the next sample. A transfer from which a packet was lost does
+//! not finish.
 
 use std::collections::VecDeque;
 
@@ -43,16 +44,17 @@ struct Open {
 #[derive(Debug, Default, Clone, Saved)]
 struct OpenTransfers {
     messages: VecDeque<Open>,
-    /// Number of messages, from the first on, that have been delivered, and that have been acknowledged completely.
+    /// Number of messages that have been delivered. These are the first ones.
     delivered: usize,
+    /// Number of messages that have been acknowledged completely. These are the first ones.
     acknowledged: usize,
     /// Whether [`Transfers::changed`] contains the flow.
     has_changed: bool,
 }
 
 impl OpenTransfers {
-    /// Records a delivery. Hosts may report deliveries before their time, and then not in the order of time. Messages
-    /// are delivered in order, so the times of deliveries are kept in order.
+    /// Records a delivery. Hosts may report deliveries before their time, and then not in the order of time.
+    /// Messages are delivered in order, so the times of deliveries are kept in order.
     fn deliver(&mut self, now: Time) {
         let Some(first) = self.messages.get_mut(self.delivered) else { return };
         first.transfer.delivered = now;
@@ -91,7 +93,7 @@ impl OpenTransfers {
         self.messages.iter_mut().find(is_wanted)
     }
 
-    /// Removes the transfers that have finished, of a flow that may lose packets.
+    /// Moves the finished transfers of a flow that may lose packets to `finished`.
     fn take_intact(&mut self, awaits_acks: bool, finished: &mut Vec<Transfer>) {
         self.messages.retain(|one| {
             let Transfer { delivered, acked, .. } = one.transfer;
@@ -148,7 +150,8 @@ impl Transfers {
         });
     }
 
-    /// Returns a flow and lists it among those that have changed; `None` if its sender is in another partition.
+    /// Returns a flow and lists it among those that have changed; `None` if its sender is in another
+    /// partition.
     fn change(&mut self, way: Way) -> Option<&mut OpenTransfers> {
         let flow = self.open.get_mut(&way)?;
         if !std::mem::replace(&mut flow.has_changed, true) {
@@ -157,8 +160,8 @@ impl Transfers {
         Some(flow)
     }
 
-    /// Records that the last byte of a message is delivered at a time, which may be later than now. The message was generated
-    /// at `start`.
+    /// Records the delivery of the last byte of a message that was generated at `start`. The time of delivery
+    /// may be later than now.
     pub fn deliver(&mut self, way: Way, start: Time, time: Time) {
         if let Some(apart) = &mut self.apart {
             return apart.delivered.push((way, start, time));
@@ -176,8 +179,8 @@ impl Transfers {
         }
     }
 
-    /// Records an acknowledgement. If packets may overtake each other, acknowledgements count for the first messages of
-    /// their flow. Returns whether a message is now acknowledged completely.
+    /// Records an acknowledgement. If packets may overtake each other, acknowledgements count for the first
+    /// messages of their flow. Returns whether a message is now acknowledged completely.
     pub fn acknowledge(&mut self, way: Way, bytes: u64, now: Time) -> bool {
         self.change(way).is_some_and(|flow| flow.acknowledge(bytes, now))
     }
@@ -205,8 +208,8 @@ impl Transfers {
         }
     }
 
-    /// The transfers that have finished in any partition since the last sample, in an order that does not depend on
-    /// the partitions.
+    /// Removes and returns the transfers that have finished in any partition since the last sample, in an
+    /// order that does not depend on the partitions.
     pub fn take_finished<'a>(partitions: impl Iterator<Item = &'a mut Self>) -> Vec<Transfer> {
         let mut partitions: Vec<&mut Self> = partitions.collect();
         let elsewhere: Vec<_> =
@@ -251,7 +254,7 @@ impl Transfers {
 }
 
 impl Transfer {
-    /// The order in which transfers appear in results.
+    /// The key by which transfers are sorted in results.
     pub fn order(&self) -> (Time, u32, u32, u16, u64, Time, Time) {
         (self.start, self.from, self.to, self.class, self.bytes, self.delivered, self.acked)
     }
@@ -320,8 +323,7 @@ mod tests {
         assert!(sender.open().count() == 0 && receiver.elsewhere.is_empty());
     }
 
-    /// The first message loses two packets, so its last packet does not finish it, and neither do those of the other
-    /// messages.
+    /// The first message loses two packets. The last packets of the other messages do not finish it.
     #[test]
     fn transfers_that_lost_packets_do_not_finish() {
         let lossy = || Transfers::new(false, true);

@@ -1,15 +1,15 @@
-//! Checks, in every build, that no generated payload is lost, and that no packet waits without pending events.
+//! Checks that no generated payload is lost without being counted, and lists traffic that waits.
 
 use crate::host::Host;
 use crate::meters::ClassMeter;
 use crate::packet::Kind;
 use crate::partition::View;
 
-/// Checks that all generated payload has been delivered, is inside the network, or waits in a queue that its source
-/// will serve.
+/// Checks that all generated or repeated payload is delivered, lost, discarded, inside the network, or
+/// waiting in a queue that its host serves. Also compares the numbers of packets and marks.
 ///
 /// # Errors
-/// The message with the numbers.
+/// A message with the numbers that differ.
 pub(crate) fn check_traffic(view: View) -> Result<(), String> {
     let meters = view.totals;
     let gone = |class: &ClassMeter| class.delivered_bytes + class.lost_bytes + class.discarded_bytes;
@@ -22,8 +22,7 @@ pub(crate) fn check_traffic(view: View) -> Result<(), String> {
             found[usize::from(packet.class)] += u64::from(packet.payload);
         } else {
             control += 1;
-            // Of lost payload, a header or a negative acknowledgement is in the network, or the source has been
-            // notified.
+            // The payload of a header or of a negative acknowledgement was lost and will be sent again.
             if matches!(packet.kind, Kind::Header | Kind::Nack) {
                 found[usize::from(packet.class)] += u64::from(packet.payload);
             }
@@ -95,11 +94,11 @@ fn data_buffered(view: View, host: &Host) -> u64 {
     ids.into_iter().filter(|&id| partition.ctx.packets[id].kind == Kind::Data).count() as u64
 }
 
-/// Checks that the packets inside the network are those that were injected but not delivered. This is fast enough for
-/// every sample of a release build.
+/// Checks that the packets inside the network are those that were injected but not delivered. This is fast
+/// enough for every sample of a release build.
 ///
 /// # Errors
-/// The message with the numbers.
+/// A message with the numbers that differ.
 pub(crate) fn check_conservation(view: View) -> Result<(), String> {
     let meters = view.totals;
     let received =
@@ -116,8 +115,8 @@ pub(crate) fn check_conservation(view: View) -> Result<(), String> {
     Ok(())
 }
 
-/// Lists all traffic that still waits; `None` if there is none. If there are no pending events, this traffic would
-/// wait indefinitely.
+/// Describes the traffic that still waits; `None` if there is none. Without pending events, this traffic
+/// would wait indefinitely.
 pub(crate) fn left_waiting(view: View, names: &[String]) -> Option<String> {
     const SHOWN: usize = 5;
     let mut list = Vec::new();

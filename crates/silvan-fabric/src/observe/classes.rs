@@ -24,7 +24,7 @@ pub(crate) struct ClassRows {
     since_generation: Vec<f64>,
     since_injection: Vec<f64>,
     longest: Vec<f64>,
-    /// Payload delivered up to the end of the last interval.
+    /// For each class, the payload delivered up to the end of the last interval.
     last: Vec<u64>,
 }
 
@@ -58,7 +58,7 @@ impl ClassRows {
         }
     }
 
-    /// Throughput and mean latency since injection of each class in the last interval.
+    /// Throughput in Gbit/s and mean latency since injection in ns, for each class in the last interval.
     pub fn latest(&self) -> (&[f64], &[f64]) {
         let classes = self.last.len();
         (tail(&self.throughput, classes), tail(&self.since_injection, classes))

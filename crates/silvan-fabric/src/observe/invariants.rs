@@ -1,6 +1,6 @@
-//! Invariants of every state of the network. All builds check packet conservation at every sample, and the credits of some
-//! receivers, in turn. At the end of a run they check the credits of all receivers. Debug builds check everything at every
-//! sample.
+//! Checks invariants of the network. All builds check packet conservation and the credits of some receivers
+//! at every sample, and the credits of all receivers at the end of a run. Debug builds check everything at
+//! every sample.
 
 use super::books::check_conservation;
 #[cfg(debug_assertions)]
@@ -12,14 +12,15 @@ use silvan_engine::saved::Saved;
 /// A violated invariant: the channel that it concerns, if it concerns one, and a description.
 pub(crate) type Violation = (Option<ChannelId>, String);
 
-/// The cost of checks in units of about ten instructions, that of a pending event or packet: of a virtual lane, and of each
-/// queue at the input of a switch, one per output.
+/// The cost of checking a virtual lane, in units of about ten instructions. A pending event or packet costs
+/// one unit.
 const UNITS_PER_LANE: u64 = 6;
+/// The cost of checking a queue at the input of a switch, which has one queue per output.
 const UNITS_PER_QUEUE: u64 = 2;
-/// The hops of packets that permit a unit. A hop takes 600 instructions or more, so the checks take at most one percent of a
-/// long run.
+/// The number of packet hops that permit one more unit. A hop takes 600 instructions or more, so the checks
+/// take at most one percent of a long run.
 const HOPS_PER_UNIT: u64 = 2;
-/// The least units per sample, with which small networks are checked completely.
+/// The minimum number of units per sample, which suffices to check small networks completely.
 const LEAST_UNITS: u64 = 1 << 10;
 
 #[derive(Debug, Default, Saved)]
@@ -28,7 +29,7 @@ pub(crate) struct Invariants {
     next: usize,
     /// Packet hops at the last sample.
     hops: u64,
-    /// The units that may be used.
+    /// The units that the next checks may use.
     budget: u64,
 }
 
@@ -47,7 +48,8 @@ impl Invariants {
         self.check_credits(view)
     }
 
-    /// Checks the credits of some receivers, in turn.
+    /// Checks the credits of as many receivers as the budget permits, beginning after the last one that was
+    /// checked.
     fn check_credits(&mut self, view: View) -> Result<(), Violation> {
         let hops = view.packet_hops();
         self.budget += LEAST_UNITS + (hops - self.hops) / HOPS_PER_UNIT;

@@ -6,10 +6,10 @@ use serde::Serialize;
 use crate::meters::{Bin, ClassMeter};
 use crate::table::{Layout, ResultNames, RowsOf, Table, classes, counts, fixed, names};
 
-/// Packet latency of one class of traffic (a named flow, or one traffic pattern).
+/// Packet latency of one class: a named flow, a traffic pattern, a role of a forest, or a job.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct LatencySummary {
-    /// Name of the flow or traffic pattern.
+    /// Name of the class.
     pub class: String,
     /// Start of the measurement: `generation` of the message, or `injection` of the packet.
     pub since: &'static str,

@@ -1,7 +1,7 @@
 //! The last sample of a run, for a display that follows the run.
 
-/// The values that the last sample recorded. Counts cover the interval that the sample ended. A slice is empty if
-/// its table is not recorded.
+/// The values that the last sample recorded. Counts cover the interval that the sample ended. A slice is
+/// empty if its table is not recorded.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Latest<'a> {
     /// The end of the interval.
@@ -14,27 +14,27 @@ pub struct Latest<'a> {
     pub becn_received: u64,
     /// Packets inside the network at the end of the interval.
     pub packets_inside: u64,
-    /// Flows that waited for the reaction at the end of the interval.
+    /// Flows that waited for the reaction or for an announcement at the end of the interval.
     pub throttled_flows: u32,
     /// Outputs in the congestion state at the end of the interval.
     pub congested_outputs: u32,
-    /// Payload received per host.
+    /// Payload received per host, in bytes.
     pub host_received_bytes: &'a [u64],
-    /// Payload sent per host.
+    /// Payload sent per host, in bytes.
     pub host_sent_bytes: &'a [u64],
-    /// Payload received per named flow.
+    /// Payload received per named flow, in bytes.
     pub flow_received_bytes: &'a [u64],
     /// Index into the congestion control table for each named flow.
     pub flow_ccti: &'a [u32],
-    /// Utilization per link.
+    /// Utilization per link, from 0 to 1.
     pub link_utilisation: &'a [f64],
     /// Numbers of the links that are down at the end of the interval.
     pub links_down: Vec<u32>,
     /// Bytes that wait for each link.
     pub link_queued_bytes: &'a [u32],
-    /// Throughput per class of traffic.
+    /// Throughput per class of traffic, in Gbit/s.
     pub class_throughput_gbit_s: &'a [f64],
-    /// Mean latency since injection for each class of traffic; NaN if no packet was delivered.
+    /// Mean latency since injection for each class of traffic, in ns; NaN if no packet was delivered.
     pub class_latency_ns: &'a [f64],
     /// The congestion trees, in the order of their roots.
     pub trees: Vec<LatestTree>,
@@ -49,7 +49,7 @@ pub struct LatestTree {
     pub tree: u32,
     /// The number of the tree's root among the links.
     pub root: u32,
-    /// The time at which the tree began.
+    /// The time at which the tree began, in ns.
     pub born_ns: u64,
     /// Whether the contributors of the tree send to its root only.
     pub is_silent: bool,
@@ -76,7 +76,8 @@ pub struct TreeLink {
     pub queued_bytes: u32,
     /// Bytes in the buffer at the link's far end.
     pub downstream_bytes: u32,
-    /// Whether the link waits only because special queues at its far end stop packets to a root. Other packets pass.
+    /// Whether the link waits only because special queues at its far end stop packets to a root. Other
+    /// packets pass.
     pub is_isolated: bool,
 }
 

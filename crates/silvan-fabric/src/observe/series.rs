@@ -18,7 +18,7 @@ use crate::table::{
 #[derive(Debug, Clone, Saved)]
 pub(crate) struct LinkName {
     pub channel: u32,
-    /// The switch and the output that send on it; `None` for a host's channel.
+    /// The switch and the output that send on the channel; `None` for a host's channel.
     pub switch: Option<(u32, Port)>,
     /// Number of virtual lanes of the link.
     pub lanes: usize,
@@ -129,8 +129,8 @@ impl Series {
         }
     }
 
-    /// Adds the rows of the interval that ends now. Returns false without adding any if a sample was already taken at
-    /// this time.
+    /// Adds the rows of the interval that ends now. Returns false without adding any if a sample was already
+    /// taken at this time.
     pub fn sample(&mut self, view: View) -> bool {
         if view.now == self.last_time {
             return false;
@@ -198,15 +198,16 @@ impl Series {
             }
             all_congested += u32::from(congested);
             if self.with_links {
-                // The count can be one byte less than at the last sample, because times are rounded. If a run stops early,
-                // a partition may be ahead of the clock.
+                // The count can be one byte less than at the last sample, because times are rounded. If a run
+                // stops early, a partition may be ahead of the clock.
                 let sent_bytes = view.sent_by(link.channel).max(last.0);
                 let sent = sent_bytes - last.0;
                 rows.time_ns.push(ns(view.now));
                 rows.link.push(index as u32);
                 rows.sent.push(sent);
                 let whole = view.rate(link.channel).0 as f64 * span / 8.0;
-                // Rounding to whole bytes and picoseconds can raise the share of a busy link slightly above 1.
+                // Rounding to whole bytes and picoseconds can raise the share of a busy link slightly above
+                // 1.
                 rows.utilisation.push((sent as f64 / whole).min(1.0));
                 rows.queued.push(queued);
                 let outstanding = |vl| view.outstanding(link.channel, vl);
@@ -224,17 +225,18 @@ impl Series {
         self.network.time_ns.iter().copied().zip(self.network.delivered.iter().copied())
     }
 
-    /// The same for a flow.
+    /// The end of each interval in nanoseconds, and the payload that a flow received in it.
     pub fn received_of_flow(&self, flow: u32) -> impl Iterator<Item = (u64, u64)> {
         self.one_of(&self.flow_rows.received, flow, self.flows.len())
     }
 
-    /// The same for a host; nothing if hosts are not recorded.
+    /// The same for a host; empty if hosts are not recorded.
     pub fn received_of_host(&self, host: u32) -> impl Iterator<Item = (u64, u64)> {
         self.one_of(&self.hosts_rows.received, host, self.hosts_rows.last.len())
     }
 
-    /// The values of one of several subjects, which have a row each per interval.
+    /// The end of each interval, and the value of one of `count` subjects. Each subject has one row per
+    /// interval.
     fn one_of<'a>(
         &'a self,
         rows: &'a [u64],
@@ -245,7 +247,7 @@ impl Series {
         self.network.time_ns.iter().copied().zip(own)
     }
 
-    /// The rows of the last sample. `classes` is left empty.
+    /// The values of the last sample, without congestion trees and without the list of links that are down.
     pub fn latest(&self) -> Latest<'_> {
         let (links, hosts, flows) = (self.links.len(), self.hosts_rows.last.len(), self.flows.len());
         let (h, f, l, n) = (&self.hosts_rows, &self.flow_rows, &self.link_rows, &self.network);

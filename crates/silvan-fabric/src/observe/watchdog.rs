@@ -10,10 +10,10 @@ type Place = (u32, Port, Vl);
 
 /// Finds a cycle of outputs, each of which waits for credit that only the next output can free.
 ///
-/// An output that lacks credit waits for the input buffer at the far end of its link, which frees space as soon as any
-/// packet leaves it. An output is therefore permanently blocked exactly if every packet at the head of that buffer's
-/// queues waits for a permanently blocked output. The search finds the largest such set by removing outputs that are
-/// not blocked. It needs no time limit.
+/// An output that lacks credit waits for the input buffer at the far end of its link, which frees space as
+/// soon as any packet leaves it. An output is therefore permanently blocked exactly if every packet at the
+/// head of that buffer's queues waits for a permanently blocked output. The search finds the largest such set
+/// by removing outputs that are not blocked.
 pub(crate) fn find_deadlock(view: View) -> Option<Vec<(u32, Port, Vl)>> {
     let mut stuck: FxHashSet<Place> = FxHashSet::default();
     for (index, ports) in view.all_ports().enumerate() {

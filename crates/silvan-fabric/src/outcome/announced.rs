@@ -13,10 +13,10 @@ use crate::config::RoutePer;
 pub struct AnnouncedSummary {
     /// Number of flows that were permitted to start.
     pub flows: u64,
-    /// Number of probes that returned, or of the weights of data packets that receivers returned.
+    /// Number of probes that returned. If data packets read the weights of links, number of returned weights.
     pub probes: u64,
-    /// The maximum, over all links and times, of the time in ns that a link needs for all flows announced to it. No
-    /// assignment of rates can finish all flows sooner, and explicit rates achieve this time.
+    /// The maximum, over all links and times, of the time in ns that a link needs for all flows announced to
+    /// it. No assignment of rates can finish these flows sooner.
     pub busiest_link_ns: u64,
 }
 

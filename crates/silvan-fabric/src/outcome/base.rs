@@ -34,22 +34,23 @@ pub struct FlowSummary {
     pub received_gbit_s: f64,
     /// Payload received in the whole run, bytes.
     pub received_bytes: u64,
-    /// Time in ns at which the last byte of a flow with a total arrived; None for other flows.
+    /// Time in ns at which the last byte of a flow with a total was delivered; None for other flows and for
+    /// unfinished ones.
     pub completed_ns: Option<u64>,
 }
 
-/// Delivered traffic of one class (a named flow, or one traffic pattern).
+/// Delivered traffic of one class: a named flow, a traffic pattern, a role of a forest, or a job.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ClassSummary {
-    /// Name of the flow or traffic pattern.
+    /// Name of the class.
     pub class: String,
-    /// Payload received on average, Gbit/s.
+    /// Payload received on average after the warm-up, Gbit/s.
     pub received_gbit_s: f64,
     /// Packets delivered in the whole run.
     pub delivered_packets: u64,
     /// Delivered packets with the FECN bit set.
     pub marked_packets: u64,
-    /// Delivered packets with the validation bit set, too.
+    /// Delivered packets with the validation bit set.
     pub validated_packets: u64,
     /// Time of the last delivery in ns; None if no packet was delivered.
     pub last_delivery_ns: Option<u64>,
@@ -64,13 +65,14 @@ pub struct GroupSummary {
     pub group: &'static str,
     /// Number of hosts.
     pub hosts: usize,
-    /// Payload received per host, Gbit/s.
+    /// Mean of the payload received per host, Gbit/s.
     pub received_gbit_s: f64,
-    /// Payload sent per host, Gbit/s.
+    /// Mean of the payload sent per host, Gbit/s.
     pub sent_gbit_s: f64,
 }
 
-/// Jain's fairness index: 1 if all shares are equal, 1/n if one of n members has everything.
+/// Jain's fairness index: 1 if all shares are equal, 1/n if one of n members has everything. 1 if all shares
+/// are zero.
 #[must_use]
 pub fn jain(shares: &[f64]) -> f64 {
     let sum: f64 = shares.iter().sum();
@@ -92,7 +94,7 @@ pub(crate) struct Findings<'a> {
     pub config: &'a Config,
     /// The state at the end of the run.
     pub view: View<'a>,
-    /// Names of all hosts without the reduction units.
+    /// Names of all hosts except reduction units.
     pub hosts: &'a [String],
     /// Whether each host is the destination of any traffic.
     pub is_destination: &'a [bool],

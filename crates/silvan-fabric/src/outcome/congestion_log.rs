@@ -11,8 +11,8 @@ use crate::congestion_log::{SWITCH_EVENTS, TriggerEvent};
 use crate::partition::View;
 use crate::table::{Described, Layout, RowsOf, classes, hosts, names, numbers, small, switches};
 
-/// Totals of the congestion logs over the whole run. The tables `congestion_log_switches` and `congestion_log_hosts`
-/// have the latest events.
+/// Totals of the congestion logs over the whole run. The tables `congestion_log_switches` and
+/// `congestion_log_hosts` have the latest events.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct CongestionLogSummary {
     /// The switches that marked packets.
@@ -26,9 +26,9 @@ pub struct CongestionLogSummary {
 pub struct SwitchLogSummary {
     /// Name of the switch.
     pub switch: String,
-    /// Number of data packets that it marked first (`LogEventsCounter`).
+    /// Number of data packets that received their mark at the switch (`LogEventsCounter`).
     pub events: u64,
-    /// Numbers of the ports that marked them (`PortMap`).
+    /// Numbers of the ports that marked packets (`PortMap`).
     pub ports: Vec<u16>,
 }
 
@@ -43,10 +43,11 @@ pub struct HostLogSummary {
     pub service_levels: Vec<u8>,
 }
 
-/// An event of a switch: time, port, source, destination and service level, in the order of their significance.
+/// An event of a switch: time, port, source, destination and service level, in the order of their
+/// significance.
 type Marked = (Time, u16, u32, u32, u8);
 
-/// The latest events of all ports of a switch.
+/// The latest events of all ports of a switch together, at most [`SWITCH_EVENTS`].
 fn latest_of_switch(view: View, switch: u32) -> Vec<Marked> {
     let ports = Port::all(view.ports(switch).count());
     let of_port = |port: Port| {
@@ -119,7 +120,7 @@ impl Section for LogSection {
     }
 }
 
-/// Number of events and ports of each switch that marked packets, and of events of each host that logged any.
+/// The totals of the switches that marked packets and of the hosts that logged events.
 fn summary(end: &Ending) -> CongestionLogSummary {
     let view = end.view;
     let of_switch = |(index, name): (usize, &String)| {

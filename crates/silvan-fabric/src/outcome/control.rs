@@ -25,7 +25,7 @@ impl Section for ControlSection {
     }
 }
 
-/// How outputs served packets, if the scenario has a component of Ethernet.
+/// Describes how outputs served packets, if the scenario has a component of Ethernet.
 fn arbitration(end: &Ending) -> Option<String> {
     let component = end.config.ethernet()?;
     Some(match end.config.arbitration() {
@@ -39,7 +39,7 @@ fn arbitration(end: &Ending) -> Option<String> {
     })
 }
 
-/// Names the components if their link layers differ.
+/// Names the marking rule and the reaction if they belong to different link layers.
 fn hybrid(end: &Ending) -> Option<String> {
     let Components { marking, reaction, .. } = end.parts;
     let (marks, reacts) = (marking.link_layer()?, reaction.properties().link_layer?);

@@ -1,5 +1,5 @@
-//! Changes of links and hosts during a run, the packets that were lost on each link, and the time until the network
-//! recovered.
+//! Changes of links and hosts during a run, the packets that were lost on each link, and the time until the
+//! network recovered.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use crate::observe::Series;
 use crate::observe::left_waiting;
 use crate::table::{Described, Layout, ResultNames, RowsOf, counts, fixed, links, names, numbers};
 
-/// Packets that were lost on links over the whole run. The table `losses` has the links, and the table `events` the
-/// times at which they changed.
+/// Packets that were lost on links over the whole run. The table `losses` has the links, and the table
+/// `events` the times at which they changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LossSummary {
     /// Number of links on which packets were lost; each direction counts.
@@ -28,28 +28,29 @@ pub struct LossSummary {
     pub control_packets: u64,
     /// Payload that was lost, including that of headers, bytes.
     pub payload_bytes: u64,
-    /// Those of these packets that were dropped at full buffers. Exists only with lossy lanes.
+    /// Number of these packets that were dropped at full buffers. Exists only with lossy lanes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropped_packets: Option<u64>,
-    /// Results of loss recovery. Exists only if the scenario has one.
+    /// Results of loss recovery. Exists only in scenarios with loss recovery.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recovery: Option<RecoverySummary>,
 }
 
-/// What hosts sent again over the whole run, with loss recovery.
+/// Packets that hosts sent again over the whole run, with loss recovery.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RecoverySummary {
     /// Number of data packets that were sent again; `packets_injected` includes them.
     pub resent_packets: u64,
     /// Payload that hosts decided to send again, bytes.
     pub repeated_bytes: u64,
-    /// Number of data packets that arrived but were discarded, because they had arrived before or were not expected yet.
+    /// Number of data packets that arrived but were discarded, because they had arrived before or were out of
+    /// sequence.
     pub discarded_packets: u64,
-    /// Number of timeouts.
+    /// Number of timeouts of data packets.
     pub timeouts: u64,
 }
 
-/// The changes of a run.
+/// The changes of a run, with the names of the links and hosts.
 #[derive(Debug, Default)]
 pub(crate) struct ChangeLog {
     pub changes: PlannedChanges,
@@ -59,11 +60,11 @@ pub(crate) struct ChangeLog {
     pub names: Vec<String>,
     /// Number of links.
     pub links: usize,
-    /// The rates of the links of hosts.
+    /// The rate of each host's link.
     pub rates: Vec<Rate>,
 }
 
-/// What happened, by index.
+/// The states in the table of changes, by index.
 const WHAT: [&str; 5] = ["down", "up", "stalls", "drains", "stops"];
 
 /// A row of the table of changes.
@@ -74,7 +75,7 @@ struct Row {
     rate: Rate,
 }
 
-/// The names of places, and the rows.
+/// The names of links and hosts, and the rows.
 struct ChangeRows {
     places: Arc<Vec<String>>,
     rows: RowsOf<Row>,
@@ -252,7 +253,7 @@ impl ChangeLog {
     }
 }
 
-/// The index of a link in the results, and what was lost on it.
+/// The index of a link in the results, and the losses on the link.
 type LostRow = (u32, LossCounts);
 
 const LOSSES: Layout<RowsOf<LostRow>> = Layout {
@@ -337,7 +338,8 @@ fn loss_sentence(summary: &LossSummary, stuck: Option<String>) -> String {
     )
 }
 
-/// With selective repeat, only lost packets and those whose receipts were lost should be sent again.
+/// Warns if selective repeat sends more than twice as many packets again as were lost, because then the
+/// timeout is too short.
 fn too_short_timeout(losses: &LossSummary, end: &Ending) -> Option<String> {
     let recovery = end.config.recovery.as_ref()?;
     let resent = losses.recovery?.resent_packets;
@@ -351,18 +353,19 @@ fn too_short_timeout(losses: &LossSummary, end: &Ending) -> Option<String> {
     })
 }
 
-/// What is known before the run about the time from a change of links until the next one.
+/// The rate and the affected traffic to expect after a change of links until the next one, as determined
+/// before the run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expected {
     /// The time of the change.
     pub time: Time,
-    /// The payload rate of all flows together that the remaining network permits, in Gbit/s.
+    /// The total payload rate that the remaining network permits to all flows, in Gbit/s.
     pub permitted_gbit_s: f64,
-    /// Which traffic the change does not concern; `None` if that is not known.
+    /// The traffic that the change does not affect; `None` if this is not known.
     pub spared: Option<Spared>,
 }
 
-/// Traffic whose routes do not use the links that become worse. Empty if no link does.
+/// Traffic whose routes do not use the links that go down or lose rate. Empty if there are no such links.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Spared {
     /// Numbers of named flows.
@@ -371,8 +374,9 @@ pub struct Spared {
     pub hosts: Vec<u32>,
 }
 
-/// From a change of links on: the payload rate of all flows together that the remaining network permits, the time until
-/// an interval in which hosts receive nearly that, if there is one, and the victims, if they are known.
+/// The recovery after a change of links. Contains the total payload rate that the remaining network permits,
+/// the time until an interval in which hosts receive nearly this rate, and the victims. A time or victims
+/// that are unknown are `None`.
 #[derive(Debug, Clone, PartialEq)]
 struct Recovered {
     pub time: Time,
@@ -384,14 +388,14 @@ struct Recovered {
 /// The share of the permitted rate at which the network has recovered.
 const ENOUGH: f64 = 0.95;
 
-/// A victim receives less than this share of what it received before.
+/// A victim receives less than this share of its earlier rate.
 const SUFFERS: f64 = 0.9;
 
 /// The largest number of intervals before and after a change that are compared.
 const COMPARED: usize = 10;
 
-/// Determines how long the network took to recover from each change, from the payload received in each interval. A change
-/// lasts until the next one.
+/// Determines how long the network took to recover from each change until the next one, from the payload
+/// received in each interval.
 fn recoveries(expected: &[Expected], series: &Series, names: &ResultNames) -> Vec<Recovered> {
     let times: Vec<u64> = expected.iter().map(|one| one.time.0.div_ceil(1_000)).collect();
     let recovered = expected.iter().enumerate().map(|(at, one)| {
@@ -405,8 +409,8 @@ fn recoveries(expected: &[Expected], series: &Series, names: &ResultNames) -> Ve
     recovered.collect()
 }
 
-/// The time from `from` until the begin of an interval before `until` in which hosts receive enough. The items are the end of each
-/// interval and the bytes.
+/// The time from `from` until the start of the first interval before `until` in which hosts receive enough.
+/// The items are the end of each interval and its bytes. Times are in nanoseconds.
 fn first_enough(
     received: impl Iterator<Item = (u64, u64)>,
     (from, until): (u64, u64),
@@ -421,7 +425,7 @@ fn first_enough(
     first.map(|(begin, ..)| begin - from)
 }
 
-/// Names of the spared flows and hosts that suffer from a change; see [`suffers`].
+/// Names of the spared flows and hosts that receive less after a change; see [`suffers`].
 fn victims_of(
     spared: &Spared,
     (series, names): (&Series, &ResultNames),
@@ -433,8 +437,8 @@ fn victims_of(
     flows.chain(hosts.map(|&host| names.hosts[host as usize].clone())).collect()
 }
 
-/// Whether less is received after a change than before: in up to ten intervals on each side, those between the change before
-/// and the next one. Times are those of the change before, of this one, and of the next one.
+/// Whether less is received after a change at `from` than before. Compares up to ten intervals on each side,
+/// which lie between the changes at `before` and at `until`. Times are in nanoseconds.
 fn suffers(received: impl Iterator<Item = (u64, u64)>, (before, from, until): (u64, u64, u64)) -> bool {
     let mut begin = 0;
     let (mut earlier, mut later) = (VecDeque::new(), Vec::new());
@@ -542,7 +546,7 @@ fn victim_sentence(names: &[String]) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// Intervals of 10 ns with these bytes.
+    /// The recovery times for intervals of 10 ns with these bytes.
     fn recovered(bytes: &[u64], permitted: &[(u64, f64)]) -> Vec<Option<u64>> {
         let ends = || (1..).map(|number| 10 * number).zip(bytes.iter().copied());
         let until = permitted.iter().skip(1).map(|one| one.0).chain([u64::MAX]);

@@ -1,16 +1,16 @@
 //! The time that a transfer takes on an empty network.
 //!
-//! A packet that crosses links without waiting occupies each of them for its transmission time. Its head reaches the
-//! next link after the delay of the link and the latency of the switch, and later if that link is faster and would
-//! otherwise wait for the tail. The packets of a transfer follow each other at the slowest of the links that they share
-//! with the previous ones. The drain of the receiver acts like one more link, on which the head arrives.
+//! A packet that crosses links without waiting occupies each of them for its transmission time. Its head
+//! reaches the next link after the delay of the link and the latency of the switch. If the next link is
+//! faster, the head starts later, so that the tail arrives in time. Packets of a transfer follow each other
+//! at the pace of the slowest link so far. The drain of the receiver is treated as a further link.
 //!
 //! ```text
 //!  start of packet n on link j = max over i <= j:
 //!    path of a full packet to link i + (n - 2) slowest of the links up to i + link i + path of packet n from i to j
 //! ```
 //!
-//! The route is that of the forwarding tables. Flow control and the reaction do not count.
+//! The route is that of the forwarding tables. Flow control and the reaction are ignored.
 
 use silvan_engine::Time;
 use silvan_engine::saved::Saved;
@@ -19,7 +19,7 @@ use silvan_engine::units::BytePace;
 use crate::host::PacketSizes;
 use crate::partition::View;
 
-/// The most links of a route; longer ones do not end.
+/// Maximum number of links of a route. A longer route is treated as missing.
 const MOST_LINKS: usize = 64;
 
 /// A link of a route, or the drain at its end.
@@ -44,7 +44,7 @@ pub(super) struct Route {
 pub(super) struct IdealTimes {
     /// Until the last byte is drained.
     pub delivered: Time,
-    /// Until the last acknowledgement has arrived, if there is a route back.
+    /// Until the last acknowledgement has arrived; `Time::NEVER` without a route back.
     pub acked: Time,
 }
 
@@ -89,7 +89,7 @@ impl Route {
         }
     }
 
-    /// The start at a stage of the last of `packets` packets, of which all others are full.
+    /// The start of the last of `packets` packets at a stage. All other packets are full.
     fn start(&self, stage: usize, packets: u64, (full, last): (u32, u32)) -> Time {
         let path = |from: usize, to: usize, bytes| {
             (from..to).fold(Time::ZERO, |sum, stage| sum + self.step(stage, bytes))
@@ -113,8 +113,8 @@ impl Route {
         (tail, tail.max(drained))
     }
 
-    /// The times of a transfer. `back` is the route of acknowledgements, and `is_each` states whether each packet has
-    /// one.
+    /// The times of a transfer. `back` is the route of acknowledgements, and `is_each` states whether each
+    /// packet has one.
     pub fn ideal(&self, bytes: u64, sizes: PacketSizes, back: Option<&Self>, is_each: bool) -> IdealTimes {
         let (mtu, header) = (u64::from(sizes.mtu.max(1)), sizes.header);
         let packets = bytes.div_ceil(mtu).max(1);
@@ -155,7 +155,7 @@ mod tests {
         // From a slow to a fast link, the packet waits until its tail follows in time.
         let ideal = route(&[4, 8], BytePace::INSTANT).ideal(100, SIZES, None, false);
         assert_eq!(ideal.delivered, Time(2_000 + 300_000));
-        // A drain that is slower begins with the head.
+        // A slower drain begins when the head arrives.
         let ideal = route(&[8, 8], Rate::from_gbit(4).pace()).ideal(100, SIZES, None, false);
         assert_eq!(ideal.delivered, Time(2_000 + 300_000));
     }
@@ -168,7 +168,8 @@ mod tests {
             let slow = 2 * 1_050 * 2_000 + 60 * 2_000;
             assert_eq!(ideal.delivered, Time(3_000 + slow), "{gbits:?}");
         }
-        // The slow link comes first, but the last packet, which is small, must wait for a full one on the others.
+        // The slow link comes first, but the last packet, which is small, must wait for a full one on the
+        // others.
         let ideal = route(&[8, 16, 8], BytePace::INSTANT).ideal(1_001, SIZES, None, false);
         let (first, wait) = (1_050 * 1_000, 525 * 1_000);
         assert_eq!(ideal.delivered, Time(3_000 + first.max(wait) + 525_000 + 51_000));

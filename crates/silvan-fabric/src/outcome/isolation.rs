@@ -171,8 +171,8 @@ fn summary(special: &SpecialQueues, view: View) -> Option<IsolationSummary> {
     let mut taken = Taken::default();
     all(view).for_each(|cams| taken.add(cams));
     let ports = view.all_ports().map(Ports::count).max().unwrap_or(0) as u64;
-    // A packet never leaves through the port on which it arrived, so one normal queue fewer than there are ports is
-    // needed.
+    // A packet never leaves through the port on which it arrived, so one normal queue fewer than there are
+    // ports is needed.
     let own = if special.at_root { 0 } else { ports.saturating_sub(1) };
     let lines = own + u64::from(special.queues);
     let (cam_cells, sram_cells) =

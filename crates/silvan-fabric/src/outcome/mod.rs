@@ -1,5 +1,5 @@
-//! The results of a run: a summary, tables, and an account in sentences. The list of [`Section`]s at the end of this file
-//! names the subjects that only some runs have.
+//! The results of a run: a summary, tables, and an account in sentences. The list at the end of this file
+//! names all [`Section`]s.
 
 mod announced;
 mod base;
@@ -49,12 +49,12 @@ pub struct Outcome {
     pub tables: Vec<Table>,
     /// A description of the run in sentences.
     pub account: Vec<String>,
-    /// Warnings about settings that had no effect.
+    /// Warnings, for example about settings that had no effect.
     pub warnings: Vec<String>,
 }
 
 impl Outcome {
-    /// The results without what depends on the scheduler: its name and the number of its events.
+    /// The results without the values that depend on the scheduler: its name and the number of events.
     #[must_use]
     pub fn regardless_of_scheduler(mut self) -> Self {
         let sentence = self.summary.scheduler.sentence();
@@ -70,7 +70,7 @@ impl Outcome {
 pub struct SchedulerSummary {
     /// `binned` or `event-ordered`.
     pub kind: &'static str,
-    /// Why it is the event-ordered one, as a clause that follows "because".
+    /// Why the event-ordered scheduler ran the switches, as a clause that follows "because"; None otherwise.
     pub reason: Option<&'static str>,
 }
 
@@ -82,7 +82,7 @@ impl SchedulerSummary {
     }
 }
 
-/// The JSON Schema of the summary, as it is written.
+/// The JSON Schema of the summary as it is serialized.
 #[must_use]
 pub fn summary_schema() -> schemars::Schema {
     SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<Summary>()
@@ -114,8 +114,8 @@ impl<T> SummaryEntry for Vec<T> {
     }
 }
 
-/// Defines the summary from the keys that all runs have, and a list of sections: `name: section`, followed, if the
-/// summary has a key of that name, by `=>`, the documentation of the key, and its type.
+/// Defines the summary from the keys that all runs have, and a list of sections: `name: section`, followed,
+/// if the summary has a key of that name, by `=>`, the documentation of the key, and its type.
 macro_rules! sections {
     (
         $(#[$doc:meta])*
@@ -182,9 +182,10 @@ sections! {
     always {
         /// Simulated time, ns.
         pub simulated_ns: u64,
-        /// Start of the time that averages cover, ns. The time ends with the run.
+        /// Start of the time that averages cover, ns. This time lasts until the end of the run.
         pub averages_from_ns: u64,
-        /// The scheduler that ran the switches. Only the number of events depends on it.
+        /// The scheduler that ran the switches. Of the other results, only the number of events depends on
+        /// it.
         pub scheduler: SchedulerSummary,
         /// Number of processed events.
         pub events: u64,
@@ -202,7 +203,7 @@ sections! {
         pub jain_hosts: f64,
         /// Jain's index of the throughput of named flows that are active until the end; 1 without any.
         pub jain_flows: f64,
-        /// Number of packets that switches marked (FECN).
+        /// Number of data packets that switches marked (FECN).
         pub fecn_marks: u64,
         /// Number of notifications that reached their source (BECN).
         pub becn_received: u64,
@@ -235,7 +236,8 @@ sections! {
         Option<RetrySummary>;
     events: faults::ChangeSection;
     losses: faults::LossSection =>
-        /// Packets that were lost on links, if links go down or have errors during the run, or lanes are lossy.
+        /// Packets that were lost on links, if links go down or have errors during the run, or lanes are
+        /// lossy.
         Option<LossSummary>;
     recoveries: faults::RecoverySection;
     reordering: reordering::ReorderingSection =>

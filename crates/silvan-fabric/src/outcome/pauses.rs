@@ -15,7 +15,8 @@ use crate::observe::LinkName;
 use crate::partition::View;
 use crate::table::{Described, Layout, RowsOf, counts, links, names, numbers, small};
 
-/// Pauses of virtual lanes by pause frames over the whole run. The table `pauses` has the values of single lanes.
+/// Pauses of virtual lanes by pause frames over the whole run. The table `pauses` has the values of single
+/// lanes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct PauseSummary {
     /// Number of lanes that were paused; each direction of a link has its own lanes.
@@ -82,7 +83,7 @@ const PAUSES: Layout<RowsOf<(Lane, Paused)>> = Layout {
 /// Pauses by pause frames or on/off messages.
 #[derive(Saved)]
 pub(crate) struct PauseSection {
-    /// The pause that the watchdog reports.
+    /// The minimum length of the pauses that the watchdog reports; `None` without a watchdog.
     watchdog: Option<Time>,
 }
 
@@ -128,7 +129,8 @@ fn sentence(pauses: &PauseSummary) -> String {
     format!("Pause frames stopped {lanes} {times}; the longest pause, of {link}, took {longest:.1} us.")
 }
 
-/// The warning about lanes that were paused for at least `limit` without interruption; it names the longest pause.
+/// The warning about lanes that were paused for at least `limit` without interruption. It names the longest
+/// pause.
 fn warning(rows: &RowsOf<(Lane, Paused)>, limit: Time, end: &Ending) -> Option<String> {
     let long = || rows.0.iter().filter(|(_, paused)| paused.longest >= limit);
     let ((link, vl), paused) =

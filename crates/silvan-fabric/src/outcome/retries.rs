@@ -8,8 +8,8 @@ use super::section::{Ending, Recording, Section, SectionResult, times};
 use crate::link::Retries;
 use crate::table::{Described, Layout, RowsOf, counts, links, names};
 
-/// Frames and messages of link-level retry over the whole run, on all links together. The table `retries` has the values
-/// of single links. Those that are on their way at the end of the run are included.
+/// Frames and messages of link-level retry over the whole run, on all links together. The table `retries` has
+/// the values of single links. Frames and messages that have not arrived at the end of the run are included.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RetrySummary {
     /// Number of frames that were sent for the first time, counted once per link.

@@ -1,5 +1,5 @@
-//! Subjects of the results. A [`Section`] is one file: what it records, its entry in the summary, its tables, and its
-//! sentences in the account. The list in `outcome/mod.rs` names all sections.
+//! Subjects of the results. A [`Section`] is one file: what it records, its entry in the summary, its tables,
+//! and its sentences in the account. The list in `outcome/mod.rs` names all sections.
 
 use silvan_congestion::Components;
 use silvan_engine::Time;
@@ -37,7 +37,7 @@ pub(crate) struct Ending<'a> {
     pub forest: Option<Judged>,
     pub jobs: Vec<Closed>,
     pub changes: &'a ChangeLog,
-    /// What the network permits from each change of links on.
+    /// The rates that the network permits after each change of links.
     pub expected: &'a [Expected],
 }
 
@@ -74,7 +74,7 @@ pub(crate) trait Section: Saved + Sized {
     type Entry: Default;
     /// Which runs have the tables, as a clause that follows "a run has it"; empty without tables.
     const WHEN: &'static str = "";
-    /// The tables, which a run has either all or none.
+    /// The tables. A run has either all of them or none.
     const TABLES: &'static [&'static dyn Described] = &[];
 
     /// The section of a run; `None` if the run does not have it.

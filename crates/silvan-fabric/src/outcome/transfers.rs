@@ -1,8 +1,8 @@
 //! Completion times of transfers: a table of transfers, and quantiles of their slowdowns by class and size.
 //!
-//! The slowdown of a transfer is its duration divided by that on the empty network ([`super::ideal`]). Quantiles are
-//! exact unless there are more transfers than rows; then, they come from histograms (`hdrhistogram`) with three
-//! significant digits.
+//! The slowdown of a transfer is its duration divided by that on the empty network ([`super::ideal`]).
+//! Quantiles are exact unless there are more transfers than rows; then, they come from histograms
+//! (`hdrhistogram`) with three significant digits.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,8 @@ use crate::meters::{Transfer, Transfers};
 use crate::partition::View;
 use crate::table::{Described, Layout, RowsOf, counts, hosts, names, numbers};
 
-/// Completion times of transfers (messages that do not belong to jobs). The table `transfers` has single transfers.
+/// Completion times of transfers (messages that do not belong to jobs). The table `transfers` has single
+/// transfers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct TransferSummary {
     /// Number of transfers that started.
@@ -33,13 +34,14 @@ pub struct TransferSummary {
     pub undelivered: u64,
     /// Largest relative error of the quantiles; 0 if they are exact.
     pub quantile_error: f64,
-    /// Finished transfers that started after the warm-up: for each class, all of them, followed by ranges of sizes.
+    /// Finished transfers that started after the warm-up: for each class, all of them, followed by ranges of
+    /// sizes.
     pub sizes: Vec<TransferSizes>,
 }
 
 /// Finished transfers of a class in a range of sizes.
 ///
-/// Without `above_bytes`, it covers all sizes; without `up_to_bytes`, the range has no upper limit.
+/// Without `above_bytes`, the range covers all sizes; without `up_to_bytes`, the range has no upper limit.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct TransferSizes {
     /// Name of the traffic pattern; `flows` for all named flows together.
@@ -54,7 +56,8 @@ pub struct TransferSizes {
     pub transfers: u64,
     /// The time until delivery, divided by that on the empty network.
     pub slowdown: SlowdownQuantiles,
-    /// The time until the last acknowledgement, divided by that on the empty network, if receivers acknowledge all data.
+    /// The time until the last acknowledgement, divided by that on the empty network, if receivers
+    /// acknowledge all data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub acked_slowdown: Option<SlowdownQuantiles>,
 }
@@ -90,8 +93,9 @@ const UNIT: f64 = 1e6;
 #[derive(Debug, Clone, Saved)]
 pub(crate) struct TransferPlan {
     pub sizes: PacketSizes,
-    /// Whether receivers acknowledge all data; the next field states whether each packet has its own acknowledgement.
+    /// Whether receivers acknowledge all data.
     pub awaits_acks: bool,
+    /// Whether each packet has its own acknowledgement.
     pub is_each: bool,
     /// The end of the warm-up: the summary covers transfers that start from then on.
     pub from: Time,
@@ -111,8 +115,9 @@ pub(crate) struct Completions {
     rows: Vec<Row>,
     #[saved(constant)]
     most_rows: usize,
-    /// Number of transfers that have finished; the next field is the number of those that are in the summary.
+    /// Number of transfers that have finished.
     finished: u64,
+    /// Number of finished transfers that are in the summary.
     counted: u64,
     /// Slowdowns by class and range of sizes, once there are more transfers than rows.
     sketches: Option<BTreeMap<Group, Sketch>>,
@@ -163,7 +168,8 @@ impl Quantiles {
         }
     }
 
-    /// The smallest value that is not exceeded by these shares of the values; `None` without values.
+    /// For each share, the smallest value that at least this share of the values does not exceed; `None`
+    /// without values.
     fn at(&mut self, shares: [f64; 3]) -> Option<[f64; 3]> {
         if self.count() == 0 {
             return None;

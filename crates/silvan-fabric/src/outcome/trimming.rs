@@ -10,12 +10,13 @@ use crate::table::{Described, Layout, RowsOf, counts, links, names};
 /// Packets that switches trimmed over the whole run. The table `trimming` has the outputs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct TrimmingSummary {
-    /// Number of data packets whose payload a switch removed. A packet that was sent again can be trimmed again.
+    /// Number of data packets whose payload a switch removed. A packet that was sent again can be trimmed
+    /// again.
     pub trimmed_packets: u64,
     /// Number of data packets that were sent again; `packets_injected` includes them.
     pub retransmitted_packets: u64,
-    /// The most bytes of headers and other control packets that waited for one output of a switch, without the packet
-    /// that was being sent.
+    /// The most bytes of headers and other control packets that waited for one output of a switch, without
+    /// the packet that was being sent.
     pub most_header_bytes: u64,
 }
 

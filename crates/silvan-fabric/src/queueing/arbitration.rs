@@ -6,10 +6,11 @@
 //! queues of its input that wait for the same output, to other inputs that wait for this output, and, with one read
 //! port per input, to other outputs that request this input. If there are no such queues, it may always send.
 //!
-//! - `strict`: a special queue is due when its first packet has waited for `longest_wait`, and then takes precedence.
-//!   Time during which Stop applies does not count, because the queue could not send anyway. If all inputs of an output
-//!   have to yield, the input whose queue is due first is served, because it has waited longest. A round robin would
-//!   start after the input that a normal queue used, and would always prefer the next input.
+//! - `strict`: a special queue is due when its first packet has waited for `longest_wait`, and then takes
+//!   precedence. Time during which Stop applies does not count, because the queue cannot send then. If all
+//!   inputs of an output have to yield, the input whose queue is due first is served, because it has waited
+//!   longest. A round robin would start after the input that a normal queue used, and would always choose the
+//!   next input.
 //! - `weighted`: a special queue is due as often as the root can accept its packets. It then takes its turn as with
 //!   round robin, so it never passes more normal queues than with round robin. The rate of the root's output is divided
 //!   evenly among the inputs that contribute to the root, and is reported upstream with Allocate, Stop and Go. Every
@@ -73,7 +74,7 @@ impl DueTimes {
         queue.input.index() * self.queues + queue.number
     }
 
-    /// Records that a special queue may send from now on, because it has a new first packet or is no longer stopped.
+    /// Records that a special queue may send, because it has a new first packet or is no longer stopped.
     pub fn may_go(&mut self, queue: SpecialQueue, now: Time) {
         let index = self.index(queue);
         let due = &mut self.due[index];
@@ -100,7 +101,7 @@ impl DueTimes {
         };
     }
 
-    /// Forgets a special queue that was released.
+    /// Resets the due time of a special queue that was released.
     pub fn forget(&mut self, queue: SpecialQueue) {
         let index = self.index(queue);
         self.due[index] = Time::ZERO;
@@ -221,7 +222,7 @@ mod tests {
         assert_eq!(sequence(&mut of, &every, 1, |_| true, None), "nnnnnannnnannnnannnn");
         let mut of = due_times(SpecialArbitration::Strict).unwrap();
         assert_eq!(sequence(&mut of, &every, 2, |_| true, None), "nnnnnabnnnabnnnabnnn");
-        // If no other queue waits, special queues send immediately, in turn.
+        // If no other queue waits, special queues send immediately and alternate.
         let mut of = due_times(SpecialArbitration::Strict).unwrap();
         assert_eq!(sequence(&mut of, &every[..6], 2, |_| false, None), "ababab");
     }

@@ -1,10 +1,9 @@
 //! The queues of a node with any organization, and the selection of queues that may send next.
 //!
-//! Each queue whose head may be sent waits in a ring. A ring belongs to an input and to the output that the heads
-//! request, and its queues take turns. An output knows which inputs have waiting queues.
+//! Each queue whose head may be sent waits in a ring. A ring belongs to an input and to the output that the
+//! heads request, and its queues take turns. The state of an output contains the inputs with waiting queues.
 //!
-//! Inputs and outputs are each a [`PortVl`], which is a port with one of its virtual lanes, unless they are called
-//! ports.
+//! An input or output is a [`PortVl`], a port with one of its virtual lanes, unless it is called a port.
 
 mod isolating;
 mod turns;
@@ -35,7 +34,8 @@ enum QueueRole {
     Normal,
     /// The queue of one destination.
     Destination,
-    /// The queue of one destination that the owner of the buffers stores, and not [`Buffers::by_destination`].
+    /// A queue of one destination. The owner of the buffers stores its index, and not
+    /// [`Buffers::by_destination`].
     Open,
     /// A queue that can be allocated to a congestion tree.
     Special(u8),
@@ -116,7 +116,7 @@ struct OutputRequests<S> {
     /// The input ports in `requests` for which only [`Buffers::home`] waits. This is the usual case, in which the rings
     /// stay empty and need not be read.
     alone: S,
-    /// Bytes in all queues.
+    /// Bytes that wait for the output.
     sum: u32,
     /// Number of queues that wait for credit or permission.
     parked: u32,
@@ -183,7 +183,7 @@ impl Changes {
         !self.any
     }
 
-    /// Removes all changes.
+    /// Removes all changes, but not a violated invariant.
     #[inline]
     pub fn clear(&mut self) {
         if std::mem::take(&mut self.any) {
@@ -209,7 +209,7 @@ impl Changes {
         &mut self.lists.notices
     }
 
-    /// Removes and returns the first invariant that the buffers have found violated.
+    /// Removes and returns the first violated invariant that the buffers have detected.
     pub fn take_broken(&mut self) -> Option<String> {
         self.lists.broken.take()
     }
@@ -480,7 +480,8 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
         self.queues[queue as usize].fifo.head()
     }
 
-    /// The packet at the head of the queue of an input port whose turn it is at an output.
+    /// The first packet of the queue whose turn it is among those of an input port that wait for an output.
+    /// `None` if none waits.
     #[inline]
     pub fn first_packet(&self, output: PortVl, port: Port, now: Time) -> Option<PacketId> {
         self.head(self.front(output, port, now)?)
@@ -532,8 +533,8 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
         self.organisation == Organisation::PerDestination && (!self.control_first || kind.follows_data())
     }
 
-    /// Creates a queue for a destination at an input. The caller remembers it, and stores the packets of the
-    /// destination in it until it is empty.
+    /// Creates a queue for a destination at an input. The caller stores its index, and adds the packets of
+    /// the destination to the queue until it is empty.
     pub fn open_queue(&mut self, port: Port, vl: Vl) -> QueueId {
         let queue = Queue::new(self.with_lane(port, vl), self.lanes(), QueueRole::Open);
         match self.unused.pop() {
@@ -598,9 +599,9 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
         })
     }
 
-    /// Removes the packet at the head of a queue, which now leaves through an output port. If the next packet simply
-    /// replaces it, the change is not recorded in [`Changes`], because the output tries to send again anyway. Returns
-    /// the bytes that still wait for the output on that virtual lane.
+    /// Removes the packet at the head of a queue, which leaves through an output port. If the next packet
+    /// simply replaces it, the change is not recorded in [`Changes`], because the output tries to send again
+    /// in any case. Returns the bytes that still wait for the output on that virtual lane.
     #[inline(always)]
     pub fn take(&mut self, packets: &mut Pool, now: Time, queue: QueueId, to: Port) -> u32 {
         let state = &mut self.queues[queue as usize];
@@ -688,7 +689,7 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
         self.seat(packets, now, queue);
     }
 
-    /// Forgets the empty queue of a destination.
+    /// Releases the empty queue of a destination.
     fn forget(&mut self, queue: QueueId, dst: u32) {
         let input = self.queues[queue as usize].input;
         self.by_destination.remove(&(input, dst));
@@ -781,7 +782,8 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
         self.demand[output.index()].parked += 1;
     }
 
-    /// Returns the queues that wait for credit or permission at an output to their rings.
+    /// Moves the queues that wait for credit or permission at an output back to their rings, unless the next
+    /// node has stopped them.
     pub fn unpark(&mut self, packets: &Pool, now: Time, output: PortVl) {
         if self.demand[output.index()].parked == 0 {
             return;

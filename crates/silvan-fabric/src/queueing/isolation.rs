@@ -161,19 +161,19 @@ struct Line {
     sent_stop: bool,
     /// Destinations of the packets in the queue, with the number of packets for each destination.
     held: Vec<(u32, u32)>,
-    /// With [`Cause::Root`]: a normal queue and a packet in it. The line lists the destinations of this packet and of
-    /// the packets before it, as far as they request the root.
+    /// With [`Cause::Root`]: a normal queue and a packet in it. The line lists the destinations of all
+    /// packets of the queue, up to this packet, that request the root.
     read: Option<(u32, PacketId)>,
 }
 
-/// The CAM line of a normal queue that belongs to a root.
+/// The state of the CAM line of a normal queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 enum OwnLine {
     /// There is no line.
     Free,
     /// The CAM line has been sent upstream.
     Going,
-    /// Stop has been sent, too.
+    /// Stop has also been sent.
     Stopped,
 }
 
@@ -346,7 +346,7 @@ impl Cams {
         input.index() * usize::from(self.own_ports) + port.index()
     }
 
-    /// The number that the upstream node has for the CAM line of a normal queue for the output `port`. Lower numbers
+    /// The number of the CAM line of a normal queue for the output `port` in notifications. Lower numbers
     /// belong to the lines of special queues.
     fn own_number(&self, port: Port) -> u16 {
         (self.rule.queues + port.index()) as u16
@@ -385,7 +385,7 @@ impl Cams {
         self.outputs[output.index()].iter().find(|line| line.line == number)
     }
 
-    /// Allocates a free special queue. `cause` is called only if there is one.
+    /// Allocates a special queue. Returns `None` if none is free; `cause` is then not called.
     fn take(
         &mut self,
         input: PortVl,
@@ -412,8 +412,8 @@ impl Cams {
         Some(at)
     }
 
-    /// Handles the growth of a normal queue. `waiting` gives the destinations of its packets for the output, in order:
-    /// of the packets behind a given one, or of all packets.
+    /// Handles the growth of a normal queue. `waiting` returns the destinations of the queue's packets for
+    /// the output, in order: those behind a given packet, or all of them.
     pub fn normal_grew<I: Iterator<Item = u32>>(
         &mut self,
         growth: Growth,
@@ -447,8 +447,8 @@ impl Cams {
         self.say(vl, line, rate, message)
     }
 
-    /// Handles the detection of a root if its own switch allocates special queues. Adds the destination to the root's
-    /// line at this input. If that line is full, adds it to a new line.
+    /// Handles the detection of a root if its own switch allocates special queues. Adds the destinations of
+    /// waiting packets to the root's line at this input, or to a new line if that line is full.
     fn root<I: Iterator<Item = u32>>(
         &mut self,
         growth: Growth,
@@ -468,7 +468,7 @@ impl Cams {
         });
         if let Some((at, list, propagated, read)) = known.find(|(_, list, ..)| list.len() < room) {
             let before = list.len();
-            // Only packets that arrived after the line was last extended can add to it.
+            // Packets that had arrived when the line was last extended cannot add to the list.
             let behind = read.filter(|read| read.0 == queue).map(|read| read.1);
             extend(list, waiting(behind), room);
             debug_assert!(list.len() >= room || waiting(None).all(|dst| list.contains(&dst)));

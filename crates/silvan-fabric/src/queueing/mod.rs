@@ -1,4 +1,4 @@
-//! The division of buffers into queues, which determines the other packets for which a packet must wait.
+//! The division of buffers into queues, which determines the other packets that a packet must wait for.
 //!
 //! | file | content |
 //! | --- | --- |
@@ -61,7 +61,7 @@ impl Queues {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HostQueues {
-    /// The node has no such buffer.
+    /// Hosts have no such buffer.
     None,
     /// One normal queue, and special queues if there are any.
     Single,

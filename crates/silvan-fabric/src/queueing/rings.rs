@@ -56,7 +56,7 @@ impl Ring {
         self.last = at;
     }
 
-    /// Adds a member whose turn it is now.
+    /// Adds a member that has the next turn.
     #[inline]
     pub fn push_front<M: RingMember>(&mut self, members: &mut [M], at: u32) {
         *members[at as usize].place_mut() = RingLinks { before: NONE, after: self.first };
@@ -67,7 +67,7 @@ impl Ring {
         self.first = at;
     }
 
-    /// Removes a member. Returns whether the ring is empty now.
+    /// Removes a member. Returns whether the ring is then empty.
     #[inline]
     pub fn remove<M: RingMember>(&mut self, members: &mut [M], at: u32) -> bool {
         let RingLinks { before, after } = members[at as usize].place();

@@ -26,11 +26,12 @@ use crate::switch::{
 
 /// The data that all reactions of a run share.
 pub(super) struct Reactions<'a> {
-    /// The reaction of most hosts, then those of [`Components::hosts`], each with the tables that its hosts share.
+    /// The reaction of most hosts, then those of [`Components::hosts`], each with the tables that its hosts
+    /// share.
     of: Vec<(&'a Reaction, SharedTables)>,
     /// See [`Model::own_reactions`].
     own: &'a FxHashMap<u32, usize>,
-    /// Present if the reaction needs it.
+    /// Present if a reaction or the marking rule needs it.
     round_trip: Option<&'a RoundTrip>,
     /// Whether switches trim packets.
     trims: bool,
@@ -40,7 +41,7 @@ pub(super) struct Reactions<'a> {
 }
 
 impl Builder<'_> {
-    /// Creates the marking rule for the buffers of the switches, without states.
+    /// Creates the marking rule for the buffers of the switches, without the states of outputs.
     pub(super) fn marking_rule(&self) -> Marker {
         let switch = &self.model.switch;
         self.model.parts.marking.marker(&SwitchFacts {
@@ -64,7 +65,8 @@ impl Builder<'_> {
         rule.at(&SwitchOutputs { seed: self.model.config.seed, switch, name, lanes, ports: &ports })
     }
 
-    /// Sets how the marks of a switch reach sources.
+    /// Sets whether a switch reports marks directly to sources, and whether its marks contain the severity of
+    /// congestion.
     pub(super) fn set_way_back(&self, ports: &mut Ports) {
         let parts = &self.model.parts;
         let is_told = parts.notification == Notification::Backward;
@@ -86,14 +88,15 @@ impl Builder<'_> {
         }
     }
 
-    /// Creates the announcer of a host, if flows are announced.
+    /// Creates the announcer of a host, if its flows are announced.
     pub(super) fn announcer(&self, host: u32, rate: Rate) -> Option<Box<Announcer>> {
         let rates = Self::explicit_rates(self.reaction_of(host));
         let announces = rates.is_some() || self.model.flow_routes.is_some();
         announces.then(|| Box::new(Announcer::new(rates, rate)))
     }
 
-    /// Creates one director per switch, if flows are announced.
+    /// Creates one director per switch, if flows are announced. Fails if routing is adaptive per flow and the
+    /// topology does not support it.
     pub(super) fn directors(&self) -> Result<Option<Vec<Director>>, SetupError> {
         let adaptive = self.model.flow_routes;
         if adaptive.is_none() && Self::explicit_rates(&self.model.parts.reaction).is_none() {
@@ -125,7 +128,7 @@ impl Builder<'_> {
         Ok(Some(rates.into_iter().map(director).collect()))
     }
 
-    /// Creates one chooser per switch, if each packet is routed adaptively.
+    /// Creates one port chooser per switch, if each packet is routed adaptively.
     pub(super) fn choosers(&self) -> Option<Vec<PortChooser>> {
         let PacketChoice { grade, levels, pins_isolated, .. } = *self.model.packet_routes.as_ref()?;
         let groups = PortGroups::new(self.topology, self.tables).switches.into_iter();
@@ -138,8 +141,8 @@ impl Builder<'_> {
         )
     }
 
-    /// For each switch, the ports with these tables and the hash function, if switches hash packets onto ports, or if packets use several LIDs
-    /// of hosts.
+    /// For each switch, the ports that its tables permit, and the hash function that selects among them.
+    /// `None` unless switches hash packets onto ports or packets use several LIDs of hosts.
     pub(super) fn hashing(&self, topology: &Topology, tables: &Tables) -> Option<Vec<(Arc<Choices>, Hash)>> {
         let path_bits = self.model.config.path_bits;
         if path_bits.is_used() {
@@ -153,7 +156,8 @@ impl Builder<'_> {
         Some(groups.map(|(switch, choices)| (choices, Hash::new(seed, switch as u64))).collect())
     }
 
-    /// The switches at the far ends of ports. Present if the length of detours matters.
+    /// For each switch and port, the switch at the far end, or `u32::MAX`. Empty unless the length of detours
+    /// matters.
     pub(super) fn neighbours(&self) -> Neighbours {
         if self.model.config.path_lanes.as_ref().is_none_or(|lanes| lanes.bias().is_none()) {
             return Neighbours::from([]);

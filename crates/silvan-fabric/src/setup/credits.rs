@@ -10,7 +10,7 @@ use crate::host::PacketSizes;
 use crate::link::{CreditPool, CreditRules, Limit, Retry, RetrySpec, ReturnClock, Shared, owner};
 
 impl Builder<'_> {
-    /// The number of each channel from which its random streams are derived.
+    /// For each channel, the number from which its random streams are derived.
     fn channel_owners(&self) -> impl Iterator<Item = u64> {
         self.directed().map(|(_, _, from, _)| match from.node {
             NodeRef::Host(host) => owner(true, host, 0),
@@ -40,7 +40,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The pool of each channel.
+    /// The pool of each channel, and the limit that all channels have in common.
     fn shared_credits(&self, given: &SharedCredits) -> Result<Shared, SetupError> {
         let pools = self.directed().map(|(.., to)| match to.node {
             NodeRef::Host(_) => self.pool(given, self.model.host.lane),
@@ -56,7 +56,8 @@ impl Builder<'_> {
         })
     }
 
-    /// The credits of a channel whose receiver has a share of `lane` bytes for each lane.
+    /// The reserve of each lane and the shared credits of a channel whose receiver has `lane` bytes for each
+    /// lane.
     pub(super) fn pool(&self, given: &SharedCredits, lane: u32) -> Result<CreditPool, SetupError> {
         const KEY: &str = "flow_control.shared.reserve";
         let PacketSizes { mtu, header, control, credit_block, .. } = self.model.sizes;
@@ -76,7 +77,8 @@ impl Builder<'_> {
         Ok(CreditPool { reserve, size })
     }
 
-    /// Resolves link-level retry, and checks that the timer of each link is longer than its round trip.
+    /// Resolves link-level retry. Checks that the retry buffer holds the largest packet, and that the timer
+    /// of each link is longer than its round trip.
     fn retry(&self, given: &LinkRetry) -> Result<RetrySpec, SetupError> {
         const KEY: &str = "link.retry.timer";
         let sizes = self.model.sizes;

@@ -1,4 +1,4 @@
-//! The changes of links and hosts during a run and the routes that follow, which are determined once before the run.
+//! Determines the changes of links and hosts during a run, and the routes that follow, before the run.
 
 use rustc_hash::FxHashMap;
 use silvan_engine::Time;
@@ -10,13 +10,14 @@ use crate::config::{Config, RoutePer};
 use crate::error::SetupError;
 use crate::faults::{FaultRoutes, PlannedChanges, Remaining, Reroutes, around};
 
-/// The largest number of instants at which links change for which [`FaultPlan::remaining_networks`] returns networks.
+/// The largest number of instants with changes of links for which [`FaultPlan::remaining_networks`] returns
+/// networks.
 const MOST_REMAINING: usize = 100;
 
-/// The remaining network from an instant on at which links change.
+/// The network that remains after links have changed at one instant.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RemainingNetwork {
-    /// The instant.
+    /// The time of the changes.
     pub time: Time,
     /// The network without the links that are down, at the rates of that time.
     pub topology: Topology,
@@ -34,7 +35,7 @@ pub struct FaultPlan {
 }
 
 impl FaultPlan {
-    /// Determines the routes that follow from the changes of a configuration.
+    /// Determines the tables that follow from `changes`.
     ///
     /// # Errors
     /// If there are too many different tables.
@@ -52,14 +53,15 @@ impl FaultPlan {
     /// Same as [`Self::new`], with the changes that a configuration describes.
     ///
     /// # Errors
-    /// As of [`PlannedChanges::new`] and [`Self::new`].
+    /// Those of [`PlannedChanges::new`] and [`Self::new`].
     pub fn of(config: &Config, topology: &Topology, tables: &Tables) -> Result<Self, SetupError> {
         let changes = PlannedChanges::new(&config.events, topology, config.duration, config.seed)?;
         Self::new(config, changes, topology, tables)
     }
 
-    /// A dependency cycle in which packets can wait for each other while switches change their tables, because some follow the
-    /// old routes and some the new ones; with the time of the change.
+    /// The time of the first change of tables that permits a deadlock while switches change their tables, and
+    /// the cycle of channels. Packets on old and on new routes can then wait for each other. `None` if there
+    /// is no such change.
     #[must_use]
     pub fn transition_deadlock(
         &self,
@@ -86,8 +88,8 @@ impl FaultPlan {
         None
     }
 
-    /// The network and the tables that remain from each instant at which links change. Empty if there are more than a hundred
-    /// instants.
+    /// The network and the tables that remain after each instant at which links change. Empty if there are
+    /// more than a hundred such instants.
     #[must_use]
     pub fn remaining_networks(&self, topology: &Topology, tables: &Tables) -> Vec<RemainingNetwork> {
         let instants = self.changes.links.chunk_by(|one, other| one.time == other.time);

@@ -46,8 +46,8 @@ impl Builder<'_> {
         let ideal = self.ideal(job).map_err(&in_job)?;
         ideal.ways.keys().for_each(|&(_, to)| is_destination[to as usize] = true);
         let alone = alone(job, &ideal).map_err(&in_job)?;
-        // Each pair of ranks has a separate flow, just as two processes use a queue pair. A host therefore has one
-        // source for each combination of one of its ranks and a rank on another host.
+        // Each pair of ranks has a separate flow, just as two processes use a queue pair. A host therefore
+        // has one source for each combination of one of its ranks and a rank on another host.
         let mut ranks_at: FxHashMap<u32, u16> = FxHashMap::default();
         let slots: Vec<u16> = job
             .hosts
@@ -66,7 +66,7 @@ impl Builder<'_> {
             let own = &mut hosts[host as usize].sources;
             let source = own.len() as u16;
             own.extend((0..most).map(|_| self.fed_source(job, class, host)));
-            // The partition is known only after the network is divided.
+            // The place in the partition is set after the network has been divided.
             Place { host, at: (0, host), source, slot }
         };
         let places = job.hosts.iter().zip(slots).map(place).collect();
@@ -106,13 +106,13 @@ impl Builder<'_> {
         }
     }
 
-    /// The payload that represents a message of zero bytes. With the header, the packet has the size of a control
-    /// packet.
+    /// The payload that represents a message of zero bytes. With the header, the packet has the size of a
+    /// control packet, unless the header alone is as large. The payload is then one byte.
     fn least_message(&self) -> u64 {
         u64::from(self.model.sizes.control.saturating_sub(self.model.sizes.header).max(1))
     }
 
-    /// The payload of the smallest packet of any job.
+    /// The payload of the smallest packet of any job, in bytes; `None` without jobs.
     pub(super) fn least_of_jobs(&self) -> Option<u32> {
         let (mtu, least) = (u64::from(self.model.sizes.mtu), self.least_message());
         let last = |bytes: u64| match bytes.max(least) % mtu {
@@ -128,7 +128,7 @@ impl Builder<'_> {
         self.model.config.jobs.iter().map(|job| of(job).map_or(empty, |least| least.min(empty)) as u32).min()
     }
 
-    /// The rate of each reduction unit's link.
+    /// The rate of each reduction unit's link, by the number of its node.
     fn unit_rates(&self) -> FxHashMap<u32, Rate> {
         let units = self.topology.end_hosts();
         let rate = |(_, link, from, _): (u32, &Link, End, End)| match from.node {
@@ -138,7 +138,8 @@ impl Builder<'_> {
         self.directed().filter_map(rate).collect()
     }
 
-    /// The routes between all hosts of a job whose ranks communicate, in both directions.
+    /// The data from which the durations of a job without congestion follow. They contain the routes, in both
+    /// directions, between hosts whose ranks communicate.
     fn ideal(&self, job: &Job) -> Result<Ideal, String> {
         let sends = (0..job.trace.ranks()).flat_map(|rank| {
             let of_rank = job.trace.of_rank(rank).map(|at| job.trace.operation(at));
@@ -162,8 +163,8 @@ impl Builder<'_> {
     }
 }
 
-/// Runs a job on an ideal crossbar, on which hosts send messages in the same order as in the network. A job that cannot
-/// finish there can never finish.
+/// Runs a job on an ideal crossbar, on which hosts send messages in the same order as in the network. Fails
+/// if the job cannot finish there, because it then cannot finish in any network.
 fn alone(job: &Job, ideal: &Ideal) -> Result<Execution, String> {
     let (hosts, copies) = (job.hosts.clone(), copies(job));
     match job.sends {

@@ -75,7 +75,7 @@ pub(crate) struct Network {
     /// The partitions that exchange messages.
     #[saved(constant)]
     pub neighbors: Neighbors,
-    /// The receiving switch and input of each channel.
+    /// For each channel, the receiving switch and its input; `None` for channels to hosts.
     #[saved(constant)]
     pub receiver: Vec<Receiver>,
     /// The sums of the counters of all partitions at the last sample.
@@ -83,7 +83,7 @@ pub(crate) struct Network {
     pub series: Series,
     /// Congestion trees, if they are recorded.
     pub forest: Option<Box<ForestObserver>>,
-    /// The subjects of the results.
+    /// The optional sections of the results.
     pub sections: Sections,
     /// The changes of links and hosts.
     #[saved(constant)]
@@ -111,13 +111,13 @@ pub(crate) struct Network {
 const _: () = assert!(MAX_FCFS_PORTS as u32 == MAX_PORTS);
 
 impl Network {
-    /// Updates all counters to a time, and adds up the counts of the partitions.
+    /// Updates all counters to `now`, and adds up the counts of the partitions.
     pub fn gather(&mut self, now: Time) {
         self.partitions.iter_mut().for_each(|partition| partition.prepare_sample(now));
         self.totals.gather(self.partitions.iter_mut().map(|partition| &mut partition.ctx.meters));
     }
 
-    /// Records the transfers that have finished since the last sample.
+    /// Records the transfers that have finished since the last call.
     pub fn collect_transfers(&mut self, now: Time) {
         let meters = self.partitions.iter_mut().map(|partition| &mut partition.ctx.meters);
         let finished = Transfers::take_finished(meters.filter_map(|meters| meters.transfers.as_deref_mut()));
@@ -273,8 +273,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// An estimate of the time between events, which determines the bucket width of the event queue. It assumes that
-    /// every host is busy, with about eight events per packet, or two if only hosts have events.
+    /// Estimates the time between events, which determines the bucket width of the event queue. The estimate
+    /// assumes that every host is busy, with about eight events per packet, or two if only hosts have events.
     fn event_spacing(&self, is_binned: bool) -> Time {
         let to_host = |link: &&Link| [link.a, link.b].iter().any(|end| matches!(end.node, NodeRef::Host(_)));
         let rates = self.topology.links.iter().filter(to_host).map(|link| link.rate).max();
@@ -284,7 +284,8 @@ impl<'a> Builder<'a> {
         Time(span.0 / (events * self.topology.hosts.len().max(1) as u64))
     }
 
-    /// The time for which a packet is on the slowest link, twice: nodes rarely schedule events further ahead.
+    /// Twice the longest time in which a full packet crosses a link and a switch. Nodes rarely schedule
+    /// events further ahead.
     fn event_reach(&self) -> Time {
         let full = self.model.sizes.mtu + self.model.sizes.header;
         let crossing = self.topology.links.iter().map(|link| link.rate.pace().time(full) + link.delay);
@@ -292,15 +293,15 @@ impl<'a> Builder<'a> {
         longest + longest
     }
 
-    /// The number of full packets that fit on all links.
+    /// The number of full packets that can be on all links at one time.
     fn packets_on_links(&self) -> u64 {
         let full = self.model.sizes.mtu + self.model.sizes.header;
         let on = |link: &Link| link.delay.0 / link.rate.pace().time(full).0.max(1);
         self.directed().map(|(_, link, ..)| on(link)).sum()
     }
 
-    /// All channels in the order of their links: first the channel from end a of a link, then, unless the link is
-    /// one-way, the channel from its end b.
+    /// All channels in the order of their links: first the channel from end a of a link, then, unless the
+    /// link is one-way, the channel from its end b.
     fn directed(&self) -> impl Iterator<Item = (ChannelId, &'a Link, End, End)> {
         let ways = self.topology.links.iter().flat_map(|link| link.channels().map(move |way| (link, way)));
         (0..).zip(ways).map(|(id, (link, (from, to)))| (id, link, from, to))
@@ -365,7 +366,7 @@ impl<'a> Builder<'a> {
         Ok(frames.map(Control::Frames))
     }
 
-    /// The changes during the run, with the names of links and hosts.
+    /// The changes during the run, with the names of links and hosts; without names if nothing changes.
     fn change_log(&self) -> ChangeLog {
         let links = self.topology.links.iter();
         let links = links.map(|link| format!("{} - {}", self.end_name(link.a), self.end_name(link.b)));
@@ -387,7 +388,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// What changes during the run, in order of time.
+    /// The changes of channels, ports, tables and hosts before the end of the run, in order of time.
     fn planned_changes(&self) -> Vec<Change> {
         let PlannedChanges { links, hosts } = &self.changes;
         if links.is_empty() && hosts.is_empty() {
@@ -461,7 +462,7 @@ impl<'a> Builder<'a> {
             if let NodeRef::Switch(index) = from.node {
                 wiring[index as usize][Port::of_number(from.port).index()] = Some(PortWiring {
                     out: id,
-                    // Every wired port also has an incoming channel, which is set below.
+                    // The incoming channel is set below.
                     into: ChannelId::MAX,
                     rate: link.rate,
                     faces_host: matches!(to.node, NodeRef::Host(_)),
@@ -513,7 +514,8 @@ impl<'a> Builder<'a> {
         Ok(wiring.into_iter().enumerate().map(build).collect())
     }
 
-    /// The forwarding tables of all switches, and for each switch those that it uses in turn.
+    /// The forwarding tables of all switches. For each switch also lists its original table and those after
+    /// each rerouting.
     fn routes(&self) -> (Arc<Routes>, Vec<Vec<NumberedTable>>) {
         let mut builder = RoutesBuilder::default();
         let others = self.reroutes.others.iter().map(|other| (&other.topology, &other.tables));
@@ -605,7 +607,8 @@ impl<'a> Builder<'a> {
         self.model.config.may_reorder().then(|| Box::new(Order::new(pins, accepts)))
     }
 
-    /// Selects the entropy values or path bits of a host's packets. Present if the packets of a flow have several.
+    /// Selects the entropy values or path bits of a host's packets. Present if the packets of a flow have
+    /// several.
     fn sprayer(&self, host: u32) -> Option<Box<Sprayer>> {
         let (spraying, values) = match self.model.config.path_bits {
             PathBits::PerPacket => (Spraying::Oblivious, self.tables.lids() as u16),
@@ -625,7 +628,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The names of all channels out of switches and hosts, such as "S1:3->H4".
+    /// The names of all channels, such as "S1:3->H4", with their outputs.
     fn link_names(&self) -> Vec<(String, LinkName)> {
         let lanes = usize::from(self.model.lanes.count);
         self.directed()

@@ -1,6 +1,6 @@
-//! The resolved configuration of a network, in which all presets and defaults are evaluated, sizes are in bytes, and
-//! buffers are in whole credit blocks. The code that builds switches, hosts and sources uses this configuration instead
-//! of the options.
+//! The resolved configuration of a network, in which all presets and defaults are evaluated, sizes are in
+//! bytes, and buffers are in whole credit blocks. Settings that need no resolution are read from the given
+//! configuration.
 
 use std::sync::Arc;
 
@@ -34,17 +34,17 @@ use crate::trimming::TrimmingRule;
 /// A rate that imposes no limit.
 const UNLIMITED: Rate = Rate(u64::MAX);
 
-/// The settings whose defaults and units had to be resolved.
+/// The resolved settings of a network and its traffic.
 pub(super) struct Model<'a> {
-    /// The settings as they were given. Those that need no resolution are used directly.
+    /// The settings as they were given.
     pub config: &'a Config,
     pub sizes: PacketSizes,
-    /// Buffer space that a full packet occupies.
+    /// Buffer space that a full packet occupies, in bytes.
     pub full_space: u32,
     pub lanes: LaneModel,
     pub switch: SwitchModel,
-    /// The pace at which packets are read from inputs of switches; `None` means the pace of the link on which a packet
-    /// leaves. Always present with output buffers.
+    /// The pace at which packets are read from inputs of switches; `None` means the pace of the link on which
+    /// a packet leaves. Always present with output buffers.
     pub crossbar: Option<BytePace>,
     pub host: HostModel,
     /// How receivers stop their senders; `None` with credits.
@@ -53,11 +53,11 @@ pub(super) struct Model<'a> {
     pub credits: Option<&'a Credits>,
     /// The components of congestion management in effect.
     pub parts: Components,
-    /// The index of the setting in `parts.hosts` of each host that has one.
+    /// For each host with a reaction of its own, the index of its setting in `parts.hosts`.
     pub own_reactions: FxHashMap<u32, usize>,
     /// The rule of special queues, if there are any.
     pub special: Option<Arc<SpecialQueueRule>>,
-    /// The shortest round trip, if the reaction needs it.
+    /// The longest round trip between hosts with traffic, if a reaction or the marking rule needs it.
     pub round_trip: Option<RoundTrip>,
     /// How routes of flows are selected, if routing is adaptive per flow.
     pub flow_routes: Option<FlowChoice>,
@@ -70,11 +70,11 @@ pub(super) struct Model<'a> {
 /// The assignment of virtual lanes.
 pub(super) struct LaneModel {
     pub count: u8,
-    /// The lane of control packets. With `None`, they use the lane of the packet that they answer.
+    /// The lane of control packets; `None` if they use the lane of the packets that they answer.
     pub control: Option<u8>,
-    /// The lane that outputs of switches serve before all others.
+    /// The lane that outputs of switches serve before all others; `None` without such a lane.
     pub first: Option<u8>,
-    /// The lanes of data packets for each destination, if destinations determine lanes.
+    /// The lanes of data packets: all except the control lane, or lane 0 if no other lane exists.
     pub data: Vec<u8>,
     pub assignment: Assignment,
     /// The lane of each service level.
@@ -89,20 +89,22 @@ pub(super) struct SwitchModel {
     pub organisation: Organisation,
     /// Whether the queues of an input share its memory.
     pub shared: bool,
-    /// Memory of each queue in bytes, if memory is divided and this size is configured. Otherwise, all queues have
-    /// equal shares.
+    /// Memory of each queue in bytes, if memory is divided and this size is configured. Otherwise, all queues
+    /// have equal shares.
     pub queue_buffer: Option<Bytes>,
-    /// Memory of an input and of an output, in bytes per virtual lane. With packet trimming, the limit of a queue.
+    /// Memory of an input, in bytes per virtual lane. With packet trimming, the default limit of a queue.
     pub lane: u32,
+    /// Memory of an output, in bytes per virtual lane. Unlimited with packet trimming.
     pub output_lane: u32,
     pub latency: Time,
     pub islip_iterations: u8,
-    /// Number of bytes in a cell of iSLIP. A matching is repeated after the time of a cell; zero if it is not repeated.
+    /// Bytes of a cell of iSLIP. A matching is repeated after the transmission time of a cell; zero means no
+    /// repetition.
     pub islip_cell: u32,
     pub control_first: bool,
     /// Packet trimming, if switches trim packets.
     pub trimming: Option<TrimmingRule>,
-    /// The limits of the queues of some rates, if they have limits of their own.
+    /// Limits of queues in bytes for outputs of particular rates, with packet trimming.
     pub queues_of_rates: Box<[(Rate, u32)]>,
 }
 
@@ -113,7 +115,8 @@ pub(super) struct HostModel {
     injection: Rate,
     drain: Rate,
     pub message_overhead: Time,
-    /// The division of the buffer between queues and link, and the bytes of each queue; `None` without such a buffer.
+    /// The organization of the output buffer, and the bytes of each queue and virtual lane; `None` without
+    /// such a buffer.
     pub output: Option<(Organisation, u32)>,
 }
 
@@ -135,8 +138,8 @@ pub(super) struct PacketChoice {
     pub pins_isolated: bool,
 }
 
-/// Checks settings that do not depend on the network: sizes of packets and buffers, and whether the components of
-/// congestion management have the buffers and packets that they require.
+/// Checks the settings that do not depend on the network. These are the sizes of packets and buffers, and
+/// whether the components of congestion management have the buffers and packets that they require.
 ///
 /// # Errors
 /// A [`SetupError`] with the first key of the configuration that cannot be set up.
@@ -158,8 +161,8 @@ fn packet_sizes(config: &Config) -> Result<PacketSizes, SetupError> {
     })
 }
 
-/// Checks that the switch and the other components meet the requirements of the marking rule and the reaction, and that
-/// the parameters of both are valid.
+/// Checks that the switch and the other components meet the requirements of the marking rule and the
+/// reaction, and that the parameters of both are valid.
 fn check_components(
     components: &Components,
     sizes: PacketSizes,
@@ -197,7 +200,8 @@ fn check_components(
     components.check_hosts(&limits).map_err(of_hosts)
 }
 
-/// Checks that the class number of a packet has enough bits for all classes. The roles of a forest are three classes.
+/// Checks that the class number of a packet has enough bits for all classes. The roles of a forest are three
+/// classes.
 fn check_classes(config: &Config) -> Result<(), SetupError> {
     let of_pattern = |traffic: &Traffic| if matches!(traffic.pattern, Pattern::Forest(_)) { 3 } else { 1 };
     let patterns: usize = config.traffic.iter().map(of_pattern).sum();
@@ -207,7 +211,7 @@ fn check_classes(config: &Config) -> Result<(), SetupError> {
     Ok(())
 }
 
-/// The pace of a crossbar, which must not be slower than the links; see [`Model::crossbar`].
+/// The pace of a crossbar, which must not be slower than the fastest link; see [`Model::crossbar`].
 fn crossbar(
     config: &Config,
     topology: &Topology,
@@ -316,7 +320,8 @@ impl LaneModel {
     }
 }
 
-/// A virtual lane's share of a port's memory, in whole credit blocks.
+/// A virtual lane's share of a port's memory in bytes, in whole credit blocks. Unlimited with packet
+/// trimming.
 fn lane_share(config: &Config, sizes: PacketSizes, buffer: Bytes, key: &str) -> Result<u32, SetupError> {
     if config.switch.trimming.is_some() {
         // Buffers have no limit.
@@ -365,7 +370,7 @@ impl SwitchModel {
     }
 }
 
-/// The limit of a queue for packet trimming, given at a key.
+/// The limit of a queue for packet trimming, given at a key. It must hold a full packet.
 fn queue_limit(queue: Bytes, sizes: PacketSizes, key: &str) -> Result<u32, SetupError> {
     let limit = small(queue, key)?;
     let needed = sizes.mtu + sizes.header;
@@ -447,11 +452,11 @@ impl HostModel {
         self.drain.min(way)
     }
 
-    /// The pace at which a host puts packets on a link of the given rate; instantaneous if only the link limits the
-    /// host.
+    /// The pace at which a host puts packets on a link of the given rate; instantaneous if only the link
+    /// limits the host.
     pub fn injection(&self, link: Rate) -> BytePace {
-        // The message overhead is added to the time for sending, so sending must take time. The same is true for moving
-        // packets into an output buffer.
+        // The message overhead is added to the time for sending, so sending must take time. The same is true
+        // for moving packets into an output buffer.
         let takes_time = self.message_overhead > Time::ZERO || self.output.is_some();
         if self.injection == UNLIMITED && !takes_time {
             BytePace::INSTANT

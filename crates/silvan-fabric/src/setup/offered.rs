@@ -10,36 +10,37 @@ use super::{HostNames, small};
 use crate::config::Config;
 use crate::error::{Reason, SetupError};
 
-/// A flow.
+/// A flow of the scenario, with its defaults resolved.
 pub(super) struct OfferedFlow {
     pub name: String,
     pub from: u32,
     pub to: u32,
     /// Bytes of a message, at least one.
     pub message: u32,
-    /// Payload offered per time; `None` if unlimited.
+    /// Rate of the generated payload; `None` if unlimited.
     pub rate: Option<Rate>,
     pub arrivals: Arrivals,
     pub sl: u8,
     pub start: Time,
-    /// The number of deliveries in the network after which the flow starts, if it waits for deliveries.
+    /// The number of delivered packets in the network after which the flow starts, if it waits for
+    /// deliveries.
     pub start_after_packets: Option<u64>,
     pub stop: Time,
-    /// Total payload in bytes; the largest number if unlimited.
+    /// Total payload in bytes; `u64::MAX` if unlimited.
     pub total: u64,
 }
 
-/// A pattern of traffic.
+/// A traffic pattern of the scenario, with its defaults resolved.
 pub(super) struct Offered<'a> {
     pub name: String,
     /// The hosts that send.
     pub senders: Vec<u32>,
     pub pattern: &'a Pattern,
-    /// The hosts that a pattern names.
+    /// The hotspots, or the receivers of an incast, which are all hosts by default. Empty for other patterns.
     pub named: Vec<u32>,
-    /// Size of the smallest message in bytes, which is at least one; the next field is the difference between the
-    /// largest and the smallest size.
+    /// Size of the smallest message in bytes, at least one; the mean size if `sizes` is present.
     pub message: u32,
+    /// The difference between the largest and the smallest size, in bytes.
     pub spread: u32,
     /// Whether a largest size was given.
     pub is_varied: bool,
@@ -51,15 +52,15 @@ pub(super) struct Offered<'a> {
     /// See [`OfferedFlow::start_after_packets`].
     pub start_after_packets: Option<u64>,
     pub stop: Time,
-    /// Number of data packets of each host, if limited.
+    /// Maximum number of data packets of each host, if limited.
     pub packets_per_host: Option<u64>,
-    /// The distribution of sizes, if there is one; `message` is then its mean.
+    /// The distribution of message sizes, if there is one.
     pub sizes: Option<Arc<Cdf>>,
     pub load_percent: Option<u32>,
     pub bursts: Option<Bursts>,
-    /// Number of messages under way and think time of a closed loop.
+    /// For a closed loop: the number of outstanding messages and the think time.
     pub closed: Option<(u32, Time)>,
-    /// The transfers of a list.
+    /// The transfers of a list; empty for other patterns.
     pub listed: Arc<Vec<ListedTransfer>>,
     pub has_own_flows: bool,
 }
@@ -140,7 +141,7 @@ fn pattern<'a>(
     })
 }
 
-/// Bytes of a message; by default the payload of a packet.
+/// Bytes of a message, at least one; by default the payload of a full packet.
 fn message(config: &Config, given: Option<Bytes>, key: impl FnOnce() -> String) -> Result<u32, SetupError> {
     small(given.unwrap_or(config.packet.mtu), &key()).map(|bytes| bytes.max(1))
 }

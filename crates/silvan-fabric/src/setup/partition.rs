@@ -29,8 +29,8 @@ use crate::trigger::Triggers;
 #[cfg(test)]
 mod tests;
 
-/// `Ok` if the binned scheduler runs the switches, or the reason why the event-ordered one does, as a clause that follows
-/// "because".
+/// `Ok` if the binned scheduler runs the switches, or the reason why the event-ordered one does, as a clause
+/// that follows "because".
 pub(crate) type Choice = Result<(), &'static str>;
 
 /// The network before it is divided.
@@ -53,11 +53,11 @@ pub(super) struct DividedNetwork {
     pub choice: Choice,
 }
 
-/// The number of switch ports in a network from which prefetching is worthwhile. In measurements, prefetching cost 10 %
-/// with 400 ports, and saved 5 % with 2,000 ports and 50 % with 20,000.
+/// The number of switch ports in a network from which prefetching is worthwhile. In measurements, prefetching
+/// cost 10 % with 400 ports, and saved 5 % with 2,000 ports and 50 % with 20,000.
 const MANY_PORTS: usize = 1_000;
 
-/// The same for the number of packets that fit on all links. They and what hosts know of them occupy megabytes.
+/// The number of packets that fit on all links from which prefetching is worthwhile. They occupy megabytes.
 const MANY_PACKETS: u64 = 4_096;
 
 /// The elements of each partition, in their order.
@@ -81,7 +81,8 @@ impl Builder<'_> {
     /// Divides a network into at most as many partitions as there are threads.
     ///
     /// # Errors
-    /// If the scheduler does not support the network.
+    /// If the scenario selects the binned scheduler and the network does not permit it, or if a histogram
+    /// cannot be created.
     pub(super) fn divide(
         &self,
         mut whole: Whole,
@@ -91,7 +92,7 @@ impl Builder<'_> {
         let Whole { links, hosts, switches, triggers, jobs, .. } = &mut whole;
         let effects = self.effects(links, receivers, hosts);
         let plan = self.plan(&effects, hosts);
-        // Waiting traffic starts with the delivery that completes the count, in the order of all hosts' events.
+        // The start of waiting traffic depends on the order of the deliveries at all hosts.
         let is_awaited = triggers.next < u64::MAX;
         let is_possible = if is_awaited {
             Err("its traffic waits for a number of deliveries")
@@ -173,7 +174,7 @@ impl Builder<'_> {
         }
         for place in jobs.iter_mut().flat_map(|job| &mut job.places) {
             place.at = places.hosts[place.host as usize];
-            // The host must account for its time.
+            // The job needs a record of how its hosts use their time.
             hosts[place.host as usize].hours = Some(Box::default());
         }
         let jobs: Vec<Arc<jobs::Setup>> = jobs.into_iter().map(Arc::new).collect();
@@ -190,8 +191,8 @@ impl Builder<'_> {
         let mut partitions = Vec::with_capacity(count);
         for (me, (hosts, switches)) in nodes.enumerate() {
             let mut meters = meters.fresh();
-            // A single partition counts deliveries itself; several partitions determine together when the deliveries
-            // occur.
+            // A single partition counts deliveries itself; several partitions determine together when the
+            // deliveries occur.
             meters.is_awaited = is_awaited && count == 1;
             let borders =
                 (count > 1 && !is_binned).then(|| Borders { me: me as u16, ends: Arc::clone(&ends) });
@@ -221,7 +222,8 @@ impl Builder<'_> {
             NodeRef::Switch(_) => None,
         };
         let least_data = self.least_data(hosts);
-        // If there are no marks, the only notifications are acknowledgements and announcements of flows.
+        // Without marks, acknowledgements, requests, announcements and loss recovery, hosts send no control
+        // packets.
         let parts = &self.model.parts;
         let quiet = matches!(parts.marking, Marking::None)
             && !parts.notification.answers_unmarked()
@@ -260,13 +262,13 @@ impl Builder<'_> {
         }
     }
 
-    /// Bytes of the smallest control packet or header of a trimmed packet.
+    /// Bytes of the smallest control packet, or of the header of a trimmed packet if that is smaller.
     fn least_control(&self) -> u32 {
         let header = self.model.switch.trimming.map_or(u32::MAX, |rule| rule.size);
         self.model.sizes.control.min(header)
     }
 
-    /// Bytes of the smallest data packet.
+    /// Bytes of the smallest data packet, including its header.
     fn least_data(&self, hosts: &[Host]) -> u32 {
         let sources = hosts.iter().flat_map(|host| &host.sources);
         let drawn = sources.filter(|source| !matches!(source.clock, Clock::Fed));
@@ -275,7 +277,8 @@ impl Builder<'_> {
         least + self.model.sizes.header
     }
 
-    /// Bytes of the smallest notification or pause frame that switches send to the next node; `None` if they send none.
+    /// Bytes of the smallest notification or pause frame that a node sends to its neighbor; `None` if none is
+    /// sent.
     fn least_notice(&self) -> Option<u32> {
         let parts = &self.model.parts;
         let lines = match &parts.isolation {
@@ -287,7 +290,7 @@ impl Builder<'_> {
         lines.into_iter().chain(reports).chain(pauses).min()
     }
 
-    /// A lower bound on the payload of packets from a source.
+    /// A lower bound on the payload of packets from a source, in bytes.
     fn least_payload(&self, source: &Source) -> u32 {
         let mtu = self.model.sizes.mtu;
         // The last packet of a message contains the remaining payload.

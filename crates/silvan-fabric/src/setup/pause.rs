@@ -6,10 +6,11 @@ use silvan_network::topology::Link;
 use super::Builder;
 
 impl Builder<'_> {
-    /// Bytes of a virtual lane at a link's receiver above the threshold at which it stops its sender.
+    /// Bytes that a virtual lane at the receiver of a link needs above its threshold for stopping the sender.
     ///
-    /// The stop message takes the link's delay after the arrival that exceeds the threshold. The buffer must hold the
-    /// packets that were on their way at that time, and those that the sender starts before it receives the message.
+    /// The stop message takes the link's delay after the arrival that exceeds the threshold. The buffer must
+    /// hold the packets that were on their way at that time, and those that the sender starts before it
+    /// receives the message.
     pub(super) fn room_above_threshold(&self, link: &Link, to_host: bool) -> u32 {
         // A packet counts from the arrival of its head at a switch, or of its tail at a host.
         let on_its_way = if to_host {
@@ -24,8 +25,8 @@ impl Builder<'_> {
     /// The maximum buffer space, in bytes, that packets sent within a given time need.
     fn space_in(&self, span: Time, rate: Rate) -> u64 {
         let bytes = u128::from(rate.bytes_in(span));
-        // Small packets need the most space relative to their size. The worst case is the smallest packet, or the
-        // smallest packet that needs one more block.
+        // Small packets need the most space relative to their size. The worst case is the smallest packet, or
+        // the smallest packet that needs one more block.
         let block = self.model.sizes.credit_block;
         let least = self.least_packet();
         let next = least.div_ceil(block) * block + 1;
@@ -37,7 +38,7 @@ impl Builder<'_> {
     /// Bytes of the smallest packet that the traffic of a scenario can generate.
     fn least_packet(&self) -> u32 {
         let mtu = u64::from(self.model.sizes.mtu);
-        // The last piece of a total that is divided into pieces.
+        // Size of the last piece of a total that is divided into pieces.
         let last = |bytes: u64, piece: u64| match bytes % piece.max(1) {
             0 => piece,
             rest => rest,

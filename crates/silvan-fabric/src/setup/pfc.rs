@@ -16,7 +16,8 @@ use crate::queueing::Queues;
 pub struct PauseMemory {
     /// The smallest and the largest headroom of a virtual lane of a switch's input, in bytes.
     pub headroom: (u32, u32),
-    /// The shared memory of the switch that has the least left to share; `None` if inputs have memory of their own.
+    /// The shared memory of the switch that has the least left to share; `None` if inputs have memory of
+    /// their own.
     pub shared: Option<SharedPauseMemory>,
 }
 
@@ -73,7 +74,7 @@ struct PacedLink<'a> {
     slowest: Rate,
 }
 
-/// Settings of pause frames and of on/off flow control, in bytes. Missing ones are derived from the link.
+/// Settings of pause frames or of on/off flow control, in bytes. Missing settings are derived from the link.
 pub(super) struct PauseModel {
     /// The value of `flow_control.kind`.
     kind: &'static str,
@@ -83,7 +84,7 @@ pub(super) struct PauseModel {
     /// Bytes of a message on the link; zero for on/off flow control, whose messages take no space.
     pub frame: u32,
     response: Time,
-    /// The length of a pause that stops the run; `NEVER` if none does.
+    /// The length of a pause that stops the run; `Time::NEVER` if none does.
     longest: Time,
     shared: Option<SharedMemory>,
     /// Lanes that are never paused, one bit per lane.
@@ -93,7 +94,7 @@ pub(super) struct PauseModel {
 }
 
 impl PauseModel {
-    /// `None` with credits.
+    /// Resolves the settings of pause frames or of on/off flow control. Returns `None` with credits.
     pub fn new(config: &Config) -> Result<Option<Self>, SetupError> {
         let size = |value: Option<Bytes>, key| value.map(|value| small(value, key)).transpose();
         let given = match &config.flow_control {
@@ -138,7 +139,8 @@ impl PauseModel {
 }
 
 impl Builder<'_> {
-    /// The pause frames of a network, or the messages of on/off flow control.
+    /// The pause frames of a network, or the messages of on/off flow control. Fails if a link for pause
+    /// frames is one-way, if the memory of inputs is divided, or if a buffer is too small.
     pub(super) fn frames(&self, pfc: &PauseModel) -> Result<Frames, SetupError> {
         if pfc.frame > 0 && self.topology.links.iter().any(|link| link.channels().count() < 2) {
             let topology = self.topology.name.clone();
@@ -179,7 +181,8 @@ impl Builder<'_> {
         Ok(Frames::new(spec, lanes, &channels, memories))
     }
 
-    /// The thresholds of a virtual lane at a link's receiver with `capacity` bytes for the lane.
+    /// The thresholds of a virtual lane at a link's receiver with `capacity` bytes for the lane. Fails if the
+    /// headroom leaves no room, or if `xon` exceeds `xoff`.
     fn fixed(
         &self,
         pfc: &PauseModel,
@@ -190,7 +193,6 @@ impl Builder<'_> {
         let link = paced.link;
         let headroom = if self.paused_lanes(pfc) == 0 { 0 } else { self.headroom(pfc, paced, to_host) };
         let most = capacity.saturating_sub(headroom);
-        // The thresholds of hosts are those of switches only if both have memory of their own.
         let xoff = pfc.xoff.unwrap_or(most);
         if xoff > most || capacity <= headroom {
             let room = headroom.into();
@@ -213,13 +215,13 @@ impl Builder<'_> {
         u32::from(self.model.lanes.count) - pfc.lossy.count_ones()
     }
 
-    /// A direction of a link, by its channel.
+    /// A direction of a link with its lowest rate, by its channel.
     fn paced<'b>(&self, id: ChannelId, link: &'b Link) -> PacedLink<'b> {
         let slowest = self.slowest_rates.get_or_init(|| self.find_slowest_rates());
         PacedLink { link, slowest: slowest.get(id as usize).copied().unwrap_or(link.rate) }
     }
 
-    /// The lowest rate of each channel during the run; empty if nothing changes.
+    /// The lowest rate of each channel during the run; empty if no link changes.
     fn find_slowest_rates(&self) -> Vec<Rate> {
         if self.changes.links.is_empty() {
             return Vec::new();
@@ -232,16 +234,17 @@ impl Builder<'_> {
         ways.flat_map(|(link, rate)| link.channels().map(move |_| rate)).collect()
     }
 
-    /// The configured headroom of a lane, or the bytes that can arrive, starting with the packet that exceeds the
-    /// threshold, in packets that the sender starts before a pause takes effect.
+    /// The configured headroom of a lane, or else the space for all packets that can arrive from the packet
+    /// that exceeds the threshold until a pause takes effect (IEEE 802.1Q, annex N).
     ///
-    /// The first of these packets started when it was sent, `on_its_way` before it was stored. The frame may have to wait
-    /// for a packet, or for another frame, that started one picosecond earlier. The sender completes the packet that it
-    /// starts one picosecond before the frame takes effect. The earlier packets took the time until then, without gaps at
-    /// worst (IEEE 802.1Q, annex N).
+    /// That packet starts one link delay before its head arrives, and is stored at a switch after the
+    /// switch's latency, at a host after its tail. The frame may have to wait for a packet or another frame
+    /// that started one picosecond earlier. It then needs its transmission time, the link delay and the
+    /// response time. Until then, the sender may send without gaps, and it completes the packet that it
+    /// starts one picosecond before the end of this time.
     ///
-    /// If the rate of the link changes during the run, the frame and what it waits for may have started at the lowest rate, and
-    /// the sender may send at the usual one.
+    /// If the rate of the link changes during the run, the frame and the transmission before it are assumed
+    /// to use the lowest rate, and the sender the usual one.
     fn headroom(&self, pfc: &PauseModel, PacedLink { link, slowest }: PacedLink<'_>, to_host: bool) -> u32 {
         if let Some(headroom) = pfc.headroom {
             return headroom;
@@ -299,7 +302,8 @@ impl Builder<'_> {
         found
     }
 
-    /// The shared memory of each switch, and the reserves of its inputs.
+    /// The shared memory of each switch, and the reserves of its inputs, in bytes. Fails if the memory of a
+    /// switch is too small.
     fn shared_memories(
         &self,
         pfc: &PauseModel,
@@ -337,7 +341,8 @@ impl Builder<'_> {
     }
 }
 
-/// The power of two by which free memory is divided for a link of this rate.
+/// The exponent of the power of two by which free memory is divided for a link of this rate. Negative
+/// exponents multiply.
 fn shift(shared: &SharedMemory, rate: Rate, slowest: Rate) -> i8 {
     let doublings = if shared.alpha_by_rate { (rate.0 / slowest.0.max(1)).max(1).ilog2() } else { 0 };
     shared.alpha_shift.saturating_sub(doublings as i8).max(-32)

@@ -1,4 +1,5 @@
-//! Sets up queues: the division of buffers in switches and host adapters, and the virtual lanes of destinations.
+//! Sets up queues: the division of buffers in switches and host adapters, and the virtual lanes of
+//! destinations.
 
 use std::sync::Arc;
 
@@ -39,7 +40,8 @@ impl Builder<'_> {
         }
     }
 
-    /// The division of a switch's input buffers, as its neighbors see it, and the size of a region.
+    /// The division of a switch's input buffers into regions with separate credits, and the bytes of a region
+    /// per lane. Fails if a region is smaller than a full packet.
     pub(super) fn division(&self, switch: usize) -> Result<(BufferDivision, u32), SetupError> {
         let SwitchModel { queues, organisation, shared, lane, queue_buffer, .. } = self.model.switch;
         if shared || queues == Queues::Single {
@@ -176,7 +178,8 @@ impl Builder<'_> {
         Some(Box::new(Adapter::new(buffers, organisation, capacity)))
     }
 
-    /// The virtual lanes of all destinations for the hosts of each switch, if service levels do not determine them.
+    /// The virtual lane of each destination, for the hosts of a switch. `None` if service levels or routes
+    /// determine lanes.
     pub(super) fn destination_lanes(&self, switch: usize) -> Option<Arc<[u8]>> {
         let data = &self.model.lanes.data;
         let hosts = self.topology.hosts.len();

@@ -1,4 +1,4 @@
-//! The shortest round trip of a network, from the routes between the hosts that communicate.
+//! The longest round trip between the hosts of a network that communicate.
 
 use silvan_congestion::round_trip::RoundTrip;
 use silvan_engine::{Bytes, Rate, Time};
@@ -9,8 +9,9 @@ use silvan_network::traffic::{Pattern, Traffic};
 use super::HostNames;
 use crate::config::Config;
 
-/// Computes the round trip of a network: that of the longest route between any two hosts that send or receive, with the
-/// delay of the longest link of such routes for all links. Hosts without traffic have no effect.
+/// Computes an upper bound of the round trips between hosts that send or receive. It has the most hops of any
+/// route between two of them, and all its links have the largest delay of a link on these routes. Hosts
+/// without traffic have no effect, unless fewer than two hosts have traffic.
 #[must_use]
 pub fn round_trip(topology: &Topology, tables: &Tables, config: &Config) -> RoundTrip {
     let hosts = communicating(topology, config);
@@ -94,7 +95,8 @@ fn communicating(topology: &Topology, config: &Config) -> Vec<bool> {
     found
 }
 
-/// Adds the hosts of a pattern that it does not name: senders if it names none, and destinations.
+/// Adds the hosts that a pattern uses without naming them: its senders if it names none, and its
+/// destinations.
 fn add_destinations(traffic: &Traffic, hosts: usize, names: &HostNames<'_>, found: &mut [bool]) {
     match (&traffic.pattern, &traffic.hosts) {
         (Pattern::Hotspots { .. }, Some(_)) => {}

@@ -1,5 +1,5 @@
-//! Checks that a network meets the requirements of its configuration: the named hosts, routes between hosts that
-//! exchange packets, and links in both directions.
+//! Checks that a network meets the requirements of its configuration: the named hosts, routes between hosts
+//! that exchange packets, and links in both directions.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -39,15 +39,15 @@ impl<'t> HostNames<'t> {
         found.ok_or_else(|| Reason::NoSuchHost(name.to_owned()).at(key.to_string()))
     }
 
-    /// The numbers of the hosts in a list, which is the value of a key.
+    /// Returns the numbers of the hosts in a list that is the value of a key. Fails if a host does not exist.
     pub(super) fn find_all(&self, names: &[String], key: &str) -> Result<Vec<u32>, SetupError> {
         let find = |(at, name): (usize, &String)| self.find(name, format_args!("{key}.{at}"));
         names.iter().enumerate().map(find).collect()
     }
 }
 
-/// Checks that every link has a reverse direction if there are special queues, because they notify the sender of a
-/// packet over the link on which the packet arrived.
+/// Checks that every link has a reverse direction if there are special queues, because they notify the sender
+/// of a packet over the link on which the packet arrived.
 ///
 /// # Errors
 /// [`Reason::OneWayLinks`] at `congestion.isolation`.
@@ -74,7 +74,7 @@ pub(super) fn check_switches(config: &Config, topology: &Topology) -> Result<(),
     }
 }
 
-/// Checks that the network has the switches and ports that the marking rule names.
+/// Checks that the network has the switches and ports for which the marking rule has settings of their own.
 fn check_ports(parts: &Components, topology: &Topology) -> Result<(), SetupError> {
     let named = parts.marking.parameters().map(MarkingParameters::named_ports).unwrap_or_default();
     let ports_of =
@@ -104,7 +104,7 @@ fn check_rates(parts: &Components, topology: &Topology) -> Result<(), SetupError
     Ok(())
 }
 
-/// Checks that switches send at the rates that have queues of their own.
+/// Checks that each rate with a queue limit of its own is the rate of a link from a switch.
 fn check_queues(config: &Config, topology: &Topology) -> Result<(), SetupError> {
     let of_rates = config.switch.trimming.iter().flat_map(|trimming| trimming.rates.iter());
     let is_of_switch =
@@ -120,15 +120,17 @@ fn check_queues(config: &Config, topology: &Topology) -> Result<(), SetupError> 
     Ok(())
 }
 
-/// Checks that packets have routes: for each flow in both directions, to hotspots, between every pair of hosts if there
-/// are patterns, and for notifications from switches to sources. Also checks that switches and ports with settings of
-/// their own exist.
+/// Checks that packets have routes: for each flow in both directions, to hotspots, between every pair of
+/// hosts if there are patterns, and for notifications from switches to sources. Also checks that switches and
+/// ports with settings of their own exist.
 ///
-/// Returns whether the tables are known to be deadlock-free on a single lane; `false` means that this was not determined.
+/// Returns whether the tables are known to be deadlock-free on a single lane; `false` means that this was not
+/// determined.
 ///
 /// # Errors
-/// [`Reason::TooManyPorts`] at `topology`, [`Reason::NoSuchHost`] and [`Reason::NoRoute`] at the key that names the host, [`Reason::Unroutable`] at
-/// `routing.kind`, [`Reason::NoWayBack`] at `congestion.notification`, [`Reason::NoSuchPort`] at the key of the port, [`Reason::NoThresholds`] at
+/// [`Reason::TooManyPorts`] at `topology`, [`Reason::NoSuchHost`] and [`Reason::NoRoute`] at the key that
+/// names the host, [`Reason::Unroutable`] at `routing.kind`, [`Reason::NoWayBack`] at
+/// `congestion.notification`, [`Reason::NoSuchPort`] at the key of the port, [`Reason::NoThresholds`] at
 /// `congestion.marking.thresholds`, [`Reason::UnusedRate`] at the key of the rate.
 pub fn check_routes(config: &Config, topology: &Topology, tables: &Tables) -> Result<bool, SetupError> {
     check_switches(config, topology)?;
@@ -174,7 +176,8 @@ pub fn check_routes(config: &Config, topology: &Topology, tables: &Tables) -> Re
     Ok(sound)
 }
 
-/// Checks that every switch has routes to all hosts whose packets may pass it, because it may have to notify them.
+/// Checks that every switch has routes to all hosts whose packets pass it, because it may send reports to
+/// these hosts.
 fn check_ways_back(topology: &Topology, tables: &Tables) -> Result<(), SetupError> {
     let has_route = |switch: usize, host: u32| {
         let port = tables.port(switch, host as usize);

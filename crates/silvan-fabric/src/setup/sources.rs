@@ -29,8 +29,8 @@ mod tests;
 const PS_PER_S: u128 = 1_000_000_000_000;
 
 impl Builder<'_> {
-    /// Creates the sources of each host and the class of each flow or pattern. Returns the named flows, and the sources
-    /// that wait for a trigger.
+    /// Creates the sources of each host and the class of each flow or pattern. Returns the named flows, and
+    /// the sources that wait for a trigger.
     pub(super) fn add_sources(
         &self,
         hosts: &mut [Host],
@@ -66,8 +66,8 @@ impl Builder<'_> {
         Ok((named, Triggers::new(triggers)))
     }
 
-    /// Adds the flows. Classes are in the order of the file. Sources are in the order of their names, so the order in
-    /// the file does not affect which flow a host sends first.
+    /// Adds the flows. Classes are in the order of the file. Sources are in the order of their names, so the
+    /// order in the file does not affect which flow a host sends first.
     fn add_flows(
         &self,
         hosts: &mut [Host],
@@ -111,10 +111,12 @@ impl Builder<'_> {
         Ok(class)
     }
 
-    /// The clock of messages whose sizes are uniformly distributed from `message` to `message + spread` bytes.
+    /// The clock of messages whose sizes are uniformly distributed from `message` to `message + spread`
+    /// bytes.
     fn clock(rate: Option<Rate>, arrivals: Arrivals, message: u32, spread: u32) -> Clock {
         let Some(rate) = rate else { return Clock::Saturating };
-        // The mean may include half a byte, so use the sum of the smallest and largest size at twice the rate.
+        // The mean may include half a byte, so use the sum of the smallest and largest size at twice the
+        // rate.
         let (pace, bytes) = match spread {
             0 => (rate.pace(), message),
             _ => (Rate(rate.0.saturating_mul(2)).pace(), 2 * message + spread),
@@ -125,7 +127,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The options of a pattern's source, if it has any.
+    /// The additional state of a pattern's source; `None` if the source needs none.
     fn varied(&self, traffic: &Offered, owner: u64) -> Option<Box<Varied>> {
         let Offered { spread, sizes, bursts, packets_per_host, has_own_flows, .. } = traffic;
         let is_plain = *spread == 0 && packets_per_host.is_none() && bursts.is_none() && !has_own_flows;
@@ -146,7 +148,7 @@ impl Builder<'_> {
         }))
     }
 
-    /// The rate that a host with a link of this rate offers in its busy periods, if it is limited.
+    /// The rate that a host offers on a link of this rate in its busy periods; `None` if unlimited.
     fn offered_rate(&self, traffic: &Offered, link: Rate) -> Option<Rate> {
         let most = u128::from(self.model.host.injection_rate(link).0);
         let load = traffic.load_percent.map(|percent| most * u128::from(percent) / 100);
@@ -158,7 +160,7 @@ impl Builder<'_> {
         Some(Rate(u64::try_from(busy).unwrap_or(u64::MAX).max(1)))
     }
 
-    /// The transfers of a pattern that lists them.
+    /// The transfers of a list or an incast; `None` for other patterns. Fails if an incast has too many.
     fn transfers(
         &self,
         traffic: &Offered,
@@ -388,7 +390,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The pace of a share, in percent, of the traffic that a host sends; unlimited if the host sends at its full rate.
+    /// The pace of a share, in percent, of the traffic that a host sends. Unlimited if a host without an
+    /// offered rate sends all of its traffic at this pace.
     fn share_pace(&self, offered: Option<Rate>, link: Rate, share: u8) -> BytePace {
         let most = self.model.host.injection_rate(link);
         match (offered, share) {
@@ -408,7 +411,8 @@ impl Builder<'_> {
         rates
     }
 
-    /// The hosts of each role of each forest. If hotspots move, there is no group of hotspots.
+    /// The groups of hosts of each forest: the hosts of each role that has any and, unless hotspots move, the
+    /// hotspots and the other hosts.
     pub(super) fn groups(&self) -> Vec<Group> {
         let mut groups = Vec::new();
         for (traffic, placement) in self.model.traffic.iter().zip(&self.forests) {
@@ -431,7 +435,7 @@ impl Builder<'_> {
         groups
     }
 
-    /// The hosts to which a pattern refers: its hotspots, or the images of a permutation.
+    /// The hosts to which a pattern refers: its hotspots or receivers, or the images of a permutation.
     fn targets(&self, traffic: &Offered, class: u16, hosts: u32) -> Vec<u32> {
         match traffic.pattern {
             Pattern::Permutation => permutation(self.model.config.seed, class, hosts),
@@ -440,7 +444,7 @@ impl Builder<'_> {
     }
 }
 
-/// The role of each host in a pattern that is a forest.
+/// The role of each host in a forest; `None` for other patterns.
 pub(super) fn placement(
     model: &Model,
     (number, traffic): (usize, &Offered),
@@ -452,15 +456,15 @@ pub(super) fn placement(
     Some(ForestRoles::draw(forest, (&traffic.senders, topology.end_hosts()), owner, span))
 }
 
-/// The number that distinguishes the random streams of a host's patterns, which is the index of the pattern at the
-/// host. The classes of the `flows` flows come first.
+/// The number that distinguishes the random streams of a host's patterns: the host, and the number of pattern
+/// sources that it already has. The classes of the `flows` flows come first.
 fn owner(host: u32, sources: &[Source], flows: usize) -> u64 {
     let patterns = sources.iter().filter(|source| usize::from(source.class) >= flows).count();
     u64::from(host) << 16 | patterns as u64
 }
 
-/// The first messages of a closed loop: at random times in the first think time. Returns the first of these times, and lets
-/// the source keep the others.
+/// The phase, in picoseconds, of the first message of a closed loop. The `count` first messages are at random
+/// times in the first think time after `start`. The times of the others are stored in `varied`.
 fn first_requests(
     (start, think): (Time, Time),
     count: u32,
@@ -486,8 +490,8 @@ fn hold(sources: &mut [Source], host: u32) -> Waiting {
     Waiting { host, source: sources.len().saturating_sub(1) as u16, phase }
 }
 
-/// The permutation that a run selects at random for a class of traffic, as the destination of each host. Classes count
-/// flows first, then patterns, in their order. No host sends to itself unless it is the only one.
+/// The destination of each host in the permutation that a run selects at random for a class of traffic. No
+/// host sends to itself unless it is the only one.
 #[must_use]
 pub fn permutation(seed: u64, class: u16, hosts: u32) -> Vec<u32> {
     let mut random = Stream::new(seed, "permutation", u64::from(class));
@@ -499,7 +503,7 @@ pub fn permutation(seed: u64, class: u16, hosts: u32) -> Vec<u32> {
     images
 }
 
-/// The rule by which one sender of a pattern selects destinations; `None` if there are none.
+/// The rule by which one sender of a pattern selects destinations; `None` if it has no destination.
 fn chooser(pattern: &Pattern, targets: &[u32], position: usize, me: u32, count: u32) -> Option<Chooser> {
     let fixed = |to: u32| (to != me).then_some(Chooser::Fixed(to));
     match pattern {

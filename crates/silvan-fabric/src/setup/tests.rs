@@ -12,7 +12,7 @@ const PAIR: &str = r#"{"kind": "dumbbell", "left": 2, "right": 1}"#;
 fn each_link_has_two_channels_with_consecutive_numbers() {
     let topology = topology(PAIR);
     let network = network(&topology, &config(Time::from_us(10)));
-    // The links of H1, H2, H3, and the trunk.
+    // There are four links: those of H1, H2 and H3, and the trunk.
     let [first, ..] = &network.partitions[..] else { panic!("there is a partition") };
     let ends: Vec<(ChannelId, ChannelId)> = first.hosts.iter().map(|host| (host.out, host.into)).collect();
     assert!(ends.iter().all(|&(out, into)| out ^ 1 == into), "{ends:?}");

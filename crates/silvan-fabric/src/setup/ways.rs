@@ -1,9 +1,9 @@
-//! Computes the latency and the rates of the routes between two hosts on an empty network, from which the shortest
-//! possible delivery time of a message follows.
+//! Computes the latency and the rates of the routes between two hosts of an empty network. The shortest
+//! possible delivery time of a message follows from them.
 //!
-//! If the tables determine the route, these are those of that route. If flows or packets select routes, they are the
-//! latency of the fastest route, the rate of the widest one, and the total rate of all routes, so no message can arrive
-//! earlier.
+//! If the tables determine the route, the values are those of that route. If flows or packets select routes,
+//! they are the latency of the fastest route, the rate of the widest route, and the total rate of all routes.
+//! No message can arrive earlier.
 
 use rustc_hash::FxHashMap;
 use silvan_engine::{Rate, Time};
@@ -16,7 +16,7 @@ use silvan_network::topology::{End, NodeRef, Topology, Wiring};
 use super::{Builder, Model};
 use crate::jobs::Way;
 
-/// The best properties of the remaining routes from a position.
+/// The best properties of the remaining routes from a position to the destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct RemainingRoute {
     /// The latency of the first byte on the fastest route.
@@ -112,8 +112,8 @@ impl Builder<'_> {
 }
 
 impl MessageRoutes<'_> {
-    /// The route of messages between two hosts. The route of the tables must exist even if packets may take other
-    /// routes.
+    /// The latency and the rates of messages between two hosts. Fails if the tables have no route, even if
+    /// packets may take other routes.
     pub fn between(&mut self, from: u32, to: u32) -> Result<Way, String> {
         let routes = (self.tables, self.model.config.path_lanes.as_deref());
         let path = routing::trace_lanes(self.topology, &self.wiring, routes, from, to);
@@ -155,7 +155,7 @@ impl MessageRoutes<'_> {
         })
     }
 
-    /// A route, given as links and their far ends.
+    /// The properties of a route, given as links and their far ends.
     fn along(&self, links: impl DoubleEndedIterator<Item = (usize, End)>) -> RemainingRoute {
         links.rev().fold(RemainingRoute::THERE, |reach, (link, end)| self.behind(reach, link, end))
     }
@@ -167,10 +167,10 @@ impl MessageRoutes<'_> {
         reach.behind(link.delay + latency, link.rate)
     }
 
-    /// All routes through other groups.
+    /// The combined properties of all routes through other groups.
     fn detours(&self, detours: &Detours, (from, to): (u32, u32)) -> RemainingRoute {
         let pair = (from as usize, to as usize);
-        // All groups except the two, one by one.
+        // The groups of neither host, one by one.
         let others = 0..(detours.groups() as u64).saturating_sub(2);
         let others = others.filter_map(|number| detours.third(number, pair.0, pair.1));
         let way = |group: usize| {
@@ -194,7 +194,7 @@ impl MessageRoutes<'_> {
         ports.get(usize::from(port).wrapping_sub(1)).copied().flatten().map(|(end, link)| (link, end))
     }
 
-    /// The ports through which packets may continue.
+    /// The ports through which packets may continue to the current destination.
     fn ports(&self, (switch, input): Place) -> Vec<u16> {
         let to = self.destination;
         let mut ports = match &self.routes {
@@ -218,7 +218,7 @@ impl MessageRoutes<'_> {
             let onward: Vec<(usize, End)> =
                 self.ports(place).into_iter().filter_map(|port| self.peer(place.0, port)).collect();
             if self.known.contains_key(&place) {
-                // All following positions are known by now.
+                // All following positions have been visited.
                 let best = onward.into_iter().map(|(link, end)| self.behind(self.reach(end), link, end));
                 let best = best.fold(RemainingRoute::NONE, RemainingRoute::combined_with);
                 self.known.insert(place, best);
@@ -237,7 +237,7 @@ impl MessageRoutes<'_> {
         self.behind(self.reach(end), link, end)
     }
 
-    /// The remaining route from the end of a link, as far as it is known.
+    /// The remaining route from the end of a link, or no route if it has not been computed.
     fn reach(&self, end: End) -> RemainingRoute {
         match end.node {
             NodeRef::Host(_) => RemainingRoute::THERE,

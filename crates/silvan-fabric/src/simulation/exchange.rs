@@ -1,5 +1,5 @@
-//! Data that threads exchange between two steps: the messages of their partitions, and, when all threads meet, their
-//! progress.
+//! Data that threads exchange between two steps: the messages of their partitions, and, when all threads
+//! meet, their progress.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,7 +22,8 @@ type Due = (u64, Vec<Time>);
 /// The progress of a partition, or the combined progress of all partitions, when all threads meet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PartitionProgress {
-    /// The next tick with work. Messages that have been sent count as work at the time at which they take effect.
+    /// The next tick with work. Messages that have been sent count as work at the time at which they take
+    /// effect.
     pub next: u64,
     /// The amount of work done.
     pub done: u64,
@@ -51,8 +52,9 @@ struct Letterbox {
 
 /// The number of steps between two meetings of all threads.
 ///
-/// At a meeting, the partitions skip the time in which none of them has work. Between two meetings, each partition waits
-/// only for its neighbors, and its steps follow each other without gaps. Results do not depend on these numbers.
+/// At a meeting, the partitions skip the time in which none of them has work. Between two meetings, each
+/// partition waits only for its neighbors, and its steps follow each other without gaps. Results do not
+/// depend on these numbers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MeetingInterval {
     pub steps: u64,
@@ -60,14 +62,15 @@ pub(super) struct MeetingInterval {
 }
 
 impl MeetingInterval {
-    /// With more steps, meetings cost less than a tenth of the waits for neighbors.
+    /// With this number of steps, meetings cost less than a tenth of the waits for neighbors.
     const MOST: u64 = 32;
 
     pub fn first(neighbors: &Neighbors) -> Self {
         Self { steps: 1, most: if neighbors.all_meet { 1 } else { Self::MOST } }
     }
 
-    /// Sets the length of the next round. `busy` is the sum of the partitions' steps with work in this one.
+    /// Sets the length of the next round. `busy` is the number of steps with work in the last round, summed
+    /// over all partitions.
     pub fn adapt(&mut self, busy: u64) {
         if busy * 2 <= self.steps {
             self.steps = (self.steps / 2).max(1);
@@ -77,8 +80,8 @@ impl MeetingInterval {
     }
 }
 
-/// The data that threads exchange. Messages and progress exist twice: a thread may already write those of the next step
-/// or meeting while another one reads those of the last.
+/// The data that threads exchange. Messages and progress exist twice: a thread may already write those of the
+/// next step or meeting while another thread still reads the previous ones.
 pub(super) struct Exchange<'a> {
     neighbors: &'a Neighbors,
     published: [Vec<Separate<Published>>; 2],
@@ -117,8 +120,8 @@ impl<'a> Exchange<'a> {
         self.steps.wait_for(me, &self.neighbors.of[me]).map_err(|_| Halted)
     }
 
-    /// Publishes the progress of a partition for meeting number `meeting`, ends a step, and returns the combined
-    /// progress of all partitions.
+    /// Publishes the progress of a partition for meeting number `meeting`, ends a step, and returns the
+    /// combined progress of all partitions.
     pub fn share(
         &self,
         meeting: usize,
@@ -143,7 +146,8 @@ impl<'a> Exchange<'a> {
         Ok(together)
     }
 
-    /// Posts the messages of a partition for its neighbors. Returns the earliest time at which any of them takes effect.
+    /// Posts the messages of a partition for its neighbors. Returns the earliest time at which any of them
+    /// takes effect.
     pub fn post(&self, turn: usize, me: usize, partition: &mut Partition) -> Result<Time, Halted> {
         let mut earliest = Time::NEVER;
         for &other in &self.neighbors.of[me] {

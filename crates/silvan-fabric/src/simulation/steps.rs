@@ -1,7 +1,8 @@
-//! Records the work of each partition between two exchanges, from which the speed of many threads can be predicted.
+//! Records the work of each partition between two exchanges, from which the speed of many threads can be
+//! predicted.
 //!
-//! The partitions run in turn on one thread, so no partition waits for another, and the times do not depend on the
-//! number of cores. The steps and the results are those of [`super::threads`].
+//! The partitions run one after another on one thread, so no partition waits for another, and the times do
+//! not depend on the number of cores. The steps and the results are those of [`super::threads`].
 
 use std::time::Instant;
 
@@ -42,7 +43,7 @@ impl Steps {
         &self.neighbors
     }
 
-    /// The number of steps between two meetings of all partitions, one entry per meeting, which ends the steps.
+    /// For each interval between two meetings of all partitions, its number of steps.
     #[must_use]
     pub fn rounds(&self) -> &[u32] {
         &self.rounds
@@ -135,7 +136,7 @@ pub(super) fn run_in_turn(
     }
 }
 
-/// Has all partitions receive their messages.
+/// Receives the messages of all partitions.
 fn collect_all(
     exchange: &Exchange,
     turn: usize,

@@ -141,7 +141,8 @@ fn credit_from_nowhere_ends_a_run_in_every_build() {
     assert!(what.contains("returning"), "{what}");
 }
 
-/// Changes the credit of the sender of each channel in turn, in runs with each scheduler: credit is lost or gained.
+/// Changes the credit of the sender of one channel, for each channel and with each scheduler. Credit is lost
+/// or gained.
 fn with_changed_credit(check: impl Fn(Simulation, &dyn Fn(&mut Simulation))) {
     for scheduler in [Scheduler::EventOrdered, Scheduler::Binned] {
         let channels = run_with(scheduler).network.receiver.len();

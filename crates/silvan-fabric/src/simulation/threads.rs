@@ -1,10 +1,11 @@
 //! Advances a run from sample to sample, with one thread per partition.
 //!
-//! Partitions affect each other only after their lookahead. In each step, a partition handles all events within that
-//! time. It then waits until its neighbors have finished the step as well, and receives their messages. After a number
-//! of steps, all threads meet and skip the time in which no partition has work ([`MeetingInterval`]). If traffic waits for
-//! deliveries, all deliveries within a step are known in advance, and the threads meet after each step to determine when
-//! the traffic starts. A single partition exchanges no messages.
+//! Partitions affect each other only after their lookahead. In each step, a partition handles all events
+//! within that time. It then waits until its neighbors have finished the step as well, and receives their
+//! messages. After a number of steps, all threads meet and skip the time in which no partition has work
+//! ([`MeetingInterval`]). If traffic waits for deliveries, all deliveries within a step are known in advance,
+//! and the threads meet after each step to determine when the traffic starts. A single partition exchanges no
+//! messages.
 
 use silvan_engine::Time;
 
@@ -28,7 +29,8 @@ pub(super) struct Goal {
 /// The progress of all partitions.
 #[derive(Clone, Copy)]
 pub(super) struct Reached {
-    /// Whether the partitions stopped at the time of the sample, and not before it because of the amount of work.
+    /// Whether the partitions stopped at the time of the sample, and not before it because of the amount of
+    /// work.
     pub sample: bool,
     /// The work done.
     pub events: u64,
@@ -71,8 +73,8 @@ fn run_together(
             exchange.plan_triggers(me, partition, Time(end))?;
         }
         if is_last {
-            // The last tick is incomplete, so it is a separate step, at whose end all threads meet. Its messages are
-            // delivered immediately, for the sample.
+            // The last tick is incomplete, so it is a separate step, at whose end all threads meet. Its
+            // messages are delivered immediately, for the sample.
             turn = 1 - turn;
             own.done += partition.run_to_sample(goal.cut);
             partition.pass(end);
@@ -108,7 +110,8 @@ fn run_threads(partitions: &mut [Partition], neighbors: &Neighbors, goal: Goal) 
     let exchange = Exchange::new(neighbors);
     let round = MeetingInterval::first(neighbors);
     let results: Vec<Result<Reached, Halted>> = std::thread::scope(|scope| {
-        // If the system cannot create another thread, this guard ensures that the existing threads do not wait for it.
+        // If the system cannot create another thread, this guard ensures that the existing threads do not
+        // wait for it.
         let _guard = exchange.steps.guard();
         let threads: Vec<_> = partitions
             .iter_mut()
@@ -132,8 +135,8 @@ fn run_threads(partitions: &mut [Partition], neighbors: &Neighbors, goal: Goal) 
 }
 
 impl Simulation {
-    /// Records the work of each partition in each step from now on. The partitions then run in turn on the calling
-    /// thread, with the same results.
+    /// Records the work of each partition in each later step. The partitions then run one after another on
+    /// the calling thread, with the same results. A single partition has no steps.
     pub fn record_steps(&mut self) {
         self.steps = Some(Steps::new(&self.network.neighbors));
     }

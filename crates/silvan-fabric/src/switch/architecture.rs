@@ -47,8 +47,8 @@ pub(crate) trait Architecture {
     /// Called when a packet's head has arrived, and its output and lane are known.
     fn note_tail(&mut self, _ctx: &mut Context, _id: PacketId) {}
 
-    /// Queues a packet that may leave from now on, or what is left of it if its queue is full. No architecture replaces this
-    /// method.
+    /// Queues a packet that may leave immediately. If the switch trims packets and the queue is full, only
+    /// the header may be left. No architecture replaces this method.
     #[inline(always)]
     fn admit(&mut self, ctx: &mut Context, input: Port, id: PacketId) {
         if self.ports().trimmer.is_some() {
@@ -68,7 +68,7 @@ pub(crate) trait Architecture {
         self.note_headers(ctx, id);
     }
 
-    /// Notes the bytes on the lane of headers, after a packet was added to a lane.
+    /// Records the bytes on the lane of headers after a packet was added to a lane.
     fn note_headers(&self, ctx: &mut Context, id: PacketId) {
         let Some(trimmer) = &self.ports().trimmer else { return };
         let packet = &ctx.packets[id];
@@ -76,8 +76,8 @@ pub(crate) trait Architecture {
         trimmer.note_headers(packet.vl, bytes, &mut ctx.meters);
     }
 
-    /// Makes sure that a data packet fits into the queues of its output, if the switch trims packets: removes its payload if
-    /// necessary.
+    /// If the switch trims packets: removes the payload of a data packet that does not fit into the queues of
+    /// its output.
     fn make_room(&mut self, ctx: &mut Context, input: Port, id: PacketId) {
         let packet = &ctx.packets[id];
         let (output, vl, size) = (self.ports().route_of(packet), packet.vl, packet.size);
@@ -91,7 +91,7 @@ pub(crate) trait Architecture {
     /// Bytes that wait for an output on a virtual lane.
     fn waiting_bytes(&self, output: Port, vl: Vl) -> u32;
 
-    /// Queues a packet that may leave from now on.
+    /// Queues a packet that may leave immediately.
     fn enqueue(&mut self, ctx: &mut Context, input: Port, id: PacketId);
 
     /// Called when an output may be able to send again because it is free or credit has returned.
@@ -121,7 +121,8 @@ pub(crate) trait Architecture {
         }
     }
 
-    /// Handles that a message of this switch occupies the link of an output. No architecture replaces this method.
+    /// Handles a message of this switch that occupies the link of an output. No architecture replaces this
+    /// method.
     fn link_was_used(&mut self, ctx: &mut Context, output: Port) {
         self.note_sending(output);
         // Packets that wait for the output may have scheduled a wake-up for an earlier time.
@@ -211,7 +212,7 @@ fn steer<A: Architecture>(switch: &mut A, ctx: &mut Context, input: Port, id: Pa
     }
 }
 
-/// Reports that a packet asked for a way of selecting outputs that its switch does not have.
+/// Reports that a switch cannot select the output of a packet, because it lacks the required steering.
 #[cold]
 pub(super) fn report_missing_steering(ports: &Ports, ctx: &mut Context) {
     ctx.report_broken(format!("switch {} cannot select the output of a packet", ports.node));

@@ -1,9 +1,9 @@
 //! Adaptive routing per packet, which selects the output of each packet among the ports that lead to its destination.
 //!
-//! The load of a port is the sum of two numbers: the bytes that wait for it in the switch, on all lanes, and the bytes
-//! in use of the buffer at the far end of the link on the packet's lane, as the sender's credits show. Loads are
-//! compared in units of `grade` bytes, as real switches do. Among the ports with the lowest grade, a hash of the seed,
-//! the switch and the number of earlier choices selects one.
+//! The load of a port is the sum of two numbers: the bytes that wait for it in the switch, on all lanes, and
+//! the bytes in use of the buffer at the far end of the link on the packet's lane, as the sender's credits
+//! show. Loads are compared in units of `grade` bytes, as in real switches. Among the ports with the lowest
+//! grade, a hash of the seed, the switch and the number of earlier choices selects one.
 
 use silvan_engine::saved::Saved;
 use std::sync::Arc;

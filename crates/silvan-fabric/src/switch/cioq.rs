@@ -126,7 +126,7 @@ impl<S: PortSet> CioqSwitch<S> {
         }
     }
 
-    /// Bytes of an input's memory in use now.
+    /// Bytes of an input's memory that are in use.
     fn used_of_input(&mut self, input: Port, vl: Vl, now: Time) -> u32 {
         if let Some((lane, space)) = self.inputs[input.index()].leaving.left(now) {
             self.used[lane.index()] -= space;
@@ -268,7 +268,7 @@ impl<S: PortSet> CioqSwitch<S> {
         self.outputs[output.index()].leaving = LeavingPacket { end, lane: at, space };
     }
 
-    /// Marks a packet that leaves an output buffer.
+    /// Applies the marking rule to a packet that leaves an output buffer.
     fn depart(&mut self, ctx: &mut Context, output: Port, vl: Vl, id: PacketId) {
         // Report the fill that remains after the packet has left (Paper I, 3.2.1).
         self.fill_changed(ctx, (output, vl), None);
@@ -295,7 +295,8 @@ impl<S: PortSet> CioqSwitch<S> {
         false
     }
 
-    /// Selects the next readable input whose packet fits into the output buffer.
+    /// Selects the next readable input. Returns `None` if the input's packet does not fit into the output
+    /// buffer.
     fn choose(&mut self, ctx: &mut Context, output: Port, vl: Vl) -> Option<(Port, QueueId)> {
         let lane = self.ports.lane(output, vl);
         let asking = self.buffers.requests(lane);
@@ -353,9 +354,9 @@ impl<S: PortSet> CioqSwitch<S> {
         self.fill_changed(ctx, (output, vl), Some((input, dst)));
     }
 
-    /// Schedules the next wake-up of an output. If packets wait for the link or for buffer space, this is when its link
-    /// becomes free; it is also when its write port or the read port of a waiting input becomes free. Returning credit
-    /// wakes the output anyway.
+    /// Schedules the next wake-up of an output for the earliest of these times: if packets wait, the time at
+    /// which the link becomes free; if packets wait at inputs, also the times at which the write port or the
+    /// read port of such an input becomes free. Returning credit also wakes the output.
     fn plan(&mut self, ctx: &mut Context, output: Port) {
         let (channel, now) = (self.ports.out(output), ctx.now);
         let state = &self.outputs[output.index()];
@@ -430,7 +431,8 @@ impl<S: PortSet> Architecture for CioqSwitch<S> {
         }
     }
 
-    /// Sends from an output, moves packets into its buffer while there is room, and schedules its next wake-up.
+    /// Sends a packet from an output, moves a packet into its buffer if possible, and schedules its next
+    /// wake-up.
     fn settle(&mut self, ctx: &mut Context, output: Port) {
         self.outputs[output.index()].dirty = false;
         self.expire(output, ctx.now);

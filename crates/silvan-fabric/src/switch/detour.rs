@@ -12,7 +12,7 @@ use super::{Architecture, Ports, Steering};
 use crate::context::Context;
 use crate::packet::{Kind, PacketId};
 
-/// The switch at the far end of each port (from 1) of each switch; `u32::MAX` if there is none.
+/// The switch at the far end of each port, by switch and port; `u32::MAX` if there is none.
 pub(crate) type Neighbours = Arc<[Box<[u32]>]>;
 
 /// The configuration and state that a switch needs to decide on detours.
@@ -45,7 +45,8 @@ impl Ports {
     }
 }
 
-/// Decides whether a packet that has just left its source takes a detour.
+/// Decides whether a packet takes a detour, if this switch is that of its source. Only data packets take
+/// detours.
 #[inline(never)]
 pub(super) fn choose_detour(switch: &mut dyn Architecture, ctx: &mut Context, id: PacketId) {
     let ports = switch.ports();

@@ -60,8 +60,8 @@ impl Director {
         (port != Tables::NO_ROUTE).then(|| Port::of_number(port))
     }
 
-    /// Adds or removes an announced flow at an output. Returns the output's weight; `None` if a flow is removed that was
-    /// not announced to it.
+    /// Adds or removes an announced flow at an output. Returns the output's weight; `None` if the removed
+    /// flow was not announced to it.
     fn weigh(&mut self, output: Port, kind: Kind, bytes: u64) -> Option<u64> {
         let (weight, rate) = self.weights.get_mut(output.index())?;
         let own = weight_ps(bytes, *rate);

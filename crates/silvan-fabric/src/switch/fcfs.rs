@@ -2,11 +2,11 @@
 //! and Birk, section 2). Any number of packets can leave an input's memory at the same time for different outputs,
 //! and an output sends one packet at a time.
 //!
-//! If `switch.control_first` is set, control packets precede data. The exception is a packet that ends a flow's
-//! route, which must stay behind the flow's data.
+//! If `switch.control_first` is set, control packets precede data. Tear-down packets are an exception: they
+//! stay behind the data of their flow.
 //!
-//! With packet trimming ([`crate::trimming`]), the data of a lane has a limit. A packet that loses its payload occupies no
-//! memory of its input any more, and its header waits on the lane of control packets.
+//! With packet trimming ([`crate::trimming`]), the data of a lane has a limit. A trimmed packet no longer
+//! occupies memory of its input, and its header waits on the lane of control packets.
 
 use std::collections::VecDeque;
 
@@ -145,7 +145,8 @@ impl Architecture for FcfsSwitch {
         &mut self.ports
     }
 
-    /// Trims the packet that arrives or the newest one in the queue of its output.
+    /// If the arriving packet does not fit into the queue of its output, trims this packet or the newest one
+    /// in the queue.
     fn make_room(&mut self, ctx: &mut Context, input: Port, id: PacketId) {
         let packet = &ctx.packets[id];
         let (output, vl, size) = (self.ports.route_of(packet), packet.vl, packet.size);

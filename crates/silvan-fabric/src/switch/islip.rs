@@ -8,9 +8,9 @@
 //! output becomes free, and that output would never serve it. Therefore, outputs keep rounds ([`super::rounds`]): an
 //! output serves other inputs while an input is busy at its turn, but serves that input first once it is free.
 //!
-//! With `strict` arbitration of special queues, outputs whose special queues yield grant last, and only to inputs
-//! without another grant. An input would prefer the other grant, and the output would stay idle although other inputs
-//! request it.
+//! With `strict` arbitration of special queues, outputs whose special queues yield grant last, and only to
+//! inputs without another grant. Otherwise, such an input would accept the other grant, and the output would
+//! stay idle although other inputs request it.
 //!
 //! With several virtual lanes, a matching has as many steps as there are lanes. In each step, every free output considers
 //! one lane, beginning with the lane that follows the last one that the output served, or with the lane that precedes all
@@ -115,8 +115,8 @@ impl<S: PortSet> Islip<S> {
         }
     }
 
-    /// Whether an input prefers the first of two grants, because the queue of the other grant yields, or because the
-    /// first output is nearer to the input's pointer.
+    /// Whether the first of two grants to an input takes precedence: the queue of the other grant yields, or
+    /// the first output is nearer to the input's pointer.
     fn is_nearer(&self, grant: &Match, other: &Match) -> bool {
         let (count, pointer) = (self.inputs.len(), self.inputs[grant.input.index()].accept.index());
         let ahead = |output: usize| {
@@ -168,7 +168,7 @@ impl<S: PortSet> Islip<S> {
         }
     }
 
-    /// Adds a grant to the accepted ones unless its input prefers another grant.
+    /// Adds a grant to the accepted ones unless another grant to its input takes precedence.
     #[inline(always)]
     fn offer(&self, offer: Match, accepted: &mut Vec<Match>, refused: &mut S) {
         if accepted.last().is_none_or(|last| last.input < offer.input) {

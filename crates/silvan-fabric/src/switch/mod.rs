@@ -33,7 +33,8 @@ pub(crate) use queued::QueuedSwitch;
 pub(crate) use round_robin::RoundRobin;
 pub(crate) use voq::{VoqSwitch, fits_one_lane};
 
-/// The switches of a partition. All of them have the same architecture, which is determined once for many events.
+/// The switches of a partition. All of them have the same architecture, so one `match` suffices for many
+/// events.
 #[derive(Debug, Saved)]
 pub(crate) enum Switches {
     /// The first variant is for one virtual lane and up to 64 ports.
@@ -74,7 +75,7 @@ macro_rules! with_switches {
 pub(crate) use with_switches;
 
 impl Switches {
-    /// The switch at a place.
+    /// The switch at a place. Panics if there is no such switch.
     pub fn at(&self, place: usize) -> &dyn Architecture {
         with_switches!(self, all => &all[place])
     }

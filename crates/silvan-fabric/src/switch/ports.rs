@@ -49,7 +49,7 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
-    /// For a switch without output buffers.
+    /// Creates the value for a switch without output buffers.
     #[inline]
     pub fn unbuffered(output: Port, queue_bytes: u32) -> Self {
         Self { output, queue_bytes, buffer_bytes: 0 }
@@ -59,7 +59,7 @@ impl Outgoing {
 /// The component that selects outputs or lanes that the forwarding table alone does not determine.
 #[derive(Debug, Saved)]
 pub(crate) enum Steering {
-    /// Flows select their routes.
+    /// Routes are selected per flow.
     Flows(Director),
     /// Each packet is routed adaptively.
     Packets(PortChooser),
@@ -103,24 +103,25 @@ pub(crate) struct Ports {
     /// The lane that outputs serve before all others, if there is one.
     #[saved(constant)]
     pub first_lane: Option<Vl>,
-    /// The tables that the switch uses in turn, the first ones at the start; empty if they do not change.
+    /// The tables between which the switch changes, beginning with the first ones; empty if they do not
+    /// change.
     #[saved(constant)]
     pub all_tables: Box<[NumberedTable]>,
-    /// For each port, whether packets that can choose among several ports avoid it; empty if there never is such a
-    /// port.
+    /// For each port, whether packets that can choose among several ports avoid it; empty until a port is
+    /// avoided.
     avoided: Box<[bool]>,
     /// Present if the switch trims packets.
     pub trimmer: Option<Box<Trimmer>>,
 }
 
-/// One of the sets of tables that a switch uses in turn; see [`Ports::all_tables`].
+/// One of the sets of tables of a switch that changes tables; see [`Ports::all_tables`].
 #[derive(Debug, Clone)]
 pub(crate) struct NumberedTable {
-    /// The start of the forwarding table.
+    /// Row of the forwarding table.
     pub row: u32,
-    /// If packets are hashed onto ports.
+    /// Present if packets are hashed onto ports.
     pub hasher: Option<Hasher>,
-    /// If each packet is routed adaptively.
+    /// Present if each packet is routed adaptively.
     pub choices: Option<Arc<Choices>>,
 }
 
@@ -155,7 +156,7 @@ impl Ports {
         }
     }
 
-    /// Uses other tables from now on. Returns whether there are tables with this number.
+    /// Changes to the tables with this number. Returns whether there are such tables.
     pub fn use_tables(&mut self, number: usize) -> bool {
         let Some(NumberedTable { row, hasher, choices }) = self.all_tables.get(number).cloned() else {
             return false;
@@ -170,7 +171,7 @@ impl Ports {
         true
     }
 
-    /// Has packets that can choose use a port or not.
+    /// Sets whether packets that can choose among several ports may use this port.
     pub fn use_port(&mut self, port: Port, is_usable: bool) {
         if self.avoided.is_empty() {
             self.avoided = vec![false; self.count()].into();
@@ -178,7 +179,7 @@ impl Ports {
         self.avoided[port.index()] = !is_usable;
     }
 
-    /// Whether packets that can choose do not use a port.
+    /// Whether packets that can choose among several ports avoid this port.
     #[inline]
     pub fn avoids(&self, port: Port) -> bool {
         self.avoided.get(port.index()).is_some_and(|&is_avoided| is_avoided)
@@ -194,7 +195,7 @@ impl Ports {
     /// which it arrived.
     ///
     /// # Errors
-    /// On what its output or lane depends, as a clause that follows "because".
+    /// A clause for use after "because", which states on what else the output or lane depends.
     pub fn steers_by_packet(&self) -> Result<(), &'static str> {
         match self.steering.as_deref() {
             None | Some(Steering::Hashed(_)) => Ok(()),
@@ -358,7 +359,7 @@ impl Ports {
         PortVl::of(port, vl, self.lanes)
     }
 
-    /// Whether the marking rule must be informed that the queues of an output lane now hold `queue_bytes`; see
+    /// Whether the marking rule must be informed that the queues of an output lane hold `queue_bytes`; see
     /// [`silvan_congestion::marking::Marker::watches_queue`].
     #[inline]
     pub fn watches_queue(&self, lane: PortVl, queue_bytes: u32) -> bool {
@@ -384,8 +385,8 @@ impl Ports {
         (MarkedLane { output: output.index(), lane: self.lane(output, vl).index() }, facts)
     }
 
-    /// Asks the marking rule whether to mark a packet that has entered the queues of an output lane. The queues now
-    /// hold `queue_bytes`, including the packet.
+    /// Applies the marking rule to a packet that has entered the queues of an output lane. The queues hold
+    /// `queue_bytes`, including the packet.
     #[inline(always)]
     pub fn arrives(&mut self, ctx: &mut Context, output: Port, id: PacketId, queue_bytes: u32) {
         if self.marking.watches_arrivals() {
@@ -402,7 +403,7 @@ impl Ports {
         ctx.note_applied((self.place, true, output), applied);
     }
 
-    /// Lets the marking rule decide about a packet that starts to leave through an output. The caller must have
+    /// Applies the marking rule to a packet that starts to leave through an output. The caller must have
     /// reported the remaining fill.
     #[inline(always)]
     pub fn departs(&mut self, ctx: &mut Context, id: PacketId, from: Outgoing) {
@@ -438,7 +439,7 @@ impl Ports {
         self.marking.root_space(false)
     }
 
-    /// Sends a report to a source. Returns the output whose link it occupies.
+    /// Sends a report to a source. Returns the output whose link the report occupies; `None` if none is sent.
     pub fn send_report(&self, ctx: &mut Context, report: SourceReport) -> Option<Port> {
         let output = self.route(report.to);
         // The route exists, because networks that need routes for reports are checked before the run.
@@ -448,7 +449,8 @@ impl Ports {
         Some(output)
     }
 
-    /// Removes the payload of a packet from an input at an output. The packet no longer occupies the memory of its input.
+    /// Removes the payload of a packet that has arrived at `input` and waits for `output`. The packet then
+    /// occupies no memory of its input.
     pub fn trim(&mut self, ctx: &mut Context, (input, output): (Port, Port), id: PacketId) {
         let Some(trimmer) = &mut self.trimmer else { return };
         let Freed { vl, dst, space } = trimmer.cut(output.index(), &mut ctx.packets, &mut ctx.meters, id);

@@ -61,16 +61,17 @@ pub(super) struct QueueHead {
 /// The effect of sending a packet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Served {
-    /// The time at which its input may be read again.
+    /// The time at which the packet's input may be read again.
     pub read_until: Time,
-    /// The time at which its output becomes free.
+    /// The time at which the packet's output becomes free.
     pub end: Time,
-    /// Bytes that remain queued for its lane of the output.
+    /// Bytes that remain queued for the packet's lane of the output.
     pub left: u32,
 }
 
-/// Returns the queue of an input that an output lane may serve, if there is credit on the output's channel. With
-/// divided memory, queues whose packets lack credit are moved to a separate list, so that others can pass. For
+/// Returns the queue of an input that an output lane may serve, if there is credit on the output's channel.
+/// With divided memory, queues whose packets lack credit are moved to a separate list, so that other queues
+/// can send. The error is the space for which the packet lacks credit, or 0 if no queue may send. For
 /// `relays`, see [`QueuedSwitch`].
 #[inline(always)]
 pub(super) fn candidate<S: PortSet, L: Lanes>(
@@ -110,8 +111,8 @@ pub(super) fn candidate<S: PortSet, L: Lanes>(
 pub(crate) struct QueuedSwitch<S: PortSet, L: Lanes, A> {
     /// Rate of an input's read port, if it differs from the rate of the link.
     crossbar: Option<Box<BytePace>>,
-    /// Whether the ledger of a packet on its last link determines the packet's way through this switch. If so, the
-    /// links remember the queue of the packet and the ledger of its next link.
+    /// Whether the ledger of a packet on its last link determines the packet's way through this switch. If
+    /// so, the links store the queue of the packet and the ledger of its next link.
     pub(super) relays: bool,
     pub ports: Ports,
     pub arbiter: A,

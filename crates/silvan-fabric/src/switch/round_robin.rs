@@ -1,5 +1,5 @@
-//! Round-robin arbitration with one read port per queue. Each output serves in turn the inputs that have packets for
-//! it, and also its virtual lanes in turn, as in [`super::voq`].
+//! Round-robin arbitration with one read port per queue. Each output serves the inputs that have packets for
+//! it round robin, and its virtual lanes likewise, as in [`super::voq`].
 
 use silvan_engine::saved::Saved;
 use silvan_network::port::{Lanes, Port, PortVl, Vl};
@@ -96,7 +96,7 @@ impl<S: PortSet, L: Lanes> QueuedSwitch<S, L, RoundRobin<S>> {
         }
     }
 
-    /// Sends from one of the virtual lanes of a free output. The lanes are tried in turn.
+    /// Sends from one of the virtual lanes of a free output. The lanes are tried one after another.
     #[inline(never)]
     fn settle_one_of(&mut self, ctx: &mut Context, (output, channel): (Port, ChannelId), first: Vl) {
         let order = self.ports.lane_order();

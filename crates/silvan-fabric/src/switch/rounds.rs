@@ -87,7 +87,7 @@ impl<S: PortSet> Rounds<S> {
         Self { lanes: vec![Round::default(); lanes].into(), is_patient }
     }
 
-    /// As [`Rounds::choice_of_free`], for switches in which no input is busy with another output.
+    /// Same as [`Rounds::choice_of_free`], for switches in which no input is busy with another output.
     pub fn choice(&mut self, lane: PortVl, asking: S, stand_aside: impl FnOnce() -> S) -> S {
         self.choice_of_free(lane, (asking, stand_aside), S::default(), Time::ZERO, |_| Time::ZERO)
     }
@@ -245,8 +245,9 @@ mod tests {
                 passed_over += 1;
                 assert!(passed_over <= 1 + PATIENCE, "busy for {remaining:?}");
             }
-            // The free input is served once in turn. It is then served out of turn until the wait for the busy input is
-            // at most 1 / `PATIENCE` of the time of the packets that were sent out of turn.
+            // The free input is first served in its own turn. It is then served out of turn until the wait
+            // for the busy input is at most 1 / `PATIENCE` of the time of the packets that were sent out of
+            // turn.
             assert_eq!(
                 passed_over,
                 1 + (PATIENCE * remaining.0).div_ceil(SPAN.1.0),
@@ -291,7 +292,7 @@ mod tests {
         let mut rounds = Rounds::new(1, true);
         let (mut now, mut turn, mut counts) = (Time::ZERO, Port::FIRST, [0u32; 3]);
         for packet in 0..3_000 {
-            // The third input is free in every fourth round.
+            // The third input is free for every fourth packet.
             let busy = |input| {
                 if input == Port(2) && packet % 4 > 0 { Time(u64::MAX) } else { Time::ZERO }
             };

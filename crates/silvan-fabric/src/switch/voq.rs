@@ -68,8 +68,8 @@ impl<const L: usize> Wires<L, Ordered, Context> for Wiring {
     }
 }
 
-/// `LANES` is 1 for switches of up to 64 ports with one virtual lane and a marking rule that does not read single
-/// queues; otherwise, it is [`crate::voq::MOST_LANES`].
+/// `LANES` is 1 if [`fits_one_lane`] returns true for the switch; otherwise, it is
+/// [`crate::voq::MOST_LANES`].
 #[derive(Debug, Saved)]
 pub(crate) struct VoqSwitch<const LANES: usize> {
     pub ports: Ports,

@@ -51,8 +51,8 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
         }
     }
 
-    /// Whether a data packet that arrives fits into the queue of its lane. The newest packet of the queue may have to give
-    /// way to it.
+    /// Checks whether an arriving data packet fits into the queue of its lane. The newest packet of the queue
+    /// may be removed to make room.
     pub fn make_room(&mut self, trimmer: &mut Trimmer, slot: Slot, size: u32) -> QueueRoom {
         let (output, vl) = (slot.output(), slot.vl());
         let at = self.lane_index(output, vl);

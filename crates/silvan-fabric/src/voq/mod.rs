@@ -1,6 +1,6 @@
-//! The outputs of InfiniBand VOQ switches (Paper I, section 3.1), with input buffers, one virtual output queue per
-//! output, and a read port per queue. Both schedulers run this code. With one queue per lane of an output instead
-//! ([`fifo`]), the binned scheduler runs it.
+//! The outputs of InfiniBand VOQ switches (Paper I, section 3.1), with input buffers, one virtual output
+//! queue per output, and a read port per queue. Both schedulers run this code, but only the binned scheduler
+//! runs the variant with one queue per lane of an output ([`fifo`]).
 //!
 //! ```text
 //!  in 0  =[ to 0 | to 1 | to 2 ]=--\      each output serves the inputs that have
@@ -8,13 +8,13 @@
 //!  in 2  =[ to 0 | to 1 | to 2 ]=--/      its virtual lanes likewise
 //! ```
 //!
-//! An input can feed several outputs at once. After an output has served an input, it serves all other requesting
-//! inputs before it serves that input again. An input that lacks credit keeps its turn, because otherwise small packets
-//! could overtake large ones indefinitely.
+//! An input can feed several outputs at the same time. After an output has served an input, it serves all
+//! other requesting inputs before it serves that input again. An input whose packet lacks credit keeps its
+//! turn, because otherwise small packets could overtake large ones indefinitely.
 //!
-//! No output reads or changes the state of another output. Its decisions depend only on the packets that arrive for it
-//! and on the credit of its own link. The scheduler decides when to settle an output, and supplies credit and
-//! transmission through [`Wires`].
+//! No output reads or changes the state of another output. The decisions of an output depend only on the
+//! packets that arrive for it and on the credit of its own link. The scheduler decides when to settle an
+//! output, and supplies credit and transmission through [`Wires`].
 
 mod fifo;
 mod observe;
@@ -71,9 +71,10 @@ impl Slot {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum QueueRoom {
     Enough,
-    /// It is to lose its payload.
+    /// The packet must be trimmed.
     Trimmed,
-    /// It takes the place of the newest packet of the queue, which has been removed and is to lose its payload.
+    /// The packet takes the place of the newest packet of the queue, which has been removed and must be
+    /// trimmed.
     Replaces(Slot, PacketId),
 }
 
@@ -102,8 +103,8 @@ pub(crate) struct Sending {
     pub head: Head,
 }
 
-/// The interface between this kernel and its scheduler, which stores the packets and the link of each output. `A` is
-/// the state that the scheduler shares with the nodes.
+/// The interface between this module and its scheduler, which stores the packets and the link of each output.
+/// `A` is the state that the scheduler shares with the nodes.
 pub(crate) trait Wires<const L: usize, X, A> {
     fn packets(around: &mut A) -> &mut Pool;
     /// The time at which the link of an output is free.
@@ -134,7 +135,7 @@ pub(crate) const MISSING_PACKET: &str = "an output has a lane with requests, but
 #[derive(Debug, Saved)]
 pub(crate) struct VoqOutputs<const LANES: usize, const MARKS: u8, const FIFO: bool, X> {
     pub records: Box<[Output<LANES, X>]>,
-    /// The packets behind the stored heads, indexed by `[(output * lanes + vl) * width + input]`.
+    /// The packets that are not stored heads, indexed by `[(output * lanes + vl) * width + input]`.
     queues: Box<[Fifo]>,
     /// Number of inputs of the largest switch.
     #[saved(constant)]
@@ -150,10 +151,10 @@ pub(crate) struct VoqOutputs<const LANES: usize, const MARKS: u8, const FIFO: bo
     beyond: Box<[[u64; 3]]>,
     /// Bytes per queue; empty unless the marking rule reads single queues.
     queue_bytes: Box<[u32]>,
-    /// The queues of lanes, if packets leave in the order of their arrival, which are then the only queues.
+    /// The queues of lanes if `FIFO`, which are then the only queues.
     fifos: Box<[fifo::FifoLane]>,
-    /// Whether control packets precede data in `fifos`. The exception is a packet that ends a flow's route, which must
-    /// stay behind the flow's data.
+    /// Whether control packets precede data in `fifos`. Tear-down packets are an exception: they stay behind
+    /// the data of their flow.
     pub control_first: bool,
 }
 
@@ -174,7 +175,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
         let count = records.len() * lanes;
         let queues = if FIFO { 0 } else { count * width };
         if let (Some(first), false) = (first, Self::IS_GENERAL) {
-            // With two lanes, it is always the turn of the first one.
+            // With two lanes, the turn always stays with the lane that precedes the other.
             records.iter_mut().for_each(|record| record.turn = first.0);
         }
         if MARKS != UNMARKED {
@@ -214,8 +215,8 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
         self.lane_index(slot.output(), slot.vl()) * self.width + slot.input()
     }
 
-    /// Queues a packet that may leave from now on. Returns whether the output should be settled when its link is free.
-    /// This is false if an earlier packet of the lane that needs no more space lacks credit.
+    /// Queues a packet that may leave immediately. Returns whether the output should be settled when its link
+    /// is free. The result is false if an earlier packet of the lane that needs no more space lacks credit.
     #[inline(always)]
     pub fn enqueue<A, W: Wires<LANES, X, A>>(
         &mut self,
@@ -309,7 +310,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
         (MarkedLane { output, lane: self.lane_index(output, vl) }, facts)
     }
 
-    /// Lets the marking rule decide about a packet that has just arrived.
+    /// Applies the marking rule to a packet that has just arrived.
     #[inline(always)]
     fn arrives<A, W: Wires<LANES, X, A>>(
         &mut self,
@@ -360,7 +361,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
         });
     }
 
-    /// Lets the marking rule decide about a packet that starts to leave.
+    /// Applies the marking rule to a packet that starts to leave.
     #[inline(never)]
     fn departs<A, W: Wires<LANES, X, A>>(
         &mut self,
@@ -389,8 +390,9 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
         wires.applied(around, record, applied);
     }
 
-    /// Selects the packet that an output with a free link sends now, and removes it from its queue. If no packet can be
-    /// sent, returns the time at which a packet will have credit, if the time is known.
+    /// Selects the packet that an output with a free link sends now, and removes it from its queue. If no
+    /// packet can be sent, returns the time at which a packet will have credit, or [`Time::NEVER`] if this
+    /// time is not known.
     #[inline(always)]
     pub fn settle<A, W: Wires<LANES, X, A>>(
         &mut self,
@@ -430,7 +432,8 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
         Err(wake)
     }
 
-    /// Moves the turn of an output behind a lane that it has served. If a lane precedes all others, it has no turn.
+    /// Moves the turn of an output to the lane after a lane that it has served. A lane that precedes all
+    /// others takes no turns.
     #[inline(always)]
     fn served(&mut self, output: usize, vl: usize) {
         let lanes = self.lanes();

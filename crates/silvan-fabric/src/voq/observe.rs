@@ -19,7 +19,8 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
         own.chain(self.of_input(slot).map(|head| head.packet))
     }
 
-    /// Calls `add` with the inputs and the heads of packets that wait for the outputs of a switch, lane after lane.
+    /// Calls `add` with the input, the lane and the index of each packet that waits for the given outputs of
+    /// one switch.
     pub fn all_packets(&self, packets: &Pool, of: Range<usize>, mut add: impl FnMut(usize, Vl, PacketId)) {
         let inputs = if FIFO { 0 } else { of.len() };
         for output in of {
@@ -33,8 +34,8 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
         }
     }
 
-    /// Of the `count` outputs of a switch that start with `first`, those for which an input has packets on a
-    /// lane.
+    /// The ports for which an input has packets on a lane, among the `count` outputs of a switch that start
+    /// with `first`.
     pub fn requested(&self, first: usize, count: usize, input: Port, vl: Vl) -> Vec<Port> {
         let requests = |output: &Port| {
             let slot = Slot::new(first + output.index(), vl.index(), input.index());

@@ -62,7 +62,7 @@ struct HeldHead {
 pub(crate) struct OutputLane {
     /// Inputs 0 to 63 that have packets for the lane, one bit each.
     pub requests: u64,
-    /// The inputs in `requests` that have packets behind a stored head.
+    /// The inputs in `requests` with packets that are not stored heads.
     pub more: u64,
     /// Bytes in all queues of the lane.
     pub sum: u32,
@@ -140,7 +140,7 @@ impl<const L: usize, X> Output<L, X> {
         Head { packet, to, size: size.into(), space: space.into() }
     }
 
-    /// Replaces a head that has left by the next packet of its queue.
+    /// Replaces a head that has left with the next packet of its queue.
     #[inline(always)]
     pub fn replace(&mut self, place: usize, head: Head) {
         let Head { packet, to, size, space } = head;

@@ -1,4 +1,4 @@
-//! Tests of the turns of inputs and lanes, and of waiting for credit, with a link whose credit is set by hand.
+//! Tests of the turns of inputs and lanes, and of waiting for credit. The tests set the credit of the link.
 
 use silvan_congestion::marking::Marker;
 
@@ -46,7 +46,7 @@ impl<const L: usize> Wires<L, (), Pool> for Link {
     }
 }
 
-/// One output, whose link always has credit at first.
+/// One output. Its link initially has credit for all packets.
 struct Bench<const L: usize> {
     outputs: VoqOutputs<L, UNMARKED, false, ()>,
     link: Link,
@@ -76,7 +76,7 @@ impl<const L: usize> Bench<L> {
         Self::new(inputs, LaneOrder { lanes: L.min(2), first: None })
     }
 
-    /// A packet of `space` bytes arrives. Returns whether the output should be settled.
+    /// Adds a packet of `space` bytes. Returns whether the output should be settled.
     fn arrive(&mut self, input: usize, vl: usize, space: u32) -> bool {
         let packet = Packet { size: space, space, vl: Vl::new(vl), ..Packet::example() };
         let head = Head::of(self.packets.insert(packet), &packet);
@@ -113,7 +113,7 @@ fn serves_all_inputs_in_turn<const L: usize>(mut bench: Bench<L>) {
         bench.arrive(input, 0, 64);
     }
     assert_eq!(bench.inputs(), [0, 2, 5, 2, 5]);
-    // The turn is that of input 6.
+    // It is the turn of input 6.
     for input in [0, 5, 7] {
         bench.arrive(input, 0, 64);
     }
@@ -262,7 +262,7 @@ fn a_packet_may_pass_an_output_without_waiting_packets() {
     assert_eq!((bench.outputs.records[0].lanes[0].turn, bench.outputs.records[0].turn), (3, 1));
     bench.arrive(0, 1, 64);
     assert!(!may_pass(&bench), "a packet waits, even though on the other lane");
-    // As if it had been queued: input 3 and lane 1 are next.
+    // The turns are those after a queued packet: input 3 and lane 1 are next.
     for (input, vl) in [(2, 0), (3, 0)] {
         bench.arrive(input, vl, 64);
     }

@@ -112,8 +112,8 @@ pub fn run(topology: &Topology, config: &Config) -> Outcome {
     try_run(topology, config).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Runs a configuration in all kinds of switches that its marking rule supports, and checks that both schedulers
-/// agree. Returns the name and the outcome for each kind.
+/// Runs a configuration in all kinds of switches that its marking rule supports. Checks that both schedulers
+/// return the same summary. Returns the name and the outcome for each kind.
 pub fn run_in_all_switches(topology: &Topology, config: &Config) -> Vec<(&'static str, Outcome)> {
     let marking = config.components().marking;
     let kinds = [
@@ -199,7 +199,7 @@ pub fn random_network(seed: &[u8], switches: usize, hosts: usize) -> String {
     )
 }
 
-/// A random network whose switches have one architecture, with a load of flows and of uniform traffic.
+/// A random network whose switches have one architecture, with flows and uniform traffic.
 #[derive(Debug, Clone)]
 pub struct RandomLoad {
     /// The first argument of [`random_network`].
@@ -215,8 +215,9 @@ pub struct RandomLoad {
     pub message: u64,
     /// The source and the destination, each modulo the number of hosts, and the service level.
     pub flows: Vec<(usize, usize, u8)>,
-    /// The end of flows, and of uniform traffic.
+    /// The end of flows.
     pub stop: Time,
+    /// The end of uniform traffic.
     pub uniform_stop: Time,
 }
 
@@ -251,7 +252,7 @@ pub fn run_random_load(
     try_run(&topology, &config)
 }
 
-/// An event of a link, by the name of a host or a port.
+/// An event of a link, which is given by a host or a port at one of its ends.
 pub fn event(kind: EventKind, link: &str, start: Time, lasts: Time) -> Event {
     Event {
         name: None,

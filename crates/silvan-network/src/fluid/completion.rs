@@ -1,4 +1,5 @@
-//! Completion times of finite flows. Rates are constant until a flow starts or ends, and are then recomputed.
+//! Completion times of finite flows. Rates are constant until a flow starts, stops or completes, and are then
+//! recomputed.
 
 use super::{Allocation, FluidError};
 
@@ -7,7 +8,7 @@ use super::{Allocation, FluidError};
 pub struct Demand {
     /// Start time in seconds.
     pub start_s: f64,
-    /// Time in seconds at which the flow stops even if incomplete; infinite if it never does.
+    /// Time in seconds at which the flow stops even if it is incomplete. Infinite if there is no limit.
     pub stop_s: f64,
     /// Data to send, in bits; infinite for an unlimited flow.
     pub bits: f64,
@@ -18,12 +19,11 @@ pub struct Demand {
 const NOTHING: f64 = 1e-9;
 
 /// Returns the time in seconds at which each flow has sent all its data, or `None` for flows that never do.
-/// `allocate` returns the rates of the active flows.
+/// `allocate` receives one entry per flow, which is true for active flows, and returns the rates of all
+/// flows.
 ///
-/// For [`saa`](super::saa()) with a common start time, the initial rates are sufficient: the link that
-/// limits a flow remains equally loaded until that flow ends.
-///
-/// # Errors Returns any error of `allocate`, and an error if `allocate` returns the wrong number of rates.
+/// # Errors
+/// Any error of `allocate`, and an error if `allocate` returns the wrong number of rates.
 pub fn completions(
     demands: &[Demand],
     mut allocate: impl FnMut(&[bool]) -> Result<Allocation, FluidError>,

@@ -1,4 +1,5 @@
-//! Max-min fair rates: no flow can get more unless a flow with no more per weight gets less.
+//! Max-min fair rates: the rate of a flow can grow only at the expense of a flow with an equal or smaller
+//! rate per weight.
 //!
 //! The algorithm is water-filling. The rates of all flows increase together, in proportion to their
 //! weights, until a link is full. The flows of this link keep their rates, and the others continue. A heap
@@ -9,7 +10,8 @@ use std::collections::BinaryHeap;
 
 use super::{Allocation, Problem};
 
-/// Max-min fair rates of the active flows, by weight. A cap acts like a link that only the flow uses.
+/// Max-min fair rates of the active flows in bit/s, by weight. A cap acts like a link that only the flow
+/// uses.
 #[must_use]
 pub fn max_min(problem: &Problem, active: &[bool]) -> Allocation {
     let mut filling = Filling::new(problem, active);
@@ -57,7 +59,7 @@ impl Basin {
     }
 }
 
-/// The level at which a link fills; the lowest level comes first.
+/// The level at which a link fills. The order is reversed: the heap yields the lowest level first.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct FillLevel {
     level: f64,

@@ -1,16 +1,15 @@
-//! Computes flow rates in fluid models, without simulation: upper bounds for the sharing of a network, and the
-//! rates without congestion control.
+//! Computes flow rates in fluid models, without simulation: fair rates, optimal rates, and the rates without
+//! congestion control.
 //!
 //! | file | contents |
 //! | --- | --- |
 //! | [`max_min`](max_min()) | max-min fair rates by water-filling |
 //! | [`saa`](saa()) | the rates that complete a phase of communication earliest (single application assignment) |
 //! | [`uncontrolled`](uncontrolled()) | the steady state of lossless back pressure with round-robin switches |
-//! | [`completion`] | completion times of finite flows under any of them |
-//! | [`network`] | the links of a topology and the routes of its tables as a [`Problem`] |
+//! | [`completion`] | completion times of finite flows with rates from any of these functions |
+//! | [`network`] | the conversion of a topology and its forwarding tables to a [`Problem`] |
 //!
-//! A fluid has no packets, queues or delays. Rates are feasible if no link carries more than its capacity. This
-//! module is independent of the simulation.
+//! A fluid has no packets, queues or delays. Rates are feasible if no link carries more than its capacity.
 
 pub mod completion;
 mod max_min;
@@ -24,7 +23,7 @@ pub use uncontrolled::uncontrolled;
 
 /// Maximum number of flows of a problem.
 pub const MAX_FLOWS: usize = 1_000_000;
-/// Maximum number of links crossed by the routes of all flows together.
+/// Maximum total length of all routes of a problem, in links.
 pub const MAX_HOPS: usize = 20_000_000;
 
 /// The reason why fluid rates cannot be computed.
@@ -44,7 +43,7 @@ pub struct Problem {
 
 #[derive(Debug, Clone, PartialEq)]
 struct ProblemFlow {
-    /// Position of its route in `hops`.
+    /// Start of the flow's route in `hops`.
     first: usize,
     end: usize,
     weight: f64,
@@ -58,8 +57,8 @@ pub struct Allocation {
     /// Rates in bit/s; zero for flows that are not active.
     pub rates: Vec<f64>,
     /// The link that limits each flow: a full link or, for [`uncontrolled`](uncontrolled()), the root of
-    /// the congestion tree in which the flow waits, even if it is not on the flow's route. `None` for flows
-    /// limited only by their own cap.
+    /// the congestion tree in which the flow waits, even if it is not on the flow's route. `None` for
+    /// inactive flows and flows limited only by their own cap.
     pub bottlenecks: Vec<Option<u32>>,
 }
 
@@ -80,7 +79,7 @@ impl Problem {
     /// Adds a link with a capacity in bit/s; returns its number.
     ///
     /// # Errors
-    /// If the capacity is not a positive number.
+    /// If the capacity is not a positive finite number, or if the problem already has 2^32 links.
     pub fn add_link(&mut self, capacity: f64) -> Result<u32, FluidError> {
         let capacity = positive(capacity, "a link's capacity")?;
         let number = u32::try_from(self.capacities.len());
@@ -89,12 +88,12 @@ impl Problem {
         Ok(number)
     }
 
-    /// Adds a flow that crosses the links in order, with a weight (its size, for [`saa`](saa())) and optionally a
-    /// maximum rate in bit/s.
+    /// Adds a flow that crosses the links in order, optionally with a maximum rate `cap` in bit/s.
+    /// [`saa`](saa()) uses the weight as the size of the flow.
     ///
     /// # Errors
     /// If the route is empty, crosses a link twice or contains a link that does not exist, if a weight or cap is
-    /// not a positive number, or if the limits on flows or hops are exceeded.
+    /// not a positive finite number, or if [`MAX_FLOWS`] or [`MAX_HOPS`] would be exceeded.
     pub fn add_flow(&mut self, route: &[u32], weight: f64, cap: Option<f64>) -> Result<(), FluidError> {
         if self.flows.len() >= MAX_FLOWS || self.hops.len() + route.len() > MAX_HOPS {
             let what = format!("more than {MAX_FLOWS} flows, or than {MAX_HOPS} hops of all of them");
@@ -120,7 +119,7 @@ impl Problem {
         Ok(())
     }
 
-    /// The same flows, all with weight one.
+    /// A copy of the problem in which all flows have weight one.
     #[must_use]
     pub fn with_equal_weights(&self) -> Self {
         let mut equal = self.clone();
@@ -154,7 +153,7 @@ impl Problem {
         (0..self.flows.len()).filter(|&flow| active.get(flow).copied().unwrap_or(false))
     }
 
-    /// The load of each link for given rates, in bit/s.
+    /// The load of each link in bit/s, given the rate of each flow.
     #[must_use]
     pub fn loads(&self, rates: &[f64]) -> Vec<f64> {
         let mut loads = vec![0.0; self.capacities.len()];
@@ -178,14 +177,14 @@ pub(crate) mod testing {
         problem
     }
 
-    /// Figure 1 of the paper on adaptive routing and explicit rates, with links of 1 bit/s: four senders at sw1
-    /// (links 0 to 3), two at sw2 (4, 5), sw1 -> sw2 (6), the links to d1 (7) and d2 (8).
+    /// Figure 1 of SYSTOR 2009 with links of 1 bit/s: four senders at sw1 (links 0 to 3), two at sw2 (4, 5),
+    /// sw1 -> sw2 (6), the links to d1 (7) and d2 (8).
     pub fn figure_1() -> Problem {
         let routes: [&[u32]; 6] = [&[0, 6, 7], &[1, 6, 7], &[2, 6, 8], &[3, 6, 8], &[4, 8], &[5, 8]];
         problem(&[1.0; 9], &routes)
     }
 
-    /// Small problems with up to 8 links and up to 10 flows, some of which have caps. Routes list links in
+    /// Random problems with 2 to 7 links and 1 to 9 flows, some with caps. Routes have at most four links, in
     /// ascending order.
     pub fn problems() -> impl Strategy<Value = Problem> {
         (2_usize..8).prop_flat_map(|links| {

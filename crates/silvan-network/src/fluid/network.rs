@@ -7,12 +7,12 @@ use super::{FluidError, Problem};
 use crate::routing::{Tables, trace};
 use crate::topology::{NodeRef, Topology, Wiring};
 
-/// Limits of the rates of all hosts, in addition to the rates of their links.
+/// Rate limits of each host, in addition to the rate of its link. `None` means no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HostRates {
-    /// Limit of what a host sends.
+    /// Maximum rate at which a host sends.
     pub injection: Option<Rate>,
-    /// Limit of what a host receives.
+    /// Maximum rate at which a host receives.
     pub drain: Option<Rate>,
 }
 
@@ -30,7 +30,7 @@ impl<'a> FluidNetwork<'a> {
     /// rate of the host.
     ///
     /// # Errors
-    /// If a link has no rate.
+    /// If the capacity of a link is zero.
     pub fn new(
         topology: &'a Topology,
         tables: &'a Tables,
@@ -49,7 +49,8 @@ impl<'a> FluidNetwork<'a> {
         if link.is_multiple_of(2) { (wire.a, wire.b) } else { (wire.b, wire.a) }
     }
 
-    /// The rate limit of a host on a link, if it is below the rate of the link.
+    /// The lowest limit of a host on a link of the problem, with its name and host, if it is below the link's
+    /// rate.
     fn limit(&self, link: usize) -> Option<(Rate, &'static str, NodeRef)> {
         let (from, to) = self.ends(link);
         let sends = self.host.injection.map(|rate| (rate, "injection of", from.node));
@@ -82,10 +83,10 @@ impl<'a> FluidNetwork<'a> {
         format!("{} -> {}", name(from), name(to))
     }
 
-    /// The links of the route between two hosts according to the tables.
+    /// The links of the problem on the route between two hosts, in order.
     ///
     /// # Errors
-    /// If a host does not exist or there is no route.
+    /// If a host does not exist or the tables contain no route.
     pub fn route(&self, from: u32, to: u32) -> Result<Vec<u32>, FluidError> {
         let path = trace(self.topology, &self.wiring, self.tables, from, to)
             .map_err(|error| FluidError(error.to_string()))?;
@@ -106,7 +107,8 @@ mod tests {
     use crate::topology::dumbbell::Dumbbell;
     use crate::topology::k_ary_n_tree::KAryNTree;
 
-    /// Rates without control relative to the rate of a host, and the names of the limiting links.
+    /// Rates without control and the names of the limiting links. Rates are relative to the drain rate, or to
+    /// the rate of the first link if there is no drain rate.
     fn shares(topology: &Topology, host: HostRates, pairs: &[(u32, u32)]) -> (Vec<f64>, Vec<String>) {
         let tables = RoutingSpec::suitable(topology).compute(topology).unwrap();
         let (network, mut problem) = FluidNetwork::new(topology, &tables, host).unwrap();
@@ -155,7 +157,7 @@ mod tests {
             let hosts = topology.hosts.len() as u32;
             let pairs: Vec<(u32, u32)> = (1..hosts).map(|from| (from, 0)).collect();
             let (found, _) = shares(&topology, HostRates::default(), &pairs);
-            // Paper II, V: 1/(k^(2n-1) - k^(2n-2)).
+            // Paper II, section V: 1/(k^(2n-1) - k^(2n-2)).
             let law = 1.0 / f64::from(k.pow(2 * n - 1) - k.pow(2 * n - 2));
             let far = &found[(k.pow(n - 1) - 1) as usize..];
             assert!(far.iter().all(|&share| close(share, law)), "{k}-ary {n}-tree: {far:?}, not {law}");

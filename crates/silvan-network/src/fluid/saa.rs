@@ -3,12 +3,12 @@
 //!
 //! Each link needs the time `W_l`, which is the sum of its flows' weights divided by its capacity. A flow
 //! with weight `w_f` gets the rate `w_f / W_f`, where `W_f` is the largest `W_l` on its route, so it
-//! completes at `W_f`. All flows are complete at the largest `W_l` of all links, which is a lower bound.
+//! completes at `W_f`. All flows are complete at the largest `W_l`, which is a lower bound for any rates.
 
 use super::{Allocation, Problem};
 
-/// The rates of the active flows. With weights in bits, the times `W` are in seconds. A cap acts like a
-/// link that only the flow uses.
+/// The rates of the active flows in bit/s. With weights in bits, the times `W` are in seconds. A cap acts
+/// like a link that only the flow uses.
 #[must_use]
 pub fn saa(problem: &Problem, active: &[bool]) -> Allocation {
     let mut needs = vec![0.0; problem.links()];

@@ -1,22 +1,22 @@
 //! Rates without congestion control: the steady state of lossless back pressure.
 //!
-//! The model is as follows. Each switch input has one buffer that all outputs share, with a read port per output.
-//! Each output serves its inputs in turn, and a host serves its flows in turn. No packet is dropped, so a link
-//! cannot be faster than the rate at which its far buffer is emptied. In the steady state, a full buffer accepts
-//! data at the rate at which it is emptied, in the proportions in which data arrives:
+//! Each switch input has one buffer that all outputs share, with a read port per output. Each output serves
+//! its inputs round-robin, and a host serves its flows round-robin. No packet is dropped, so a link cannot be
+//! faster than the rate at which its far buffer is emptied. In the steady state, a full buffer accepts data
+//! at the rate at which it is emptied, in the proportions in which data arrives:
 //!
 //! ```text
 //!   f1, f2, f3, f4 --> sw1 ==link==> sw2 --> d1    f1, f2
-//!                                    sw2 --> d2    f3, f4, and f5, f6 from ports of their own
+//!                                    sw2 --> d2    f3, f4, and f5, f6 from separate ports
 //! ```
 //!
 //! The link to d2 gives a third to each input, so f3 and f4 together get 1/3. They are half of the traffic on the
 //! link between the switches, so this link runs at 2/3. Its victims are f1 and f2.
 //!
-//! The rates are a fixed point. In the forward direction, along the routes, each link divides its capacity among
-//! its inputs (max-min fair with respect to their demands). In the backward direction, the rate at which its far
-//! buffer is emptied limits each link. If the links of routes wait for each other in a cycle, there is no such
-//! order, and the problem is rejected. A problem that does not converge is also rejected.
+//! The rates are a fixed point. In the forward direction, along the routes, each link divides its capacity
+//! among its inputs (max-min fair with respect to their demands). In the backward direction, the rate at
+//! which its far buffer is emptied limits each link. If links wait for each other in a cycle, they have no
+//! order along all routes, and the problem is rejected. A problem that does not converge is also rejected.
 
 use std::collections::BTreeMap;
 
@@ -29,8 +29,8 @@ const FREE_ROUNDS: usize = 200;
 /// Relative change per round below which rates count as converged.
 const SETTLED: f64 = 1e-13;
 
-/// The steady rates of the active flows without control. Weights have no effect. The bottleneck of a flow is the
-/// root of the congestion tree that limits the flow.
+/// The steady rates of the active flows without control, in bit/s. Weights have no effect. The bottleneck of
+/// a flow is the root of the congestion tree that limits the flow.
 ///
 /// # Errors
 /// If links wait for each other in a cycle, or the rates do not converge.
@@ -49,7 +49,7 @@ pub fn uncontrolled(problem: &Problem, active: &[bool]) -> Result<Allocation, Fl
 
 /// Demand on a link from one input of its switch, or from one flow of its host.
 struct DemandGroup {
-    /// The link that ends at that input.
+    /// The link that ends at the input. `None` if the flow starts at the link.
     input: Option<u32>,
     flows: Vec<u32>,
     /// The demand, in bit/s.
@@ -59,21 +59,21 @@ struct DemandGroup {
 #[derive(Default)]
 struct Station {
     groups: Vec<DemandGroup>,
-    /// The rate at which the far end accepts data.
+    /// The rate at which the far end accepts data, in bit/s.
     accepted: f64,
-    /// The output that determines this rate, if it is less than the capacity.
+    /// The next link that limits `accepted`. `None` if only the capacity limits it.
     blocked_by: Option<u32>,
     carried: f64,
 }
 
 struct Pressure {
     stations: Vec<Station>,
-    /// The used links, in the order of the routes.
+    /// The used links, in an order in which every route ascends.
     order: Vec<u32>,
-    /// For each link, the next links of the routes that use it. Each entry also has the index, at the next link, of the
-    /// group of flows that arrive from this link.
+    /// For each link, the next links on routes, each with the index of the group of flows that arrive there
+    /// from this link.
     onward: Vec<Vec<(u32, usize)>>,
-    /// Rate of each flow after the last link that was computed.
+    /// Rate of each flow after the most recently computed link on its route, in bit/s.
     rates: Vec<f64>,
 }
 
@@ -114,7 +114,7 @@ impl Pressure {
             let limit = station.accepted.min(problem.capacities[link as usize]);
             for group in &mut station.groups {
                 group.demand = match (group.input, group.flows.as_slice()) {
-                    // The demand of a source is the capacity of its link or the cap of the flow.
+                    // The demand of a source is the smaller of its link's capacity and the flow's cap.
                     (None, &[flow]) => {
                         let wanted = problem.flows[flow as usize].cap;
                         let wanted = wanted.min(problem.capacities[link as usize]);
@@ -181,7 +181,7 @@ impl Pressure {
     }
 }
 
-/// The links in an order in which every route ascends.
+/// The used links in an order in which every route ascends, or an error if there is none.
 fn along_routes(stations: &[Station], onward: &[Vec<(u32, usize)>]) -> Result<Vec<u32>, FluidError> {
     let inputs = |station: &Station| station.groups.iter().filter(|group| group.input.is_some()).count();
     let mut missing: Vec<usize> = stations.iter().map(inputs).collect();
@@ -267,7 +267,6 @@ mod tests {
         assert!(message.starts_with("the routes can deadlock"), "{message}");
     }
 
-    /// A case that oscillates with any step size is rejected.
     #[test]
     fn an_oscillating_case_is_rejected() {
         let mut swings = problem(&[31.0, 34.0, 34.0, 64.0, 66.0], &[]);
@@ -281,7 +280,7 @@ mod tests {
     }
 
     proptest! {
-        /// About one random case in ten thousand is rejected.
+        /// About one random case in ten thousand does not converge and is skipped.
         #[test]
         fn every_flow_waits_for_a_full_link_in_the_steady_state(problem in problems()) {
             let found = uncontrolled(&problem, &problem.all());

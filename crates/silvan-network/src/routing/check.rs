@@ -38,8 +38,8 @@ impl Path {
 /// Follows the tables from one host to another.
 ///
 /// # Errors
-/// Returns the reason if a packet does not arrive: a host that does not exist, a missing route, a port without a link,
-/// a loop, or delivery to another host.
+/// Returns the reason if a packet does not arrive: a host that does not exist or has no link, a missing
+/// route, a port without a link, a loop, or delivery to another host.
 pub fn trace(
     topology: &Topology,
     wiring: &Wiring,
@@ -54,7 +54,7 @@ pub fn trace(
 /// about a LID other than the base LID contains its path bits.
 ///
 /// # Errors
-/// The reason if a packet to some LID does not arrive, as text.
+/// The reason, as text, for the first LID that packets do not reach.
 pub fn trace_lids(
     topology: &Topology,
     wiring: &Wiring,
@@ -86,7 +86,7 @@ pub fn trace_lanes(
     trace_lid(topology, wiring, Forwarding { tables, path_bits: 0, lanes }, from, to)
 }
 
-/// The kind of information that determines the route of a packet between two hosts.
+/// The data that determine the route of a packet between two hosts.
 #[derive(Clone, Copy)]
 struct Forwarding<'a> {
     tables: &'a Tables,
@@ -190,7 +190,7 @@ pub struct Analysis {
     pub pairs: u64,
     /// Number of pairs whose packets do not arrive, for at least one LID of the destination.
     pub unroutable: u64,
-    /// The reasons, for the first few pairs.
+    /// The reasons for the first unroutable pairs, at most [`MAX_PROBLEMS`].
     pub problems: Vec<String>,
     /// `hops[n]` is the number of routes through `n` switches. Each pair has [`Tables::lids`] routes.
     pub hops: Vec<u64>,
@@ -203,14 +203,15 @@ pub struct Analysis {
 /// Maximum number of entries of [`Analysis::problems`].
 pub const MAX_PROBLEMS: usize = 5;
 
-/// Follows the tables for all ordered pairs of hosts. There is a flow for each pair and path bits. The paths to a destination form a tree along which flows are
-/// added up, so the running time is proportional to LIDs of hosts times switches, not to the number of pairs.
+/// Follows the tables for all ordered pairs of hosts. Each pair has one flow per LID of the destination. The
+/// paths to a LID form a tree along which flows are added up, so the running time is proportional to the
+/// number of LIDs times the number of switches, not to the number of pairs.
 #[must_use]
 pub fn analyze(topology: &Topology, tables: &Tables) -> Analysis {
     analyze_among(topology, tables, &vec![true; topology.hosts.len()])
 }
 
-/// Same as [`analyze`], for the pairs of some of the hosts.
+/// Same as [`analyze`], for the pairs of hosts that `among` marks.
 fn analyze_among(topology: &Topology, tables: &Tables, among: &[bool]) -> Analysis {
     let wiring = topology.wiring();
     let mut network = PortGraph::new(topology, &wiring);
@@ -276,13 +277,13 @@ fn between_switches(topology: &Topology, loads: &[[u64; 2]]) -> LoadSummary {
 }
 
 /// Same as [`analyze`], with detours determined by `lanes` in addition to the tables. The running time is then
-/// proportional to the number of pairs.
+/// proportional to the number of pairs. Detours are ignored if the tables alone leave a pair unroutable.
 #[must_use]
 pub fn analyze_lanes(topology: &Topology, tables: &Tables, lanes: Option<&Lanes>) -> Analysis {
     analyze_lanes_among(topology, tables, lanes, &vec![true; topology.hosts.len()])
 }
 
-/// Same as [`analyze_lanes`], for the pairs of some of the hosts.
+/// Same as [`analyze_lanes`], for the pairs of hosts that `among` marks.
 pub fn analyze_lanes_among(
     topology: &Topology,
     tables: &Tables,
@@ -321,7 +322,7 @@ pub fn analyze_lanes_among(
     analysis
 }
 
-/// Traces routes to one destination until there are enough problems to report.
+/// Traces routes to one destination until there are [`MAX_PROBLEMS`] problems.
 fn explain(topology: &Topology, wiring: &Wiring, tables: &Tables, to: u32, problems: &mut Vec<String>) {
     for from in (0..topology.hosts.len() as u32).filter(|&from| from != to) {
         if let Err(problem) = trace_lids(topology, wiring, tables, from, to) {
@@ -365,12 +366,12 @@ struct Trees<'a> {
     flows: Vec<u64>,
     /// Flows out of each port.
     loads: Vec<u64>,
-    /// Number of destinations that each switch reaches.
+    /// Number of LIDs that packets from each switch reach.
     reached_by: Vec<u64>,
 }
 
 impl Trees<'_> {
-    /// Determines which switches with hosts reach a destination.
+    /// Determines from which switches packets with the current path bits reach a destination.
     fn resolve(&mut self, to: usize) {
         self.tables[self.path_bits].load(to);
         self.stage.fill(TraceState::New);
@@ -406,7 +407,7 @@ impl Trees<'_> {
         }
     }
 
-    /// Counts the pairs with a destination for which all path bits were resolved.
+    /// Counts the pairs with the destination `to`, after all its path bits were resolved.
     fn count_pairs(&self, to: usize, analysis: &mut Analysis) {
         let home = self.network.homes[to].map(|h| h as usize);
         for (switch, &hosts) in self.hosts_at.iter().enumerate() {
@@ -415,7 +416,8 @@ impl Trees<'_> {
         }
     }
 
-    /// Adds one flow from every other host to the destination that was resolved last.
+    /// Adds a flow to `to`, the destination that was resolved last, from each other host whose packets
+    /// arrive.
     fn add_flows(&mut self, to: usize, analysis: &mut Analysis) {
         let home = self.network.homes[to].map(|h| h as usize);
         for switch in 0..self.hosts_at.len() {

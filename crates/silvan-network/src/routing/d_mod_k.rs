@@ -1,11 +1,11 @@
 //! D-mod-K on parallel-ports generalized fat trees (Zahavi 2010).
 //!
 //! At a switch of level `l` that is not above host `d`, a packet for `d` leaves through up port
-//! `floor(d / (w_1 * .. * w_l)) mod (w_(l+1) * p_(l+1))`, counted from 0. Consecutive destinations are thus distributed over all up ports,
-//! level by level. Each destination has a single path down from any switch. The digits of `d` determine the child
-//! and, among parallel links, the link that the child would use upwards. On a tree whose switches have as many links
-//! up as down, every link then carries at most one flow of any shift permutation, and every down link carries the
-//! traffic for a single destination.
+//! `floor(d / (w_1 * .. * w_l)) mod (w_(l+1) * p_(l+1))`, counted from 0. Consecutive destinations are thus
+//! distributed over all up ports, level by level. Each destination has a single path down from any switch.
+//! The digits of `d` determine the child and, among parallel links, the link that the child would use
+//! upwards. On a tree whose switches below the top have as many links up as down, every link then carries at
+//! most one flow of any shift permutation, and every down link carries the traffic for a single destination.
 //!
 //! On a bidirectional k-ary n-fly, this is turnaround routing: packets go forward by the destination's digits,
 //! starting with the lowest, to the first stage that reaches the destination, and then back.
@@ -27,7 +27,8 @@ impl DModK {
     /// Computes the tables of a valid topology.
     ///
     /// # Errors
-    /// [`RoutingError::Unsuitable`] if the topology is not a generated fat tree.
+    /// [`RoutingError::Unsuitable`] if the topology is not a generated fat tree, or has other numbers of
+    /// hosts or switches.
     pub(super) fn compute(&self, topology: &Topology) -> Result<Tables, RoutingError> {
         let (Shape::FatTree(tree) | Shape::ShuffledFatTree(tree)) = &topology.shape else {
             return Err(RoutingError::Unsuitable(format!(
@@ -69,9 +70,9 @@ fn tables(tree: &Pgft, level: usize) -> impl Iterator<Item = Vec<u16>> {
     let (m, p) = (u64::from(tree.m[level - 1]), u64::from(tree.p[level - 1]));
     let hosts_of_child = tree.hosts_below(level - 1);
     let down_ports = u64::from(tree.down_ports(level));
-    // A switch without up ports is above every host, so the divisor is never used.
+    // A switch without up ports is above every host, so all its entries of `up` are replaced.
     let up_ports = u64::from(tree.up_ports(level)).max(1);
-    // All switches of the level agree except on the hosts below them.
+    // The entries of switches of one level differ only for the hosts below them.
     let up: Vec<u16> =
         (0..tree.hosts()).map(|host| (1 + down_ports + host / siblings % up_ports) as u16).collect();
     (0..tree.nodes_at(level)).map(move |switch| {
@@ -119,8 +120,8 @@ mod tests {
         assert_eq!(at("L1.12"), 1 + 1);
     }
 
-    /// The shares of the last link for all-to-one traffic, if every output serves its inputs in turn (Paper II: 1/4,
-    /// 1/64 and 1/768 on the 4-ary 3-tree).
+    /// The shares of the last link for all-to-one traffic, if every output serves its inputs round-robin
+    /// (Paper II: 1/4, 1/64 and 1/768 on the 4-ary 3-tree).
     #[test]
     fn all_to_one_has_the_shares_of_the_published_law() {
         let (topology, tables) = routed(KAryNTree::new(4, 3).build().unwrap());

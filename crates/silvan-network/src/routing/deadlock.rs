@@ -1,9 +1,10 @@
 //! Checks whether packets can wait for each other in a cycle.
 //!
-//! A packet that occupies a buffer at the end of one channel waits for space at the end of the next channel on its
-//! path, so the first channel depends on the second. If these dependencies contain no cycle, the tables cannot deadlock
-//! (Dally and Seitz 1987); otherwise, some traffic can deadlock. If packets stay on their lane, all virtual lanes use
-//! the same tables, and the result is valid for each lane. [`super::lane_check`] handles lanes that depend on the path.
+//! A packet that occupies a buffer at the end of one channel waits for space at the end of the next channel
+//! on its path, so the first channel depends on the second. If these dependencies contain no cycle, the
+//! tables cannot deadlock (Dally and Seitz 1987); otherwise, some traffic can deadlock. If packets stay on
+//! one virtual lane, the result is valid for each lane, because all lanes use the same tables.
+//! [`super::lane_check`] handles lanes that depend on the path.
 
 use std::fmt;
 
@@ -32,9 +33,9 @@ pub fn cycle_text(cycle: &[ChannelName]) -> String {
     cycle.iter().map(ChannelName::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Finds a cycle in the dependencies between the channels that any pair of hosts uses. Each channel waits for the next,
-/// and the last waits for the first. Returns `None` if the tables are deadlock-free. Routes that loop forever also form
-/// such cycles.
+/// Finds a cycle in the dependencies between the channels that any pair of hosts uses. Each channel waits for
+/// the next, and the last waits for the first. Returns `None` if the tables are deadlock-free. Routes that
+/// loop also form cycles.
 #[must_use]
 pub fn deadlock_cycle(topology: &Topology, tables: &Tables) -> Option<Vec<ChannelName>> {
     let wiring = topology.wiring();
@@ -55,8 +56,9 @@ pub(super) fn named(topology: &Topology, wiring: &Wiring, channels: Vec<LaneOf>)
     channels.into_iter().map(name).collect()
 }
 
-/// For each lane of each channel, a bit set of the lanes of output ports for which it waits at the switch where the
-/// channel ends; empty if there are none. The index is a slot of [`PortGraph`] times the number of lanes, plus the lane.
+/// For each lane of each channel, a bit set of the lanes of output ports that its packets can request at the
+/// switch where the channel ends; empty if there are none. The index is a slot of [`PortGraph`] times the
+/// number of lanes, plus the lane.
 pub(super) struct Dependencies {
     lanes: usize,
     sets: Vec<Vec<u64>>,
@@ -101,8 +103,7 @@ impl Dependencies {
         Some(((end, (bit / self.lanes) as u16 + 1, bit % self.lanes), bit + 1))
     }
 
-    /// The first channel for which a channel waits, at or after a position, and the position after it; for channels with
-    /// one lane. The channels are given by slot.
+    /// Same as [`Self::next`] for channels with one lane. The channels are given by slot.
     pub(super) fn onward(&self, network: &PortGraph, slot: usize, from: usize) -> Option<(usize, usize)> {
         let bit = next_bit(&self.sets[slot], from)?;
         let Target::Switch(end) = network.target_of(slot) else { return None };
@@ -153,7 +154,7 @@ impl Dependencies {
         }
     }
 
-    /// Depth-first search with an explicit stack, because paths may be long.
+    /// Finds a cycle by depth-first search. The stack is explicit, because paths may be long.
     pub(super) fn cycle(&self, network: &PortGraph) -> Option<Vec<LaneOf>> {
         #[derive(Clone, Copy, PartialEq)]
         enum VisitState {

@@ -19,7 +19,8 @@ impl DestinationTag {
     /// Computes the tables of a valid topology.
     ///
     /// # Errors
-    /// [`RoutingError::Unsuitable`] if the topology is not a generated unidirectional k-ary n-fly.
+    /// [`RoutingError::Unsuitable`] if the topology is not a generated unidirectional k-ary n-fly, or has
+    /// other numbers of hosts or switches.
     pub(super) fn compute(&self, topology: &Topology) -> Result<Tables, RoutingError> {
         let Shape::Fly(fly) = topology.shape else {
             let instead = match topology.shape {
@@ -90,7 +91,8 @@ mod tests {
                 hops[n] = hosts * (hosts - 1);
                 assert_eq!(analysis.hops, hops, "every path has n switches");
                 assert_eq!(deadlock_cycle(&topology, &tables), None);
-                // A channel is on k^s * k^(n - s) paths, excluding those from a host to itself.
+                // A channel after stage s is on the paths from k^s hosts to k^(n - s) hosts, except those
+                // from a host to itself.
                 let between = analysis.between_switches;
                 assert_eq!(between.channels, (n as u64 - 1) * hosts, "{}", topology.name);
                 assert!(between.max <= hosts && (n == 1 || between.min >= hosts - k), "{between:?}");
@@ -102,7 +104,7 @@ mod tests {
         }
     }
 
-    /// There is only one path for each pair, so every algorithm must find it.
+    /// There is only one path for each pair, so both algorithms find it.
     #[test]
     fn fewest_hops_are_the_same_paths() {
         for wiring in ["butterfly", "perfect-shuffle"] {
@@ -118,7 +120,7 @@ mod tests {
 
     #[test]
     fn digits_decide_stage_by_stage() {
-        // Host 5 of 3-1-2-0 .. is 012 to the base 3.
+        // Host 5 is 012 to the base 3.
         let (topology, tables) = built(r#"{"kind": "k-ary-n-fly", "k": 3, "n": 3}"#);
         assert_eq!(path(&topology, &tables, 26, 5), ["H27:1", "S1.9:3", "S2.9:2", "S3.6:1"]);
         let (topology, tables) =
@@ -127,7 +129,7 @@ mod tests {
     }
 
     /// On the 2-ary 3-fly, hosts 0 and 3, which send to host 7, share an output of the second stage. Packets from
-    /// hosts 1 and 2 to host 5 also pass that switch (figure 8a of the paper).
+    /// hosts 1 and 2 to host 5 also pass that switch.
     #[test]
     fn two_flows_meet_at_the_second_stage() {
         for links in ["unidirectional", "bidirectional"] {
@@ -209,7 +211,7 @@ mod tests {
         );
     }
 
-    /// With invalid tables, pairs that do not arrive are distinguished from those that do.
+    /// A wrong entry makes only the affected pairs unroutable.
     #[test]
     fn invalid_tables_are_detected_on_unidirectional_links() {
         let (topology, mut tables) = built(r#"{"kind": "k-ary-n-fly", "k": 2, "n": 3}"#);

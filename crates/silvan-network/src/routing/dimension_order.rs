@@ -64,8 +64,8 @@ fn long_rings(grid: &Grid) -> Vec<usize> {
 /// otherwise one.
 ///
 /// # Errors
-/// [`RoutingError::Unsuitable`] if the topology is not a generated torus, mesh or `HyperX`, has more rings of this
-/// kind than a service level has bits, or is too large for tables of lanes.
+/// [`RoutingError::Unsuitable`] if the topology is not a generated torus, mesh or `HyperX`, has such rings in
+/// more than four dimensions, or is too large for tables of lanes.
 pub(super) fn datelines(topology: &Topology) -> Result<Lanes, RoutingError> {
     let grid = grid_of(topology)?;
     let rings = long_rings(grid);
@@ -97,7 +97,7 @@ pub(super) fn datelines(topology: &Topology) -> Result<Lanes, RoutingError> {
     Ok(Lanes { levels, maps, detours: None })
 }
 
-/// Sets the same map for all inputs of an output, if the output exists.
+/// Sets the map that `of` returns for an output, if any, for all inputs of the output.
 fn set_maps(topology: &Topology, maps: &mut LaneMaps, of: impl Fn(u16) -> Option<[u8; LEVELS]>) {
     for (at, switch) in topology.switches.iter().enumerate() {
         for output in 1..=switch.ports {
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn uniform_traffic_loads_a_ring_evenly() {
-        // The routes from a switch of an even ring have k^2/4 links, half of them in each direction.
+        // The routes from a switch of an even ring have k^2/4 links in total, half of them in each direction.
         for size in [4u32, 6, 8] {
             let (topology, tables) = routed(Rows::Rings, &[size], 1);
             let loads = analyze(&topology, &tables).between_switches;

@@ -2,7 +2,7 @@
 //! onto the ports that lead to the destination by the fewest hops. Packets with equal fields take one route.
 //!
 //! Each switch has a salt from its own random stream. Without salts, the switches of one level would divide flows in
-//! the same way as those of the level below, so that some ports would never be used (polarization).
+//! the same way as those of the level below, and some ports could remain unused (polarization).
 
 use silvan_engine::random::Stream;
 
@@ -38,13 +38,14 @@ impl Hash {
         Self { salt: Stream::new(seed, "ecmp", switch).next_u32(), direct: None }
     }
 
-    /// The selection of ports by LIDs, for ports in the order of the path bits. All switches select the same position.
+    /// The hash function of all switches if the ports of a destination are listed in the order of its `lids`
+    /// path bits. With [`PathBits::PerPacket`], the entropy value selects the port directly.
     #[must_use]
     pub fn of_lids(path_bits: PathBits, lids: usize) -> Self {
         Self { salt: 0, direct: (path_bits == PathBits::PerPacket).then_some(lids as u16) }
     }
 
-    /// The number of entropy values, if they are numbers of ports.
+    /// The number of entropy values, if they select ports directly. `None` if they are hashed.
     #[must_use]
     pub fn direct(self) -> Option<u16> {
         self.direct
@@ -61,7 +62,7 @@ impl Hash {
         }
     }
 
-    /// The index of the port of a packet among a number of ports.
+    /// The index of a packet's port among `ports` ports.
     #[inline]
     #[must_use]
     pub fn index(self, fields: &HashedFields, ports: usize) -> usize {

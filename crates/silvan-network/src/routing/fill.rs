@@ -1,12 +1,12 @@
 //! Moves single destinations to links that tables leave without flows, within the routes that an algorithm permits.
 //!
 //! A destination is moved only if no other link loses its last flow, and if no changed link gets more flows than the most
-//! loaded link had.
+//! loaded link had before all changes.
 
 use super::Tables;
 use super::graph::{Edge, Graph};
 
-/// Maximum number of switches that the search visits.
+/// Number of visited switches after which the search starts no more attempts.
 const MAX_STEPS: u64 = 50_000_000;
 /// Maximum number of paths that are tried for a link and a destination.
 const MAX_TRIES: u32 = 50;
@@ -14,7 +14,7 @@ const MAX_TRIES: u32 = 50;
 /// The permitted edges of each switch towards the current home switch.
 pub(super) type Permitted = Vec<Vec<Edge>>;
 
-/// A change of the entry of a switch for the current destination.
+/// A switch, and the new edge of its entry for the current destination.
 type Change = (usize, Edge);
 
 struct Filler<'a> {
@@ -27,8 +27,8 @@ struct Filler<'a> {
     steps: u64,
 }
 
-/// Returns tables that use more links. `permitted(home)` returns the edges that an entry for a host of `home` may name: any
-/// selection of them must be a valid route.
+/// Returns tables that use more links, if possible. `permitted(home)` returns the edges that an entry for a
+/// host of `home` may name. Any selection among them must be a valid route.
 pub(super) fn fill(graph: &Graph, tables: Tables, permitted: impl Fn(usize) -> Permitted) -> Tables {
     let mut filler = Filler { graph, tables, loads: vec![0; graph.edge_count()], most: 0, steps: 0 };
     let homes: Vec<usize> = graph.homes().collect();
@@ -74,7 +74,7 @@ impl Filler<'_> {
         found
     }
 
-    /// Moves a host to links without flows where possible.
+    /// Moves routes to a host onto links without flows where possible.
     fn use_links(&mut self, home: usize, host: u32, permitted: &Permitted) {
         for (switch, edges) in permitted.iter().enumerate() {
             for &edge in edges {
@@ -88,7 +88,8 @@ impl Filler<'_> {
         }
     }
 
-    /// Extends changes backwards to a switch with hosts, and applies the first permitted ones. Returns whether it did.
+    /// Applies `changes`, or else the first acceptable extension of them backwards along permitted edges.
+    /// Returns whether any were applied.
     fn try_path(
         &mut self,
         home: usize,
@@ -118,7 +119,8 @@ impl Filler<'_> {
         false
     }
 
-    /// Applies changes if they use a link more, and no link less.
+    /// Applies changes if an unused link becomes used, no link becomes unused, and no changed link exceeds
+    /// `most`. Returns whether they were applied.
     fn apply(&mut self, home: usize, host: u32, changes: &[Change]) -> bool {
         let (before, after) = (self.flows(home, host, &[]), self.flows(home, host, changes));
         let mut loads = std::collections::BTreeMap::new();

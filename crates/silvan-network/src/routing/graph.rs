@@ -92,7 +92,8 @@ impl Graph {
         self.hosts[switch].len() as u32
     }
 
-    /// Number of hosts that send to a switch. With unidirectional links, it may differ from the number that receive.
+    /// Number of hosts that send to a switch. With unidirectional links, it may differ from
+    /// [`Self::hosts_at`].
     pub fn senders_at(&self, switch: usize) -> u32 {
         self.senders[switch]
     }
@@ -102,7 +103,7 @@ impl Graph {
         self.first_edge[switch]
     }
 
-    /// The hosts of a switch.
+    /// The hosts that receive from a switch.
     pub fn hosts_of(&self, switch: usize) -> impl Iterator<Item = u32> + '_ {
         self.hosts[switch].iter().map(|&(host, _)| host)
     }
@@ -172,8 +173,9 @@ impl Graph {
 /// Fills tables destination by destination. Among equally good ports, each destination is assigned to the port with the
 /// fewest destinations so far, or to the lowest of several such ports.
 ///
-/// Only destinations whose packets pass the switch are counted. High in a tree, only every n-th destination passes a
-/// switch; if all were counted, the switch would assign all of these to one port.
+/// Only destinations whose packets pass the switch are counted. High in a tree, packets to only every n-th
+/// destination pass a switch. If all destinations were counted, these n-th destinations could all be assigned
+/// to one port.
 pub(super) struct Balancer<'a> {
     topology: &'a Topology,
     graph: &'a Graph,
@@ -203,8 +205,9 @@ impl<'a> Balancer<'a> {
         }
     }
 
-    /// Routes all hosts of switch `home`. `cost` is the distance of each switch from `home`. `is_good(switch, edge)`
-    /// returns whether an edge starts a path with this cost. Such an edge must lead to a switch with a lower cost.
+    /// Routes all hosts of switch `home`. `cost` is the distance of each switch from `home`.
+    /// `is_good(switch, edge)` returns whether an edge starts a path with this cost. Such an edge must lead
+    /// to a switch with a lower cost. Fails if a switch that receives from hosts has no such edge.
     pub fn route(
         &mut self,
         home: usize,
@@ -265,9 +268,9 @@ impl<'a> Balancer<'a> {
     }
 }
 
-/// The entries of all tables for a block of destinations and the same path bits. For programs that go through all tables destination by
-/// destination: entries for consecutive destinations share a cache line, and in a large network, these lines would be
-/// evicted before the next destination.
+/// The entries of all tables for a block of consecutive destinations and the same path bits. Code that reads
+/// all tables destination by destination uses such copies, because the cache lines of the tables of a large
+/// network would be evicted before the next destination.
 pub(super) struct Block<'a> {
     rows: &'a [Vec<u16>],
     /// The first destination of the block.
@@ -277,7 +280,7 @@ pub(super) struct Block<'a> {
 }
 
 impl<'a> Block<'a> {
-    /// Number of entries in a cache line.
+    /// Number of entries in a cache line of 64 bytes.
     pub const WIDTH: usize = 32;
 
     pub fn new(rows: &'a [Vec<u16>], switches: usize) -> Self {
@@ -378,14 +381,14 @@ impl PortGraph {
         self.slot(switch, port).map_or(Target::Nothing, |slot| self.targets[slot])
     }
 
-    /// Number of hosts that send to each switch.
-    /// Leaves out the switches of the other hosts, so that these hosts are in no pair.
+    /// Removes the switches of all hosts that `among` does not mark, so that these hosts are in no pair.
     pub fn keep_hosts(&mut self, among: &[bool]) {
         for (home, _) in self.homes.iter_mut().zip(among).filter(|(_, is_kept)| !**is_kept) {
             *home = None;
         }
     }
 
+    /// Number of hosts that send to each switch.
     pub fn hosts_at(&self) -> Vec<u64> {
         let mut count = vec![0; self.switches()];
         for home in self.homes.iter().flatten() {

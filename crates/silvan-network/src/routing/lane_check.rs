@@ -16,9 +16,9 @@ use crate::topology::{NodeRef, Topology, Wiring};
 /// One virtual lane of all channels between switches.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct LaneVerdict {
-    /// The lane.
+    /// Number of the virtual lane.
     pub lane: u8,
-    /// Number of channels on which any pair of hosts uses it.
+    /// Number of channels on which a pair of hosts uses the lane.
     pub channels: u64,
     /// Number of the lane's channels that are in a cycle: zero if the lane cannot deadlock.
     pub in_circles: u64,
@@ -41,7 +41,7 @@ pub fn check_lanes(topology: &Topology, tables: &Tables, lanes: &Lanes) -> LaneA
     check_folded(topology, tables, lanes, |lane| lane)
 }
 
-/// Same as [`check_lanes`], but a map replaces the lanes.
+/// Same as [`check_lanes`], with each lane replaced by `fold(lane)`.
 pub(super) fn check_folded(
     topology: &Topology,
     tables: &Tables,
@@ -104,9 +104,9 @@ struct Walk<'a> {
     dependencies: Dependencies,
     /// Whether any pair uses a lane of a channel, indexed by the lane's number in the dependencies.
     is_used: Vec<bool>,
-    /// For each lane of a channel, the last destination and level, or the last pair, for which it was visited; the next
-    /// field states whether the route ended in a discard.
+    /// For each lane of a channel, a number that identifies the last route that visited it.
     met: Vec<usize>,
+    /// For each lane of a channel, whether packets on the last route that visited it are discarded.
     is_discarded: Vec<bool>,
     path: Vec<usize>,
 }
@@ -127,7 +127,7 @@ impl Walk<'_> {
         if detours.bias().is_none() {
             return self.pair((from, to), level, Some((pair, detours.of_pair(from, to))));
         }
-        // Check all possible detours and the minimal route. The numbers up to the number of groups select each other
+        // Check all possible detours and the minimal route. The numbers below `groups - 2` select each other
         // group once.
         let others =
             (0..detours.groups().saturating_sub(2)).map(|number| detours.third(number as u64, from, to));
@@ -188,9 +188,9 @@ impl Walk<'_> {
 struct StrongComponents<'a> {
     dependencies: &'a Dependencies,
     network: &'a PortGraph,
-    /// The order in which the channels were reached, from 1; 0 means that a channel was not reached yet.
+    /// The order in which the lanes of channels were reached, from 1; 0 for lanes that are not yet reached.
     order: Vec<u32>,
-    /// The earliest channel to which each channel is known to lead back.
+    /// The position in this order of the earliest open lane to which each lane is known to lead.
     low: Vec<u32>,
     is_open: Vec<bool>,
     open: Vec<usize>,
@@ -257,7 +257,7 @@ impl<'a> StrongComponents<'a> {
         }
     }
 
-    /// Removes a whole component from the stack; `root` is its last element.
+    /// Removes a component from `open`; `root` is the member that was entered first.
     fn close(&mut self, root: usize) {
         let first = self.open.iter().rposition(|&n| n == root).unwrap_or(0);
         let members = self.open.split_off(first);

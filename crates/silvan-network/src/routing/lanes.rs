@@ -3,8 +3,8 @@
 //!
 //! A packet keeps its service level (SL) from end to end; each switch selects the output lane (VL) by input
 //! port, output port and SL (InfiniBand Architecture Specification, vol. 1, 7.6.6 and 14.2.5.8). The subnet
-//! manager informs hosts of the SL of a path. Routing engines that need several lanes to be deadlock-free
-//! (LASH, DFSSSP, Nue, torus-2QoS) use both.
+//! manager informs hosts of the SL of a path. Some routing engines, such as LASH, DFSSSP, Nue and
+//! torus-2QoS, need several lanes to be deadlock-free.
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
@@ -39,7 +39,8 @@ pub struct PathLevels {
 }
 
 impl PathLevels {
-    /// Sets the same level for all pairs. Returns `None` if there are more than [`MAX_PAIRS`] pairs.
+    /// Creates a table with the same level for all pairs. Only the lowest four bits of `level` are used.
+    /// Returns `None` if there are more than [`MAX_PAIRS`] pairs.
     #[must_use]
     pub fn new(topology: &Topology, level: u8) -> Option<Self> {
         let hosts = topology.hosts.len();
@@ -75,9 +76,9 @@ impl PathLevels {
 pub struct LaneEntry {
     /// Index of the switch.
     pub switch: usize,
-    /// Number of the input port.
+    /// Number of the input port, from 1.
     pub input: u16,
-    /// Number of the output port.
+    /// Number of the output port, from 1.
     pub output: u16,
     /// Service level.
     pub level: u8,
@@ -104,7 +105,8 @@ impl Hash for LaneMaps {
 }
 
 impl LaneMaps {
-    /// Sets the same table everywhere. Returns `None` if there would be more than [`MAX_MAPS`] tables.
+    /// Uses the same table for all ports of all switches. Returns `None` if there would be more than
+    /// [`MAX_MAPS`] tables.
     #[must_use]
     pub fn new(topology: &Topology, map: Map) -> Option<Self> {
         let ports: Vec<usize> = topology.switches.iter().map(|s| usize::from(s.ports)).collect();
@@ -129,8 +131,8 @@ impl LaneMaps {
         place.map_or(&IDENTITY, |place| &self.known[self.used[switch][place] as usize])
     }
 
-    /// Sets the table between two ports of a switch (input 0 is the switch itself). Returns `false` if a
-    /// port does not exist.
+    /// Sets the table between two ports of a switch. Input 0 is the switch itself. Returns `false` if the
+    /// switch or a port does not exist.
     pub fn set(&mut self, switch: usize, input: u16, output: u16, map: Map) -> bool {
         let Some(place) = self.place(switch, input, output) else { return false };
         let index = *self.by_map.entry(map).or_insert_with(|| {
@@ -143,7 +145,7 @@ impl LaneMaps {
     }
 
     /// Finds a table entry that maps one of the given levels (a bit set) to a lane that does not exist if there are
-    /// `count` lanes.
+    /// `count` lanes. Only tables between two different ports with links are searched.
     #[must_use]
     pub fn beyond(&self, topology: &Topology, levels: u16, count: u8) -> Option<LaneEntry> {
         let wiring = topology.wiring();
@@ -160,7 +162,7 @@ impl LaneMaps {
         None
     }
 
-    /// The table of all links, if it is the same everywhere.
+    /// The table between two different ports with links, if it is the same for all of them.
     #[must_use]
     pub fn common(&self, topology: &Topology) -> Option<Map> {
         let wiring = topology.wiring();
@@ -237,13 +239,14 @@ impl Lanes {
         }
     }
 
-    /// The bias in favor of minimal routes, if each packet selects its route.
+    /// The bias in favor of minimal routes, if a route is selected for each packet (UGAL).
     #[must_use]
     pub fn bias(&self) -> Option<Bytes> {
         self.detours.as_ref().and_then(Detours::bias)
     }
 
-    /// Number of lanes that packets use: one more than the highest lane of any pair.
+    /// Number of lanes: one more than the highest lane that a table has for the level of a pair, or the
+    /// number of the detours. At least 1.
     #[must_use]
     pub fn count(&self) -> u8 {
         if let Some(detours) = &self.detours {
@@ -255,7 +258,7 @@ impl Lanes {
         used.map(|(_, lane)| lane + 1).max().unwrap_or(1)
     }
 
-    /// The lane on which a switch sends; `None` if it discards the packet.
+    /// The lane on which a switch sends without detours; `None` if it discards the packet.
     #[must_use]
     pub fn lane(&self, switch: usize, input: u16, output: u16, level: u8) -> Option<u8> {
         let lane = self.maps.get(switch, input, output)[usize::from(level & 15)];

@@ -20,8 +20,8 @@ use super::lanes::{LEVELS, Lanes};
 use super::{RoutingError, Tables};
 use crate::topology::{Groups, Inside, Shape, Topology};
 
-/// Over the link between the two groups, for dragonflies and dragonfly+. In a dragonfly it can deadlock,
-/// unless `lanes.assignment = "routing"` provides two lanes. No parameters.
+/// Minimal routes over one link between the two groups, for dragonflies and dragonfly+. They can deadlock in
+/// a dragonfly, unless `lanes.assignment = "routing"` provides two lanes. No parameters.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Minimal {}

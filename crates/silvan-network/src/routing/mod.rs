@@ -18,12 +18,14 @@
 //! | [`shares`] | links of single flows if switches hash or divide them |
 //! | [`port_groups`] | ports among which each packet can select |
 //! | [`deadlock`] | whether packets can wait for each other in a cycle |
-//! | [`sound`] | the two checks above in one pass, for tables without defects |
+//! | [`sound`] | a fast check that all packets arrive and cannot wait for each other in a cycle |
+//! | [`ecmp`] | hash functions by which switches select among ports |
+//! | [`spraying`] | entropy values of packets |
 //! | [`lanes`] | service levels of paths, and their mapping to lanes by switches |
 //! | [`lane_check`] | deadlock check per lane |
 //!
 //! Tables depend only on destinations: the current switch and the destination of a packet determine its next hop,
-//! as in InfiniBand's linear forwarding tables. A host may have several LIDs, with routes of their own.
+//! as in InfiniBand's linear forwarding tables. A host may have several LIDs, each with its own routes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -77,8 +79,9 @@ pub const MAX_TABLE_ENTRIES: u64 = 500_000_000;
 
 /// Linear forwarding tables: the output port for each switch and destination host.
 ///
-/// A port with LID mask control (LMC) m answers to 2^m consecutive LIDs, from its base LID on. Switches have an entry for
-/// each of them. The lower m bits of a LID are its path bits, which the sender of a packet selects.
+/// A port with LID mask control (LMC) m answers to 2^m consecutive LIDs, starting at its base LID. Switches
+/// have an entry for each of them. The lower m bits of a LID are its path bits, which the sender of a packet
+/// selects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tables {
     /// `out[switch][host]` is the output port (from 1) for the base LID of the host, or [`Tables::NO_ROUTE`].
@@ -167,7 +170,8 @@ impl Tables {
         1 + self.further.len()
     }
 
-    /// The tables for path bits: the output port for each switch and destination host.
+    /// The tables for path bits: the output port for each switch and destination host. If there are no such
+    /// tables, those of the base LIDs.
     #[must_use]
     pub fn rows(&self, path_bits: usize) -> &[Vec<u16>] {
         let further = path_bits.checked_sub(1).and_then(|at| self.further.get(at));
@@ -185,7 +189,7 @@ impl Tables {
         Self::new(vec![vec![Self::NO_ROUTE; topology.hosts.len()]; topology.switches.len()])
     }
 
-    /// The entries for some of the hosts, in the given order.
+    /// The entries for some of the hosts, in the given order. Hosts that do not exist are omitted.
     #[must_use]
     pub fn of_hosts(&self, hosts: &[usize]) -> Self {
         let rows = |rows: &[Vec<u16>]| {
@@ -291,8 +295,8 @@ pub enum RoutingSpec {
 
 impl RoutingSpec {
     /// The default routing of a network: D-mod-K on a fat tree, destination-tag on a unidirectional
-    /// multistage network, dimension order on a torus, mesh or `HyperX`, minimal routes on a dragonfly,
-    /// fewest hops on other networks with unidirectional links, up*/down* otherwise.
+    /// multistage network, dimension order on a torus, mesh or `HyperX`, minimal routes on a dragonfly or
+    /// dragonfly+, fewest hops on other networks with unidirectional links, up*/down* otherwise.
     #[must_use]
     pub fn suitable(topology: &Topology) -> Self {
         match topology.shape {
@@ -309,7 +313,7 @@ impl RoutingSpec {
     ///
     /// # Errors
     /// [`RoutingError::Topology`] if the network is invalid, [`RoutingError::Unsuitable`] if the algorithm
-    /// cannot route it.
+    /// cannot route it or there would be more than [`MAX_TABLE_ENTRIES`] entries.
     pub fn compute(&self, topology: &Topology) -> Result<Tables, RoutingError> {
         topology.validate()?;
         let (switches, hosts) = (topology.switches.len() as u64, topology.hosts.len() as u64);

@@ -15,8 +15,8 @@ pub enum PathBits {
     Zero,
     /// Each flow has one LID, by a hash of sending host, receiving host and traffic source, modulo the number of LIDs.
     PerFlow,
-    /// The packets of each flow use all LIDs in turn, in an order that is permuted at random before each round. They
-    /// can overtake each other. An answer has the path bits of the packet that it answers.
+    /// The packets of each flow use one LID after another, in an order that is permuted at random before each
+    /// round. They can overtake each other. An answer has the path bits of the packet that it answers.
     PerPacket,
 }
 

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! If the forwarding table of a switch contains a port that is not on a shortest route, only that port is used.
-//! Packets that are not routed adaptively use the table's port, which is always a member of the group.
+//! Packets that are not routed adaptively use the table's port, which is a member of the group.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -90,14 +90,15 @@ impl PortGroups {
         Self { switches: switches.into_iter().map(Arc::new).collect() }
     }
 
-    /// The ports towards the LIDs of hosts, in the order of the path bits. If all ports towards a host are equal, there is
-    /// one.
+    /// The ports towards the LIDs of hosts, in the order of the path bits. If all ports towards a host are
+    /// equal, the
+    /// port is listed once.
     #[must_use]
     pub fn of_lids(tables: &Tables) -> Self {
         let choices = |switch: usize| {
             let of_host = |host: usize| {
                 let base = tables.port(switch, host);
-                // No packet for a LID passes a switch without a route to it, so the entry has no effect.
+                // No packet for a LID passes a switch without a route to the LID, so the entry has no effect.
                 let port = |path_bits| match tables.port_by(path_bits, switch, host) {
                     Tables::NO_ROUTE => base,
                     port => port,
@@ -128,7 +129,7 @@ impl PortGroups {
         Self { switches: (0..tables.out.len()).map(|switch| Arc::new(of_switch(switch))).collect() }
     }
 
-    /// The ports of both groups, of one network.
+    /// The union of the groups of each switch and host. Both arguments must be groups of one network.
     #[must_use]
     pub fn joined(&self, other: &Self) -> Self {
         let both = self.switches.iter().zip(&other.switches).map(|(one, other)| {
@@ -142,7 +143,7 @@ impl PortGroups {
         Self { switches: both.collect() }
     }
 
-    /// The ports of a switch towards a host.
+    /// The ports of a switch towards a host; empty without a route.
     #[must_use]
     pub fn ports(&self, switch: usize, host: usize) -> &[u16] {
         self.switches.get(switch).map_or(&[], |choices| choices.ports(host))
@@ -189,8 +190,8 @@ impl PortGroups {
         Some(named(topology, &wiring, dependencies.cycle(&network)?))
     }
 
-    /// Whether packets for a host use the same ports as those for the previous host, except for the last port. If
-    /// so, they cause the same dependencies.
+    /// Whether packets for a host use the same ports as those for the previous host, except at the host's own
+    /// switch `home`. If so, they cause the same dependencies.
     fn is_alike(&self, host: usize, home: Option<u32>) -> bool {
         let mut others =
             self.switches.iter().enumerate().filter(|&(at, _)| home.is_none_or(|h| h as usize != at));
@@ -202,17 +203,18 @@ impl PortGroups {
 #[derive(Debug)]
 pub struct ShortestPorts {
     graph: Graph,
-    /// For each host, its switch and the port at which it is.
+    /// For each host, its switch and the switch's port at which the link of the host ends.
     homes: Vec<Option<(u32, u16)>>,
-    /// For each switch with hosts, the distances of all switches to it, and whether packets from some host to it pass them on
-    /// shortest routes.
+    /// For each switch with hosts, the distance of every switch to it, and whether a shortest route from some
+    /// host to it passes that switch.
     hops: HashMap<u32, Vec<(u32, bool)>>,
-    /// The last result, for a switch and the switch of a host: consecutive hosts often have one switch.
+    /// The last result, for a switch and the switch of a host. Consecutive hosts are often at the same
+    /// switch.
     last: (usize, u32, Vec<u16>),
 }
 
 impl ShortestPorts {
-    /// Those of a network.
+    /// Computes the distances between the switches of a network.
     #[must_use]
     pub fn new(topology: &Topology) -> Self {
         let graph = Graph::new(topology);
@@ -242,8 +244,8 @@ impl ShortestPorts {
         Self { graph, homes, hops, last: (usize::MAX, u32::MAX, Vec::new()) }
     }
 
-    /// The ports of a switch; empty if there is no route, or if no packet for the host passes the switch. The port of the host
-    /// itself is that at which it sends.
+    /// The ports of a switch; empty if there is no route, or if no packet for the host passes the switch. At
+    /// the host's own switch, the port at which the link of the host ends. The host must exist.
     pub fn ports(&mut self, switch: usize, host: usize) -> &[u16] {
         let Some((home, port)) = self.homes[host] else { return &[] };
         if home as usize == switch {
@@ -261,7 +263,7 @@ impl ShortestPorts {
     }
 }
 
-/// The ports of a switch that lead closer to the switch from which `hops` are counted, or to the switch's own hosts.
+/// The ports of a switch that lead to another switch with a smaller distance in `hops`.
 fn nearer(graph: &Graph, hops: &[u32], switch: usize) -> Vec<u16> {
     let is_nearer = |to: u32| hops[to as usize] != FAR && hops[to as usize] < hops[switch];
     graph.edges(switch).iter().filter(|edge| is_nearer(edge.to)).map(|edge| edge.port).collect()
@@ -351,7 +353,7 @@ mod tests {
         let groups = PortGroups::new(&topology, &tables);
         assert_eq!((groups.ports(2, 3), groups.ports(2, 2)), (&[1][..], &[3, 4][..]));
         assert_eq!(groups.ports(0, 3), &[] as &[u16]);
-        // Packets to H3 no longer pass L0, and S0 returns those that come from L1 to L0.
+        // S0 sends packets for H3 to L0, which has no route.
         assert_eq!(groups.deadlock_cycle(&topology), None);
         tables.out[0][3] = 3;
         let groups = PortGroups::new(&topology, &tables);

@@ -3,20 +3,20 @@
 //! | rule | ranks |
 //! | --- | --- |
 //! | layering | the layers of a tree: switches with hosts at the bottom, every link between adjacent layers |
-//! | even distances | distance from the switches of which most hosts have the same distance, as OpenSM selects roots |
+//! | even distances | distance from the switches with the most hosts at one distance, similar to OpenSM |
 //! | center | distance from the switch with the smallest distance to its farthest host |
 //!
-//! A network of several layers may have a few hosts at upper switches, such as management nodes or the aggregation nodes
-//! inside switches. Therefore, the bottom layer is also tried without the switches that have the fewest hosts. Several roots
-//! then may leave two hosts at upper switches without a legal path. A single root never does: from a switch of the
-//! bottom layer, all upper switches of a tree have the same rank, so this root uses all of them.
+//! A network of several layers may have a few hosts at upper switches, such as management nodes or the
+//! aggregation nodes inside switches. Therefore, the bottom layer is also tried without the switches that
+//! have the fewest hosts. With several roots, there may be no legal path between two hosts at upper switches.
+//! With a single root, there is one.
 
 use std::collections::BTreeSet;
 
 use super::RoutingError;
 use super::graph::{FAR, Graph};
 
-/// Maximum number of steps of the search for a root, about ten seconds.
+/// Maximum number of steps of the search for a root: switches times the sum of switches and edges.
 const MAX_SEARCH: u64 = 4_000_000_000;
 
 /// The distances of hosts from a switch.
@@ -92,14 +92,15 @@ fn distances(graph: &Graph) -> Result<Vec<HostDistances>, RoutingError> {
     Ok((0..graph.len()).map(of).collect())
 }
 
-/// The layerings of the network. The bottom layer consists of all switches with hosts, or of those with more hosts.
+/// The layerings of the network. The bottom layer consists of the switches with at least a given number of
+/// hosts.
 fn layerings(graph: &Graph) -> Vec<Vec<u32>> {
     let counts: BTreeSet<u32> = graph.homes().map(|home| graph.hosts_at(home)).collect();
     counts.into_iter().filter_map(|least| layering(graph, least)).collect()
 }
 
 /// Ranks by layer if every link joins adjacent layers, where the bottom layer consists of the switches with at least
-/// `least` hosts.
+/// `least` hosts. `None` if there are other links or only one layer.
 fn layering(graph: &Graph, least: u32) -> Option<Vec<u32>> {
     let bottom: Vec<usize> = graph.homes().filter(|&home| graph.hosts_at(home) >= least).collect();
     let layers = graph.hops(&bottom, |_, _| true);
@@ -116,7 +117,7 @@ mod tests {
     use crate::topology::custom::{Custom, CustomLink, CustomSwitch};
     use crate::topology::parameters::{default_link_delay, default_link_rate};
 
-    /// A network of links between switches and of hosts per switch.
+    /// A graph with a number of hosts per switch, and with links between switches.
     fn graph(hosts: &[u32], links: &[(usize, usize)]) -> Graph {
         let link =
             |from: String, to: String| CustomLink { from, to, rate: None, delay: None, one_way: false };
@@ -146,7 +147,7 @@ mod tests {
     fn trees_are_ranked_by_layer() {
         let links: Vec<(usize, usize)> = (0..3).flat_map(|leaf| [(leaf, 3), (leaf, 4)]).collect();
         assert_eq!(layering(&graph(&[2, 2, 2, 0, 0], &links), 1), Some(vec![1, 1, 1, 0, 0]));
-        // A leaf without hosts is a layer of its own, and the spines keep a common rank.
+        // A leaf without hosts is a separate layer, and the spines keep a common rank.
         assert_eq!(layering(&graph(&[2, 2, 0, 0, 0], &links), 1), Some(vec![2, 2, 0, 1, 1]));
         let uneven = graph(&[2, 2, 2, 1, 0], &links);
         assert_eq!(layering(&uneven, 1), None, "the host at a spine makes it part of the bottom layer");

@@ -23,7 +23,7 @@ pub struct Shares {
     wiring: Wiring,
     /// The first end of each link.
     first_ends: Vec<NodeRef>,
-    /// The hash function of each switch; empty if packets are divided evenly.
+    /// The hash function of each switch; empty unless flows are hashed.
     hashes: Vec<Hash>,
 }
 
@@ -43,9 +43,9 @@ impl Shares {
         Self { groups, wiring: topology.wiring(), first_ends, hashes }
     }
 
-    /// The directed links of a flow with the share of its packets. `connection` is the number of the traffic source in the
-    /// sending host. A directed link has twice the number of its link, plus one from the second end to the first. `None` if
-    /// some packets do not arrive.
+    /// The directed links of a flow, each with the share (0 to 1) of the flow's packets. `connection` is the
+    /// number of the traffic source in the sending host. A directed link has twice the number of its link,
+    /// plus one from the second end to the first. `None` if some packets do not arrive.
     #[must_use]
     pub fn links(&self, source: u32, destination: u32, connection: u16) -> Option<Vec<(usize, f64)>> {
         let mut found = Vec::new();

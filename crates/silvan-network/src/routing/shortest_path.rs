@@ -1,7 +1,7 @@
 //! Routing with the fewest hops on any graph, balanced over equally good ports.
 //!
-//! The channels of a ring can depend on each other in a cycle, so these tables can deadlock, and do so on
-//! a ring of four or more switches; see [`super::deadlock_cycle`].
+//! The channels of a ring can depend on each other in a cycle, so these tables can deadlock, for example on a
+//! ring of four switches; see [`super::deadlock_cycle`].
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,8 +10,9 @@ use super::graph::{Balancer, FAR, Graph};
 use super::{RoutingError, Tables};
 use crate::topology::Topology;
 
-/// Fewest hops; among equally good ports, the one with the fewest destinations so far (similar to OpenSM's
-/// minhop). It can deadlock if the network has rings. No parameters.
+/// Fewest hops. Among equally good ports, each destination is assigned to the port with the fewest
+/// destinations so far, similar to OpenSM's minhop. Packets can deadlock if the network has rings. No
+/// parameters.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ShortestPath {}

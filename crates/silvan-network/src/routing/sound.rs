@@ -9,10 +9,11 @@ use crate::topology::Topology;
 /// Returns whether every host has a link, every entry of every table leads to a switch or to its destination, and the
 /// dependencies between the channels of all entries contain no cycle.
 ///
-/// Then no route has a loop, because a loop is a cycle of dependencies; so every route ends, and it can only end at its
-/// destination. The tables also cannot deadlock on a single lane. The condition is sufficient but not necessary, because
-/// it includes entries that no packet uses: if it is not fulfilled, [`super::analyze`] and [`super::deadlock_cycle`]
-/// follow the routes. The running time is proportional to the number of entries.
+/// Then no route has a loop, because a loop is a cycle of dependencies; so every route ends, and it can only
+/// end at its destination. The tables also cannot deadlock on a single lane. The condition is sufficient but
+/// not necessary, because it includes entries that no packet uses: if it fails, use [`super::analyze`] and
+/// [`super::deadlock_cycle`], which follow the routes. The running time is proportional to the number of
+/// entries.
 #[must_use]
 pub fn is_sound(topology: &Topology, tables: &Tables) -> bool {
     let wiring = topology.wiring();

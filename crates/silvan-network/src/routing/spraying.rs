@@ -1,8 +1,8 @@
 //! Packet spraying: a host gives each packet an entropy value, which switches hash in addition to the fields of the flow
 //! ([`super::ecmp`]). Packets of one flow then take many routes.
 //!
-//! The rules are those of the Ultra Ethernet Consortium's simulator (uet-htsim 2025), without timeouts, which do not exist
-//! here. Each host has its own random stream.
+//! The rules are those of the Ultra Ethernet Consortium's simulator (uet-htsim 2025), without its timeouts.
+//! Each host has its own random stream.
 
 use std::collections::VecDeque;
 
@@ -12,19 +12,20 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::random::Stream;
 use silvan_engine::saved::Saved;
 
-/// How hosts select the entropy values of data packets. Control packets that answer a packet have its value.
+/// How hosts select the entropy values of data packets. Control packets that answer a packet have its entropy
+/// value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Saved)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spraying {
     /// Packets have no entropy value: each flow has one route.
     #[default]
     None,
-    /// Each flow uses all values in turn, in an order that is permuted at random before each round.
+    /// Each flow uses one value after another, in an order that is permuted at random before each round.
     Oblivious,
     /// Each packet has a random value.
     Random,
     /// As `oblivious`, but a packet passes over values that have pending skips. A mark adds one skip to the value of the marked
-    /// packet, and a loss before the last output adds four; a value has at most 15.
+    /// packet, and a loss before the last output adds four. A value has at most 15 pending skips.
     Bitmap,
     /// Recycled entropies (REPS): a packet takes the oldest of the last eight values whose packets were acknowledged
     /// without a mark, and that have not been used since. If there is none, the value is random.
@@ -47,7 +48,7 @@ impl Spraying {
         matches!(self, Self::Bitmap | Self::Reps | Self::Mixed)
     }
 
-    /// Whether values depend on packets without a mark.
+    /// Whether values of packets without a mark are used again.
     #[must_use]
     pub fn reuses_values(self) -> bool {
         matches!(self, Self::Reps | Self::Mixed)
@@ -56,7 +57,7 @@ impl Spraying {
 
 /// Values that REPS stores.
 const RECYCLED: usize = 8;
-/// The most times that a value is skipped in advance.
+/// Maximum number of pending skips of a value.
 const MOST_SKIPS: u8 = 15;
 /// The number of skips after a lost packet.
 const SKIPS_OF_LOSS: u8 = 4;
@@ -64,7 +65,7 @@ const SKIPS_OF_LOSS: u8 = 4;
 /// The state of a route, as an answer reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RouteFeedback {
-    /// It is not congested.
+    /// The packet arrived without a mark.
     Good,
     /// A switch marked the packet.
     Marked,
@@ -79,7 +80,7 @@ impl RouteFeedback {
     }
 }
 
-/// A round over all values, in the order of a permutation: the position, with some bits inverted.
+/// A round over all values. The value at each position is the position with some bits inverted.
 #[derive(Debug, Clone, Copy, Saved)]
 struct EntropyRound {
     at: u16,
@@ -120,7 +121,7 @@ pub struct Sprayer {
     /// The number of values, a power of two.
     values: u16,
     random: Stream,
-    /// The flows by source and destination.
+    /// By traffic source and destination host.
     flows: FxHashMap<(u16, u32), SprayedFlow>,
 }
 
@@ -142,7 +143,7 @@ impl Sprayer {
         (flow, random)
     }
 
-    /// The value of the next packet from a source of the host to a destination.
+    /// The value of the next packet from a traffic source of the host to a destination; 0 without spraying.
     pub fn next(&mut self, source: u16, destination: u32) -> u16 {
         let (rule, values) = (self.rule, self.values);
         let (flow, random) = self.flow(source, destination);
@@ -296,7 +297,7 @@ mod tests {
     fn reps_reuses_the_last_eight_values_without_a_mark() {
         let mut sprayer = sprayer(Spraying::Reps, 256);
         (0..12).for_each(|value| sprayer.answered(0, 9, 100 + value, RouteFeedback::of_mark(value == 6)));
-        // Eleven values without a mark, of which the first three are forgotten.
+        // Of eleven values without a mark, the last eight are stored.
         assert_eq!(take(&mut sprayer, 8), [103, 104, 105, 107, 108, 109, 110, 111]);
         sprayer.answered(0, 9, 42, RouteFeedback::Good);
         assert_eq!(sprayer.next(0, 9), 42);

@@ -3,7 +3,7 @@
 //!
 //! A link without flows counts only if some shortest path between two hosts contains it, and if the dependencies along that
 //! path close no cycle with those of the tables. For each link, a limited number of paths is tried, so the number of links is
-//! a lower bound. Links of tables that have a cycle do not count, because their routes need several lanes.
+//! a lower bound. If the tables have a cycle, no link counts, because their routes need several lanes.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use super::graph::{Edge, FAR, Graph, PortGraph};
 use super::{ChannelName, Tables};
 use crate::topology::{End, NodeRef, Topology};
 
-/// Maximum number of dependencies that the search for cycles follows, and of links with which it extends paths.
+/// Maximum number of channels that the searches for cycles visit.
 const MAX_STEPS: u64 = 50_000_000;
 /// Maximum number of links with which the search extends the path through one link to one destination.
 const MAX_TRIES: u32 = 200;
@@ -25,7 +25,7 @@ pub struct Spread {
     pub links: u64,
     /// Number of directed links that carry no flow, although a shortest path could use them without closing a cycle.
     pub idle: u64,
-    /// One of the idle links.
+    /// One of the idle links, if there are any.
     pub example: Option<ChannelName>,
     /// Flows on the most loaded link.
     pub most: u64,
@@ -34,7 +34,8 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Examines tables of which the loads are known. Networks with unidirectional links have no idle links.
+    /// Examines tables, given their analysis. No links are counted as idle if the network has unidirectional
+    /// links or the tables have a cycle.
     #[must_use]
     pub fn of(topology: &Topology, tables: &Tables, analysis: &Analysis) -> Self {
         let graph = Graph::new(topology);
@@ -61,13 +62,13 @@ impl Spread {
         spread
     }
 
-    /// How many times as many flows the most loaded link has as with an even division.
+    /// The flows on the most loaded link, divided by those with an even division. 1 without flows.
     #[must_use]
     pub fn imbalance(&self) -> f64 {
         if self.even > 0.0 { self.most as f64 / self.even } else { 1.0 }
     }
 
-    /// What is wrong with the routes: unused links, and more than twice the flows of an even division on a link.
+    /// Messages about unused links, and about a link with more than twice the flows of an even division.
     #[must_use]
     pub fn findings(&self) -> Vec<String> {
         let mut findings = Vec::new();
@@ -140,7 +141,7 @@ struct Search<'a> {
     graph: &'a Graph,
     network: &'a PortGraph,
     dependencies: Dependencies,
-    /// Position of each slot in an order in which every channel comes before those for which it waits.
+    /// Position of each slot in an order in which every channel comes before the channels for which it waits.
     place: Vec<u32>,
     steps: u64,
     /// The last search in which each slot was visited.
@@ -189,7 +190,7 @@ impl<'a> Search<'a> {
         found
     }
 
-    /// Whether a shortest path to `home` can contain a link.
+    /// Whether a shortest path to `home` can contain a link without closing a cycle.
     fn is_usable(&mut self, hop: Hop, home: usize, hops: &[u32]) -> bool {
         let Some(to) = self.graph.target(hop) else { return false };
         if hops[hop.0] == FAR || hops[to].wrapping_add(1) != hops[hop.0] {
@@ -266,7 +267,8 @@ impl<'a> Search<'a> {
         if is_last { self.waits_for(&[own], &slots) } else { self.waits_for(&slots, &[own]) }
     }
 
-    /// Whether any of some channels waits for any of others, directly or indirectly.
+    /// Whether any channel of `from` waits for any channel of `to`, directly or indirectly. Also true if the
+    /// search has too many steps.
     fn waits_for(&mut self, from: &[usize], to: &[usize]) -> bool {
         let last = to.iter().map(|&slot| self.place[slot]).max().unwrap_or(0);
         self.search += 1;
@@ -292,7 +294,8 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Positions of the channels in an order of the dependencies, which have no cycle.
+/// Positions of the channels in an order in which each channel comes before those for which it waits. The
+/// dependencies must have no cycle.
 fn places(network: &PortGraph, dependencies: &Dependencies) -> Vec<u32> {
     let mut place = vec![u32::MAX; network.ports()];
     let mut is_open = vec![false; network.ports()];

@@ -1,8 +1,8 @@
 //! Up*/down* routing on any graph, which is deadlock-free with one virtual lane.
 //!
-//! Switches are ranked by their distance from the roots, and switches at equal distance by their number. A
-//! hop to a switch with a better rank goes up, any other hop goes down. A path first goes up, then down,
-//! and never up again, so there is no dependency cycle.
+//! Switches are ranked by their distance from the roots or by their layer ([`ranks`]), and switches of equal
+//! rank by their number. A hop to a switch with a better rank goes up, any other hop goes down. A path first
+//! goes up, then down, and never up again, so there is no dependency cycle.
 //!
 //! The tables depend only on the destination, not on whether a packet has already gone down. Therefore, if
 //! a switch has a path that only goes down, it uses the shortest such path, even if a shorter path starts
@@ -21,12 +21,15 @@ use crate::topology::{Shape, Topology};
 /// flows divided evenly over all shortest paths, in percent.
 const EVEN_ENOUGH: u64 = 110;
 
-/// Up*/down* routing; among equally good ports, the one with the fewest destinations so far.
+/// Up*/down* routing. Among equally good ports, each destination is assigned to the port with the fewest
+/// destinations so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UpDown {
-    /// The switch at the top, or several switches. Default: on a fat tree, all its top switches; on a custom or
-    /// imported network, the top of its layers, the switches with the most even distances to hosts, or a single
+    /// The switch at the top, or several switches. Default: on a fat tree, all its top switches; on a
+    /// dumbbell, star,
+    /// custom or imported network, the top of its layers, the switches with the most even distances to hosts, or
+    /// a single
     /// switch, whichever balances all-to-all traffic best; on any other network, the switch with the
     /// smallest distance to its farthest host (the first of several).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -47,8 +50,9 @@ impl UpDown {
     /// Computes the tables of a valid topology.
     ///
     /// # Errors
-    /// [`RoutingError::Unsuitable`] if a root does not exist, if several roots leave a pair of hosts
-    /// without a legal path (with one root, this never happens), or if links are unidirectional.
+    /// [`RoutingError::Unsuitable`] if a root does not exist, if the list of roots is empty, if several roots
+    /// leave a pair of hosts without a legal path, if links are unidirectional, or if the network is too
+    /// large to search for roots.
     pub(super) fn compute(&self, topology: &Topology) -> Result<Tables, RoutingError> {
         if topology.has_one_way_links() {
             return Err(RoutingError::Unsuitable(format!(
@@ -136,16 +140,16 @@ fn by_ranks(topology: &Topology, graph: &Graph, levels: &[u32]) -> Result<Tables
 }
 
 /// The number of flows on the most loaded link between switches, times the number of all such links, divided by the
-/// number of links with flows. The factor prevents that a rank saves a few flows on one link and leaves all links of a
-/// switch unused.
+/// number of links with flows. The factor is a penalty for unused links.
 fn score(loads: &LoadSummary) -> f64 {
     let idle = loads.histogram.get(&0).copied().unwrap_or(0);
     let used = loads.channels.saturating_sub(idle).max(1);
     loads.max as f64 * loads.channels as f64 / used as f64
 }
 
-/// The tables with the lowest [`score`], among the ranks that reach all pairs of hosts. Destinations are then moved to links
-/// without flows.
+/// The tables with the lowest [`score`] among the candidate ranks that give all pairs of hosts a path. The
+/// search ends at a score of at most [`EVEN_ENOUGH`] percent of an even division. Destinations are then moved
+/// to links without flows.
 fn search(topology: &Topology, graph: &Graph) -> Result<Tables, RoutingError> {
     let even = spread::even_maximum(graph);
     let mut best: Option<(f64, Vec<u32>, Tables)> = None;
@@ -334,7 +338,8 @@ mod tests {
         }
     }
 
-    /// A spine without a link to some leaf cannot send to it, but no packet starts at a spine.
+    /// A spine that lost its link to a leaf has no route to the leaf's hosts. This is valid, because no
+    /// packet starts at a spine.
     #[test]
     fn trees_that_lost_links_use_all_others() {
         let tree = FatTree648::default().build().unwrap();

@@ -2,9 +2,9 @@
 //! intermediate group, which depends on the pair of source and destination, and minimal from there. [`Ugal`] selects
 //! for each packet between such a route and the minimal one.
 //!
-//! The intermediate group differs from the groups of source and destination; within a group, and if there are only two
-//! groups, routes are minimal. The intermediate group depends only on the pair and the parameter `draw`, so packets of
-//! a pair arrive in order and the routes can be checked before a run.
+//! The intermediate group differs from the groups of source and destination; within a group, and if there are
+//! only two groups, routes are minimal. With [`Valiant`], the intermediate group depends only on the pair and
+//! the parameter `draw`, so packets of a pair arrive in order and the routes can be checked before a run.
 //!
 //! ```text
 //! dragonfly     source group    intermediate     destination's
@@ -29,8 +29,8 @@ use super::minimal::{groups_of, minimal_port, port_to_group, tables};
 use super::{RoutingError, Tables};
 use crate::topology::{Groups, Inside, Topology};
 
-/// Over a random group for each pair of hosts, for dragonflies and dragonfly+. Needs `lanes.assignment =
-/// "routing"`, with three lanes in a dragonfly and two in a dragonfly+.
+/// Routes over a random group for each pair of hosts, for dragonflies and dragonfly+. Needs
+/// `lanes.assignment = "routing"`, with three lanes in a dragonfly and two in a dragonfly+.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Valiant {
@@ -99,7 +99,7 @@ impl Ugal {
 /// Whether the intermediate group is selected per pair or per packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Drawn {
-    /// Per pair of hosts.
+    /// Per pair of hosts, depending on the parameter `draw`.
     PerPair(u32),
     /// Per packet, which may also use the minimal route.
     PerPacket { bias: Bytes },
@@ -122,7 +122,7 @@ impl Detours {
         }
     }
 
-    /// The bias in favor of minimal routes, if each packet selects its route.
+    /// The bias in favor of minimal routes, if a route is selected for each packet.
     #[must_use]
     pub fn bias(&self) -> Option<Bytes> {
         match self.drawn {
@@ -137,7 +137,8 @@ impl Detours {
         usize::from(self.shape.groups)
     }
 
-    /// The intermediate group of a pair; `None` if there is no third group, or if each packet selects its route.
+    /// The intermediate group of a pair; `None` if both hosts are in one group, if there is no third group,
+    /// or if a route is selected for each packet.
     #[must_use]
     pub fn of_pair(&self, src: usize, dst: usize) -> Option<usize> {
         match self.drawn {
@@ -167,8 +168,9 @@ impl Detours {
         self.shape.home(host) == switch
     }
 
-    /// The output port and lane for a packet of a pair. `port` is the port of the table for the destination. If each
-    /// packet selects its route, this packet is on the minimal route.
+    /// The output port and lane for a packet of a pair. `port` is the port of the table for the destination.
+    /// If a
+    /// route is selected for each packet, the result is for the minimal route.
     #[must_use]
     pub fn step(&self, switch: usize, port: u16, src: usize, dst: usize) -> (u16, u8) {
         self.step_over(switch, port, (src, dst), self.of_pair(src, dst))
@@ -251,7 +253,7 @@ mod tests {
         (spec.compute(topology).unwrap(), spec.lanes(topology).unwrap().unwrap())
     }
 
-    /// The groups on the route of a packet between two hosts, without repetition.
+    /// The groups on the route of a packet between two hosts, in order.
     fn groups_on_way(topology: &Topology, tables: &Tables, lanes: &Lanes, from: u32, to: u32) -> Vec<usize> {
         let (wiring, shape) = (topology.wiring(), groups_of(topology, "valiant").unwrap());
         let path = trace_lanes(topology, &wiring, (tables, Some(lanes)), from, to).unwrap();
@@ -311,7 +313,7 @@ mod tests {
             assert_eq!((lanes.bias(), routed(&topology, 0).1.bias()), (Some(Bytes(5)), None));
             let found = check_lanes(&topology, &tables, &lanes);
             assert_eq!((&found.cycle, found.discarded), (&None, 0), "{}", topology.name);
-            // All channels that any assignment of groups uses, together with minimal routes on the same lanes.
+            // The check includes the routes over all groups.
             let of_one = check_lanes(&topology, &tables, &routed(&topology, 0).1);
             for verdict in &found.lanes {
                 let fewer = of_one.lanes.iter().find(|other| other.lane == verdict.lane);

@@ -15,9 +15,9 @@
 //! An end contains a port ("S1:4") or only the node ("S1"). Without a port, the end uses the node's lowest port that
 //! no link names and no earlier link uses. Two switches may be connected by several links.
 //!
-//! A link with `one_way = true` leads only from its first end to its second end. It uses the sending side of one
-//! port and the receiving side of the other. Both sides of a port must be used, possibly by links to different
-//! nodes.
+//! A link with `one_way = true` leads only from its first end to its second end. It uses the sending side of
+//! one port and the receiving side of the other. If one side of a port is used, the other side must be used
+//! too, possibly by a link to a different node.
 
 use std::collections::BTreeMap;
 
@@ -58,9 +58,9 @@ pub struct Custom {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CustomSwitch {
-    /// Its name, which must be unique among all nodes and contain no colon.
+    /// Its name: unique among all nodes, not empty, and without colons and invisible characters.
     pub name: String,
-    /// Number of ports, 1 to 256. Default: the number that its links need.
+    /// Number of ports, 1 to 256. Default: the number of the highest port that a link uses.
     #[schemars(range(min = 1, max = 256))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ports: Option<u32>,
@@ -70,7 +70,7 @@ pub struct CustomSwitch {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CustomLink {
-    /// One end: a node ("S1"), or a port of it ("S1:4").
+    /// One end: a node ("S1"), or one of its ports ("S1:4").
     pub from: String,
     /// The other end, written the same way.
     pub to: String,
@@ -90,7 +90,7 @@ fn wrong<T>(text: &str) -> Result<T, TopologyError> {
     Err(TopologyError(format!("{KIND}: {text}")))
 }
 
-/// The sides of its ports that a link uses.
+/// The sides of a port that a link uses at one end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PortSides {
     Sends,
@@ -121,14 +121,14 @@ impl PortSides {
 /// The used ports of a switch, and the links that use them.
 struct UsedPorts {
     limit: u16,
-    /// For sending, and for receiving.
+    /// The link at each used port, for sending and for receiving.
     taken: [BTreeMap<u16, usize>; 2],
-    /// For each [`PortSides`], no lower port is free.
+    /// For each [`PortSides`], a port below which no port is free.
     next: [u16; 3],
 }
 
 impl UsedPorts {
-    /// Uses a port; returns the link that already uses it.
+    /// Uses a port. Returns the link that already used it, if any.
     fn take(&mut self, port: u16, side: PortSides, link: usize) -> Option<usize> {
         side.sides().filter_map(|at| self.taken[at].insert(port, link)).next()
     }
@@ -156,7 +156,8 @@ impl Custom {
     /// Builds the network.
     ///
     /// # Errors
-    /// If a name, port, rate or delay is invalid. The message contains the number of the link.
+    /// If there are too many nodes or links, if a name, port, rate or delay is invalid, or if a switch has
+    /// too few ports.
     pub fn build(&self) -> Result<Topology, TopologyError> {
         self.check_size()?;
         check_rate(KIND, "link_rate", self.link_rate)?;

@@ -13,7 +13,7 @@ pub(super) struct Distances {
 }
 
 impl Distances {
-    /// Searches from every switch for which `counts` holds.
+    /// Finds the distances between the switches for which `counts` returns true.
     pub fn between(topology: &Topology, counts: impl Fn(usize) -> bool) -> Self {
         let wiring = topology.wiring();
         let count = topology.switches.len();
@@ -40,7 +40,7 @@ impl Distances {
         found
     }
 
-    /// Searches from every switch.
+    /// Finds the distances between all switches.
     pub fn of(topology: &Topology) -> Self {
         Self::between(topology, |_| true)
     }

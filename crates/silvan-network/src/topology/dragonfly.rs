@@ -47,7 +47,7 @@ pub struct Dragonfly {
     /// Data rate of every link.
     #[serde(default = "default_link_rate")]
     pub link_rate: Rate,
-    /// Propagation delay of every link.
+    /// Propagation delay of every link, except those between groups if `global_delay` is given.
     #[serde(default = "default_link_delay")]
     pub link_delay: Time,
     /// Propagation delay of links between groups. Default: `link_delay`.
@@ -119,10 +119,9 @@ mod tests {
 
     #[test]
     fn the_mean_distance_is_that_of_one_global_link() {
-        // If each pair of groups has one link and each switch has one global port, no route over two global links is
-        // shorter than the one over a single link. Of the a switches of another group, one is at the end of the
-        // global link. Summed over the a^2 pairs of switches in two groups, each end is directly at the link for a
-        // pairs.
+        // The route over the single global link between two groups is an upper bound of the distance. It has
+        // one global link, and a local link for each end that is not at the global link. Of the a^2 pairs of
+        // switches in two groups, a have a given end at the global link.
         for a in [2u64, 3, 5, 8] {
             let built = Dragonfly::new(1, a as u32, 1).build().unwrap();
             let g = a + 1;

@@ -51,7 +51,7 @@ pub struct DragonflyPlus {
     /// Data rate of every link.
     #[serde(default = "default_link_rate")]
     pub link_rate: Rate,
-    /// Propagation delay of every link.
+    /// Propagation delay of every link, except those between groups if `global_delay` is given.
     #[serde(default = "default_link_delay")]
     pub link_delay: Time,
     /// Propagation delay of links between groups. Default: `link_delay`.

@@ -53,7 +53,7 @@ pub enum Rows {
 }
 
 impl Rows {
-    /// The kind of topology, as in scenarios.
+    /// The `kind` of the topology in scenarios.
     #[must_use]
     pub fn kind(self) -> &'static str {
         match self {
@@ -258,7 +258,7 @@ impl GridSpec {
         })
     }
 
-    /// Returns the shape if it is within the limits, without allocating memory for it.
+    /// Returns the shape, or an error if it exceeds the limits.
     fn checked(&self, rows: Rows) -> Result<Grid, TopologyError> {
         let kind = rows.kind();
         let dimensions = self.sizes.len();

@@ -1,4 +1,4 @@
-//! The common structure of dragonflies: groups of switches, with links between the groups.
+//! The common structure of dragonflies and dragonfly+: groups of switches, with links between the groups.
 //!
 //! # Global links
 //! Some switches of a group have `h` global ports each. Within the group, these ports are numbered q = 0, 1, .. along
@@ -188,16 +188,16 @@ impl Groups {
     }
 }
 
-/// Properties of the links of a dragonfly.
+/// Properties of the links of a dragonfly or dragonfly+.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cables {
     pub link_rate: Rate,
     pub link_delay: Time,
-    /// Delay of links between groups.
+    /// Delay of links between groups. Default: `link_delay`.
     pub global_delay: Option<Time>,
 }
 
-/// The parameters of a dragonfly as given in a scenario, each with its key.
+/// The parameters of a dragonfly or dragonfly+ in a scenario. `hosts` and `global` include their keys.
 pub(super) struct Given<'a> {
     pub kind: &'a str,
     pub family: &'a str,
@@ -238,7 +238,7 @@ impl Given<'_> {
         for round in 0..shape.rounds() {
             for (from, to) in (0..groups).flat_map(|from| (from + 1..groups).map(move |to| (from, to))) {
                 let end = |from: usize, to: usize| {
-                    // A link has the same number at both ends.
+                    // A link belongs to the same round at both ends.
                     let (place, port) = shape.gate(from, to, round);
                     switch_end((from * each + place) as u32, port)
                 };
@@ -261,7 +261,7 @@ impl Given<'_> {
         })
     }
 
-    /// Returns the shape if it is within the limits, without allocating memory for it.
+    /// Returns the shape, or an error if it exceeds the limits.
     fn checked(&self, inside: Inside, switches: u16) -> Result<Groups, TopologyError> {
         let kind = self.kind;
         let small = |(name, value): (&str, u32)| within(kind, name, value, 1, MAX_SWITCH_PORTS);

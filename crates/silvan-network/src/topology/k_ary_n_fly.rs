@@ -39,11 +39,12 @@
 //! numbers: host `x_(n-1) .. x_0` of the shuffle is host `x_0 .. x_(n-1)` of the butterfly.
 //!
 //! # Other numbers of hosts
-//! Bidirectional networks may have k^(n-1) r hosts, where r divides k. The highest digit of the butterfly then has only
-//! r values. So that every port is used, a switch of the last stage is connected to each of r switches of the previous
-//! stage by k / r parallel links. A perfect shuffle of the same number of lines gives the same network, except that
-//! other switches of a subtree share a switch of the last stage. The published 4-ary 5-fly has 512 = 4^4 * 2 hosts,
-//! with 128 switches per stage, 640 in total, and up to 9 on a path.
+//! Bidirectional networks of at least two stages may have k^(n-1) r hosts, where r > 1 divides k. The highest
+//! digit of the butterfly then has only r values. So that every port is used, a switch of the last stage is
+//! connected to each of r switches of the previous stage by k / r parallel links. A perfect shuffle of the
+//! same number of lines gives the same network, except that other switches of a subtree share a switch of the
+//! last stage. The published 4-ary 5-fly has 512 = 4^4 * 2 hosts, with 128 switches per stage, 640 in total,
+//! and up to 9 on a path.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -74,8 +75,8 @@ pub struct KAryNFly {
     /// How the stages are connected.
     #[serde(default)]
     pub wiring: Wires,
-    /// Number of hosts. Default: k^n. A bidirectional network can also have k^(n-1) times another divisor
-    /// of k greater than 1.
+    /// Number of hosts. Default: k^n. A bidirectional network of at least two stages can also have k^(n-1)
+    /// times another divisor of k greater than 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hosts: Option<u32>,
     /// Data rate of every link.
@@ -120,7 +121,7 @@ impl Wires {
 /// The shape of a fly with unidirectional links. The [module](self) describes the numbering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fly {
-    /// Ports of a switch, at least 1.
+    /// Ports on each side of a switch, at least 1.
     pub k: u16,
     /// Number of stages.
     pub n: u32,
@@ -175,7 +176,8 @@ impl Fly {
         }
     }
 
-    /// The line at the inputs of the next stage that corresponds to a line at the outputs of a stage or host.
+    /// The line at the inputs of the next stage to which a line at the outputs of a stage or of the hosts
+    /// leads.
     fn next_line(self, line: u64) -> u64 {
         match self.wiring {
             Wires::Butterfly => line,
@@ -192,7 +194,8 @@ impl Fly {
         switch_end((u64::from(stage) * self.switches_per_stage() + switch) as u32, port as u16 + 1)
     }
 
-    /// The links stage by stage, starting at the hosts. The links of a stage are ordered by the line at which they end.
+    /// The links stage by stage, starting at the hosts. The links of a stage are ordered by the line at which
+    /// they start.
     fn links(self, rate: Rate, delay: Time) -> Vec<Link> {
         let mut links = Vec::new();
         let mut push = |a, b| links.push(Link { a, b, rate, delay, one_way: true });
@@ -359,7 +362,6 @@ pub(crate) fn unshuffled(tree: &Pgft) -> (Vec<u32>, Vec<u32>) {
     for level in 1..=tree.levels() {
         let mut radices = tree.w[1..level].to_vec();
         radices.extend(&tree.m[level..]);
-        // Highest first: a_(l+1) .. a_h, b_2 .. b_l.
         let first = tree.first_switch(level);
         let of_shuffle = |number: u64| (first + unshuffled_switch(&radices, level - 1, number)) as u32;
         switches.extend((0..tree.nodes_at(level)).map(of_shuffle));
@@ -394,7 +396,7 @@ mod tests {
         KAryNFly { links, wiring, ..KAryNFly::new(k, n) }
     }
 
-    /// Number of hosts, switches and channels of every network in the paper.
+    /// Number of hosts, switches and channels of published networks.
     #[test]
     fn sizes_are_those_of_the_paper() {
         use Ways::{Bidirectional, Unidirectional};

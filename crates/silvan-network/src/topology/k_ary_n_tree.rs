@@ -10,7 +10,7 @@
 //!            H1  H2 H3  H4
 //! ```
 //!
-//! It is PGFT(n; k,..,k; 1,k,..,k; 1,..,1); nodes and ports are numbered as in [`super::pgft`].
+//! A k-ary n-tree is PGFT(n; k,..,k; 1,k,..,k; 1,..,1); nodes and ports are numbered as in [`super::pgft`].
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

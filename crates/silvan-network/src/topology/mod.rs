@@ -5,7 +5,7 @@
 //!
 //! | file | family |
 //! | --- | --- |
-//! | [`dumbbell`] | two switches and a trunk, the testbed of the papers |
+//! | [`dumbbell`] | two switches and a trunk, the testbed of Papers I to III |
 //! | [`star`] | one switch |
 //! | [`pgft`] | any parallel-ports generalized fat tree |
 //! | [`k_ary_n_tree`] | k-ary n-trees |
@@ -53,7 +53,7 @@ pub use units::UnitTree;
 
 use silvan_engine::{Rate, Time};
 
-/// The part of an error message that names the second port of a host.
+/// The part of error messages that explains why a host has no second port.
 pub const HOST_PORTS: &str = "a host has one port: write a host with several ports as one host per rail, such as A-rail1 \
                               and A-rail2, and give a job both, as the scenario two-rails does";
 
@@ -73,7 +73,8 @@ pub const MAX_HOSTS: u64 = 200_000;
 pub const MAX_SWITCHES: u64 = 100_000;
 /// Maximum number of links of a topology; parallel links count individually.
 pub const MAX_LINKS: u64 = 2_000_000;
-/// Maximum number of ports of a switch with queues per input. Generators make no larger switches, unless they say so.
+/// Maximum number of ports of a switch with queues per input. Generators make larger switches only where
+/// documented.
 pub const MAX_SWITCH_PORTS: u16 = 256;
 /// Maximum number of ports of a switch whose outputs serve first come, first served. Larger port numbers do not fit in an
 /// event.
@@ -90,7 +91,7 @@ pub struct Host {
     pub name: String,
     /// Base LID of its port, in imported fabrics.
     pub lid: Option<u16>,
-    /// LID mask control (LMC) of its port: the port has 2^LMC consecutive LIDs, from the base LID on.
+    /// LID mask control (LMC) of its port: the port has 2^LMC consecutive LIDs, starting at the base LID.
     pub lmc: u8,
     /// Port GUID in imported fabrics.
     pub guid: Option<u64>,
@@ -172,7 +173,7 @@ pub struct Topology {
     pub switches: Vec<Switch>,
     /// All links, in no particular order.
     pub links: Vec<Link>,
-    /// The regular structure, for routing algorithms of the family; empty for arbitrary graphs.
+    /// The regular structure, for routing algorithms of the family.
     pub shape: Shape,
 }
 
@@ -242,7 +243,8 @@ impl Topology {
         format!("{}:{}", self.name_of(end.node), end.port)
     }
 
-    /// The network without some of its hosts, and the previous numbers of the remaining hosts. It has no regular structure.
+    /// The network without some of its hosts, and the previous numbers of the remaining hosts. The shape of
+    /// the result is [`Shape::Arbitrary`].
     #[must_use]
     pub fn without_hosts(&self, is_left_out: impl Fn(&Host) -> bool) -> (Self, Vec<usize>) {
         let kept: Vec<usize> =
@@ -284,8 +286,8 @@ impl Topology {
         self.links.iter().map(|link| if link.one_way { 1 } else { 2 }).sum()
     }
 
-    /// The destination of each port of each node, with the index of the link: `peers[node][port - 1]`.
-    /// Hosts come first, followed by switches.
+    /// Finds the end to which each port of each node sends, with the index of the link. `None` for ports that
+    /// do not send. Links of nodes or ports that do not exist are ignored.
     #[must_use]
     pub fn wiring(&self) -> Wiring {
         let mut wiring = Wiring {

@@ -2,9 +2,9 @@
 //!
 //! A k-ary n-tree can be considered an ideal fat tree in which every large node, a *logical node*, consists
 //! of small switches: the switches of one level that reach the same hosts downwards. In plain trees, the
-//! switches of a logical node are not connected to each other, so only one route leads down from each
-//! switch. In modified trees, they form a row, and neighbors are connected by `horizontal_width` parallel
-//! links.
+//! switches of a logical node are not connected to each other, so only one route leads down from a switch to
+//! each host below. In modified trees, the switches of a logical node form a row, and neighbors are connected
+//! by `horizontal_width` parallel links.
 //!
 //! ```text
 //!              .------- one logical node ---------.
@@ -50,8 +50,8 @@ pub struct ModifiedTree {
     /// Levels of switches, 1 to 16.
     #[schemars(range(min = 1, max = 16))]
     pub n: u32,
-    /// Parallel links between neighbors that reach the same hosts downwards, 0 to 127, by default 2; 0
-    /// gives the plain tree.
+    /// Parallel links between neighboring switches that reach the same hosts downwards, 0 to 127. 0 gives the
+    /// plain tree. Default: 2.
     #[serde(default = "default_width")]
     #[schemars(range(max = 127))]
     pub horizontal_width: u32,

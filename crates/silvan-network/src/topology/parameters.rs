@@ -4,12 +4,12 @@ use silvan_engine::{Rate, Time};
 
 use super::{End, Host, MAX_HOSTS, MAX_LINK_DELAY, MAX_LINKS, MAX_SWITCHES, NodeRef, Switch, TopologyError};
 
-/// Default data rate of a link: 20 Gbit/s of signaling with 8b/10b coding.
+/// Default data rate of a link: 16 Gbit/s, which is 20 Gbit/s of signaling with 8b/10b coding.
 pub fn default_link_rate() -> Rate {
     Rate::from_gbit(16)
 }
 
-/// Default propagation delay of a link: about four meters of cable.
+/// Default propagation delay of a link: 20 ns, about four meters of cable.
 pub fn default_link_delay() -> Time {
     Time::from_ns(20)
 }
@@ -39,8 +39,8 @@ pub(super) fn check_rate(kind: &str, name: &str, rate: Rate) -> Result<(), Topol
     Ok(())
 }
 
-/// Checks that a link delay is more than zero, so nodes never affect each other at the same instant, and at most the
-/// maximum.
+/// Checks that a link delay is more than zero and at most [`MAX_LINK_DELAY`]. With delays above zero, nodes
+/// never affect each other at the same instant.
 pub(super) fn check_delay(kind: &str, name: &str, delay: Time) -> Result<(), TopologyError> {
     if delay == Time::ZERO || delay > MAX_LINK_DELAY {
         return Err(TopologyError(format!(

@@ -42,8 +42,8 @@ pub const MAX_LEVELS: usize = 16;
 
 /// The parameters of a parallel-ports generalized fat tree PGFT(h; m; w; p) (Zahavi 2010).
 ///
-/// Level 0 contains the hosts. A node of level `l` has `m[l-1]` children below and `w[l]` parents above,
-/// each connected by `p[l]` parallel links. The [module](self) describes the numbering of nodes and ports.
+/// Level 0 contains the hosts. A node of level `l` has `m[l-1]` children below and `w[l]` parents above, and
+/// `p[l]` parallel links to each parent. The [module](self) describes the numbering of nodes and ports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pgft {
     /// Children of a node per level, `m[0]` = hosts per leaf switch.
@@ -254,11 +254,12 @@ pub struct PgftSpec {
     /// Propagation delay of every link.
     #[serde(default = "default_link_delay")]
     pub link_delay: Time,
-    /// Data rates of the links below each level of switches, starting with those of the hosts, instead of `link_rate`.
+    /// Data rates of the links below each level of switches, one entry per level, starting with the links of
+    /// the hosts. Default: `link_rate` for all levels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level_rates: Option<Vec<Rate>>,
-    /// Propagation delays of the links below each level of switches, starting with those of the hosts, instead of
-    /// `link_delay`.
+    /// Propagation delays of the links below each level of switches, one entry per level, starting with the
+    /// links of the hosts. Default: `link_delay` for all levels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level_delays: Option<Vec<Time>>,
 }

@@ -21,7 +21,7 @@ use super::{Topology, TopologyError};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum TopologySpec {
-    /// Two switches and a trunk: the testbed of the papers.
+    /// Two switches and a trunk: the testbed of Papers I to III.
     Dumbbell(Dumbbell),
     /// One switch.
     Star(Star),

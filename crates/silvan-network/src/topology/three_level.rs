@@ -11,7 +11,7 @@
 //!              / \   / \        (r = 4: 4 pods, 16 hosts)
 //! ```
 //!
-//! It is PGFT(3; r/2,r/2,r; 1,r/2,r/2; 1,1,1); nodes and ports are numbered as in [`super::pgft`].
+//! The tree is PGFT(3; r/2,r/2,r; 1,r/2,r/2; 1,1,1); nodes and ports are numbered as in [`super::pgft`].
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ use super::{MAX_SWITCH_PORTS, Topology, TopologyError};
 
 const KIND: &str = "three-level-fat-tree";
 
-/// The largest radix whose tree does not exceed the limit of hosts.
+/// The largest even radix with which the number of hosts is within the limit.
 const MAX_RADIX: u32 = 92;
 
 /// A full three-level fat tree of switches with equal radix; see the [module](self) for a drawing.
@@ -45,10 +45,11 @@ pub struct ThreeLevelFatTree {
     /// Propagation delay of the links above the leaf switches. Default: `link_delay`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uplink_delay: Option<Time>,
-    /// Data rate of the links of the third level of switches. Default: `uplink_rate`.
+    /// Data rate of the links between the second and third levels of switches. Default: `uplink_rate`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core_rate: Option<Rate>,
-    /// Propagation delay of the links of the third level of switches. Default: `uplink_delay`.
+    /// Propagation delay of the links between the second and third levels of switches. Default:
+    /// `uplink_delay`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core_delay: Option<Time>,
 }

@@ -9,7 +9,7 @@
 //!             H H H    H H H
 //! ```
 //!
-//! It is PGFT(2; hosts_per_leaf,leaves; 1,spines; 1,parallel); nodes and ports are numbered as in
+//! The tree is PGFT(2; hosts_per_leaf,leaves; 1,spines; 1,parallel); nodes and ports are numbered as in
 //! [`super::pgft`]. [`FatTree648`] is the fabric of Paper IV (Sun Datacenter InfiniBand Switch 648). That
 //! paper calls it three-stage, because a packet passes up to three crossbars.
 
@@ -27,8 +27,8 @@ const KIND: &str = "two-level-fat-tree";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TwoLevelFatTree {
-    /// Number of leaf switches, 1 to 1024; fewer with `parallel`, because a switch has at most 1024 ports. More than 256 ports
-    /// need `switch.arbitration = "fcfs"`.
+    /// Number of leaf switches, 1 to 1024; fewer with `parallel`, because a switch has at most 1024 ports.
+    /// Switches with more than 256 ports need `switch.arbitration = "fcfs"`.
     #[schemars(range(min = 1, max = 1024))]
     pub leaves: u32,
     /// Number of spine switches, 1 to 1023; limited by the ports of a leaf switch together with `hosts_per_leaf`.

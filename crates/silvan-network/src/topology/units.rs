@@ -1,8 +1,8 @@
 //! Reduction units: parts of switches that combine the data of several hosts.
 //!
-//! A unit is a host of its own at an additional port of its switch. All that it sends and receives passes through the
-//! switch and waits there like other packets. The units of a job form a tree of adjacent switches, which spans the
-//! switches of the job's hosts:
+//! A unit is a separate host at an additional port of its switch. All packets from and to the unit pass
+//! through the switch and wait there like other packets. The units of a job form a tree of adjacent switches,
+//! which spans the switches of the job's hosts:
 //!
 //! ```text
 //!                    spine -- unit (root)
@@ -39,12 +39,13 @@ impl Topology {
     /// Adds a reduction unit to each of some switches, at a new port. The rate of its link is by default the total rate
     /// of the switch's links, so that all links can send to the unit, or receive from it, at the same time.
     ///
-    /// The regular structure of the network ([`Topology::shape`]) does not include units, so it is no longer known.
+    /// [`Topology::shape`] becomes [`super::Shape::Arbitrary`], because regular structures do not include
+    /// units.
     ///
-    /// Returns the unit of each of these switches.
+    /// Returns the index of the unit in [`Topology::hosts`] for each of these switches.
     ///
     /// # Errors
-    /// If a switch has too many ports.
+    /// If a switch already has [`MAX_SWITCH_PORTS`] ports.
     pub fn add_units(
         &mut self,
         switches: &BTreeSet<u32>,
@@ -85,7 +86,8 @@ impl Topology {
         Ok(units)
     }
 
-    /// The tree of switches that combines the data of some hosts. If no root is given, it is a switch with the least
+    /// The tree of switches that combines the data of some hosts. If no root is given, the root is a switch
+    /// with the least
     /// distance to the farthest host, and among these one with the least sum of distances. If there are several,
     /// `number` selects one of them.
     ///

@@ -9,7 +9,7 @@
 //!
 //! Contributors and mixed hosts are divided evenly into subsets, with one hotspot per subset. If there is a lifetime,
 //! all hotspots are drawn again after each lifetime, but each host stays in its subset. The trees then move (Paper
-//! IV, III and Frame I).
+//! IV, section III and frame I).
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub const MOST_HOTSPOTS: u64 = 4_000_000;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Forest {
-    /// Number of hotspots, drawn from all hosts of the network. A hotspot also has a role as a sender.
+    /// Number of hotspots, drawn from all hosts of the network. A hotspot can also have a role as a sender.
     #[schemars(range(min = 1))]
     pub hotspots: u32,
     /// Percentage of hosts that send only to their hotspot (C nodes of Paper IV). Default: 0.
@@ -46,7 +46,7 @@ pub struct Forest {
     pub mixed: u8,
     /// Percentage of a mixed host's traffic that goes to its hotspot. Default: 0. At any time, at most this
     /// share of what the host could have sent so far goes to the hotspot, and at most the rest to other
-    /// hosts; neither share waits for the other while congestion control throttles it.
+    /// hosts. If congestion control throttles one share, the other share continues.
     #[serde(default)]
     #[schemars(range(max = 100))]
     pub p: u8,
@@ -59,14 +59,14 @@ pub struct Forest {
 pub enum Role {
     /// Sends to the hotspot of its subset.
     Contributor {
-        /// Number of its subset.
+        /// Index of the host's subset.
         subset: u32,
     },
     /// Sends to random hosts.
     Victim,
-    /// Does both.
+    /// Sends to the hotspot of its subset and to random hosts.
     Mixed {
-        /// Number of its subset.
+        /// Index of the host's subset.
         subset: u32,
     },
 }
@@ -134,7 +134,7 @@ impl Hotspots {
         (self.hosts.len() / self.subsets.max(1) as usize) as u32
     }
 
-    /// The hotspots of a period, one for each subset.
+    /// The hotspots of a period (from 0), one for each subset. Panics if there is no such period.
     #[must_use]
     pub fn of(&self, period: u32) -> &[u32] {
         let subsets = self.subsets as usize;
@@ -198,7 +198,7 @@ impl ForestRoles {
         self.roles.iter().filter(move |(_, role)| wanted(*role)).map(|(host, _)| *host)
     }
 
-    /// Number of hosts in each subset.
+    /// Number of contributors and mixed hosts in each subset.
     #[must_use]
     pub fn subset_sizes(&self) -> Vec<usize> {
         let mut sizes = vec![0; self.hotspots.subsets as usize];
@@ -251,8 +251,9 @@ pub struct Generator {
     hotspots: Arc<Hotspots>,
     hot: Share,
     random: Share,
-    /// Period of the latest message for a hotspot; the next field is the number of unsent messages of that period.
+    /// Period of the latest message for a hotspot.
     period: u32,
+    /// Number of unsent messages for the hotspot of that period.
     hot_on_hand: u32,
 }
 
@@ -263,9 +264,9 @@ pub struct GeneratorSpec {
     pub me: u32,
     /// Number of hosts of the network.
     pub hosts: u32,
-    /// The subset of the host, which has a hotspot of its own.
+    /// Number of the host's subset.
     pub subset: u32,
-    /// Percentage of messages for the hotspot.
+    /// Percentage of messages for the hotspot, 0 to 100.
     pub p: u8,
     /// The hotspots of all subsets and periods.
     pub hotspots: Arc<Hotspots>,
@@ -283,7 +284,8 @@ impl Generator {
         Self { me, hosts, subset, p, hotspots, hot, random, period: 0, hot_on_hand: 0 }
     }
 
-    /// The time at which a message for the hotspot may be generated.
+    /// The earliest time at which a message for the hotspot may be generated. `None` if there is no such
+    /// time.
     #[inline]
     fn hot_due(&self, now: Time) -> Option<Time> {
         if self.p == 0 {
@@ -303,7 +305,8 @@ impl Generator {
         (self.p < 100 && room).then_some(self.random.next_at)
     }
 
-    /// The earlier of the two times. `room` states whether the host can hold more messages.
+    /// The earliest time at which a message may be generated. `None` if an earlier message must first be
+    /// sent. `room` states whether the host can store more messages.
     #[inline]
     pub fn due(&self, now: Time, room: bool) -> Option<Time> {
         self.hot_due(now).into_iter().chain(self.random_due(room)).min()

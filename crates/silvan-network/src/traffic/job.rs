@@ -8,15 +8,15 @@ use silvan_engine::{Rate, Time};
 use silvan_trace::Trace;
 use silvan_trace::execute::Parameters;
 
-/// Maximum number of ranks of a job on one host or reduction unit. It has one source for each pair of a local and a
-/// remote rank.
+/// Maximum number of ranks of a job on one host or reduction unit, which has one source for each pair of a
+/// local and a remote rank.
 pub const MOST_SHARING: u16 = 64;
 
 /// How a host sends messages of a job that are posted at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sends {
-    /// Messages to different ranks share the link: the host sends one packet of each in turn.
+    /// Messages to different ranks share the link: the host sends their packets round-robin.
     #[default]
     Interleaved,
     /// One message after the other, in the order in which they are posted.
@@ -34,14 +34,15 @@ pub struct Job {
     pub hosts: Vec<u32>,
     /// Number of reduction units, which are the last ranks.
     pub units: u32,
-    /// Costs of messages for the ranks: overheads, and the size from which a message waits for its receive.
+    /// Costs of messages for the ranks: overheads, and the size from which a message waits until its receive
+    /// is posted.
     /// Latency and gaps have no effect: they result from the simulated network.
     pub parameters: Parameters,
     /// Time at which its ranks start.
     pub start: Time,
     /// How the hosts of the job send messages that are posted at the same time.
     pub sends: Sends,
-    /// The rate of messages between ranks of one host; without one, they take no time.
+    /// The rate of messages between ranks of one host. `None` means that they take no time.
     pub memory_rate: Option<Rate>,
     /// Service level of its messages.
     pub sl: u8,

@@ -1,4 +1,4 @@
-//! Transfers whose hosts, sizes and times are known in advance: those of files, and those of incasts.
+//! Transfers with hosts, sizes and times that are known before the run: from files, or drawn for incasts.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,8 +29,8 @@ pub struct Incast {
     /// Number of hosts that send, drawn from `hosts` each time.
     #[schemars(range(min = 1))]
     pub senders: u32,
-    /// Hosts to which they may send, one of them each time: a list, or a text with a range such as `H[1-4]` (also within a
-    /// list). Default: all hosts.
+    /// Possible receivers, one of which is drawn each time: a list, or a text with a range such as `H[1-4]`
+    /// (also within a list). Default: all hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<Vec<String>>,
     /// Time from one incast to the next, or its mean with `arrivals = "poisson"`, instead of `load_percent`.
@@ -41,12 +41,12 @@ pub struct Incast {
     pub jitter: Option<Time>,
 }
 
-/// A transfer whose source and start are known in advance.
+/// A transfer that is known before the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ListedTransfer {
-    /// Number of the sending host; the next field is that of the receiving host.
+    /// Number of the sending host.
     pub from: u32,
-    /// See `from`.
+    /// Number of the receiving host.
     pub to: u32,
     /// Payload, at least one byte.
     pub bytes: u32,
@@ -58,27 +58,27 @@ pub struct ListedTransfer {
 
 /// The parameters of [`draw_incasts`].
 pub struct IncastPlan<'a> {
-    /// Hosts that may send, and hosts to which they may send.
+    /// Hosts that may send.
     pub senders: &'a [u32],
-    /// See `senders`.
+    /// Hosts that may receive. Must not be empty.
     pub receivers: &'a [u32],
-    /// Number of hosts that send at a time.
+    /// Number of hosts that send in each incast.
     pub count: usize,
-    /// The longest time from the start of an incast to that of one of its messages.
+    /// Maximum time from the start of an incast to the start of each of its messages.
     pub jitter: Time,
-    /// The times from one incast to the next.
+    /// Draws the time from one incast to the next.
     pub gap: &'a mut dyn FnMut(&mut Stream) -> Time,
-    /// The size of each message.
+    /// Draws the size of a message in bytes.
     pub bytes: &'a mut dyn FnMut(&mut Stream) -> u32,
     /// The time of the first incast.
     pub start: Time,
-    /// No incast starts from this time on.
+    /// No incast starts at or after this time.
     pub stop: Time,
     /// Service level.
     pub sl: u8,
 }
 
-/// Draws incasts; `None` if there are too many transfers.
+/// Draws incasts; `None` if there are more than [`MOST_LISTED`] transfers.
 pub fn draw_incasts(plan: IncastPlan, random: &mut Stream) -> Option<Vec<ListedTransfer>> {
     let mut found = Vec::new();
     let mut time = plan.start;

@@ -27,15 +27,15 @@ pub struct Flow {
     pub from: String,
     /// Name of the receiving host.
     pub to: String,
-    /// Time at which it starts, 0 s by default.
+    /// Time at which the flow starts, 0 s by default.
     #[serde(default)]
     pub start: Time,
-    /// Starts the flow when this number of data packets has been delivered in the whole network, counting
-    /// all classes since the start of the run; `start` must not be given then. This is an external trigger,
-    /// not a message in the network. `stop` is still a time of the run.
+    /// Starts the flow when this number of data packets of all classes has been delivered in the whole
+    /// network since the start of the run. `start` must not be given then. This is an external trigger, not a
+    /// message in the network. `stop` is still a time of the run.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub start_after_packets: Option<u64>,
-    /// Time at which it stops. Default: never.
+    /// Time at which the flow stops. Default: never.
     pub stop: Option<Time>,
     /// Size of a message. Default: one packet.
     pub message: Option<Bytes>,
@@ -74,8 +74,10 @@ pub struct Traffic {
     /// `message` to this value. `rate` then refers to messages of mean size; periodic messages are evenly
     /// spaced regardless of their size.
     pub message_max: Option<Bytes>,
-    /// Distribution of message sizes. `rate` then refers to messages of mean size. Each message has a flow of its own, like a
-    /// queue pair: flows to the same host may take different routes with `[ecmp]`, and the reaction starts with fresh state.
+    /// Distribution of message sizes. `rate` then refers to messages of mean size. Each message has a
+    /// separate flow, like a queue
+    /// pair: flows to the same host may take different routes with `[ecmp]`, and the reaction starts with its
+    /// initial state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sizes: Option<Sizes>,
     /// Offered payload of each host as a percentage of the rate at which the host can inject, instead of `rate`. For an incast,
@@ -86,24 +88,24 @@ pub struct Traffic {
     /// Alternation of busy and silent periods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bursts: Option<Bursts>,
-    /// Closed loop: number of messages of each host that are under way at any time, instead of `rate`. A host generates the
-    /// next message `think` after the last acknowledgement of an earlier one. Receivers must acknowledge all data. Each message
-    /// has a flow of its own, as with `sizes`.
+    /// Closed loop: number of messages of each host that are outstanding at any time, instead of `rate`. A
+    /// host generates the next message at the time `think` after the last acknowledgement of an earlier one.
+    /// Receivers must acknowledge all data. Each message has a separate flow, as with `sizes`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1024))]
     pub outstanding: Option<u32>,
     /// Time from the end of a message to the next one in a closed loop. Default: 0 s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub think: Option<Time>,
-    /// Time at which it starts, 0 s by default.
+    /// Time at which the traffic starts, 0 s by default.
     #[serde(default)]
     pub start: Time,
-    /// Starts the traffic when this number of data packets has been delivered in the whole network,
-    /// counting all classes since the start of the run; `start` must not be given then. This is an external
-    /// trigger, not a message in the network. `stop` is still a time of the run.
+    /// Starts the traffic when this number of data packets of all classes has been delivered in the whole
+    /// network since the start of the run. `start` must not be given then. This is an external trigger, not a
+    /// message in the network. `stop` is still a time of the run.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub start_after_packets: Option<u64>,
-    /// Time at which it stops. Default: never.
+    /// Time at which the traffic stops. Default: never.
     pub stop: Option<Time>,
     /// Total number of data packets that each host sends. Default: unlimited.
     #[schemars(extend("exclusiveMinimum" = 0))]
@@ -126,8 +128,8 @@ pub struct Loaded {
     pub transfers: Option<Arc<Vec<ListedTransfer>>>,
 }
 
-/// Busy and silent periods of exponentially distributed lengths. A source generates messages only in busy periods, at a rate
-/// at which its mean rate is `rate` or `load_percent`.
+/// Busy and silent periods of exponentially distributed lengths. A source generates messages only in busy
+/// periods. The mean over all periods is `rate` or `load_percent`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Bursts {
@@ -138,7 +140,7 @@ pub struct Bursts {
 }
 
 impl Traffic {
-    /// Whether each message has a flow of its own.
+    /// Whether each message has a separate flow.
     #[must_use]
     pub fn has_own_flows(&self) -> bool {
         let is_listed = matches!(self.pattern, Pattern::Listed(_) | Pattern::Incast(_));
@@ -186,7 +188,7 @@ pub enum Pattern {
     },
     /// A random permutation without fixed points, drawn from the seed.
     Permutation,
-    /// Each message goes to the next host in turn, starting after the sender.
+    /// The messages of a host go to all other hosts, one after another, starting after the sender.
     AllToAll,
     /// Silent, windy or moving congestion trees: given percentages of the hosts send to hotspots, to random
     /// hosts, or both (Paper IV). Roles and hotspots are drawn from the seed.

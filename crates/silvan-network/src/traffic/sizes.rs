@@ -120,7 +120,7 @@ const RPC: Published = &[
 /// The unit of cumulative shares: random numbers have 32 bits.
 const ONE: u64 = 1 << 32;
 
-/// A distribution of sizes, ready to be drawn.
+/// A cumulative distribution of sizes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Cdf {
     /// Sizes in bytes, and the numbers below which random numbers of 32 bits give at most these sizes. Both ascend, and the
@@ -129,10 +129,12 @@ pub struct Cdf {
 }
 
 impl Cdf {
-    /// A distribution from points, whose shares are percentages.
+    /// Creates a distribution from points: sizes in bytes, and percentages of messages of at most these
+    /// sizes.
     ///
     /// # Errors
-    /// The index of the point that is wrong, and the reason.
+    /// The index of a wrong point and the reason, if there is no point, if sizes or shares descend, if the
+    /// last share is not 100, or if the largest size is 0.
     pub fn new(points: &[(u32, f64)]) -> Result<Self, (usize, String)> {
         for (at, pair) in points.windows(2).enumerate() {
             let [(size, share), (next_size, next_share)] = pair else { continue };
@@ -153,7 +155,7 @@ impl Cdf {
         if largest == 0 {
             return Err((at, "the largest size is 0 bytes".to_owned()));
         }
-        // The product is exact enough for any share, and the same on all machines.
+        // These floating-point operations have the same results on all machines.
         let number = |share: f64| (share / 100.0 * ONE as f64 + 0.5).floor() as u64;
         Ok(Self { points: points.iter().map(|&(size, share)| (size, number(share))).collect() })
     }
@@ -192,7 +194,7 @@ impl Cdf {
 }
 
 impl Sizes {
-    /// A published distribution; `None` for that of a file.
+    /// The published distribution; `None` for a file.
     #[must_use]
     pub fn published(&self) -> Option<Cdf> {
         let points = match self {

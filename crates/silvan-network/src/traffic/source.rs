@@ -1,7 +1,7 @@
-//! A source, which is one flow, or one host's traffic of a pattern, as a sequence of messages.
+//! A source: one flow, or the traffic of one host in a pattern, as a sequence of messages.
 //!
-//! Messages are generated on demand. The clock alone determines the number of due messages, so a source
-//! needs no events, and a long backlog needs no memory.
+//! Messages are generated on demand, at most [`Source::MAX_BACKLOG`] ahead, so a long backlog needs little
+//! memory.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub enum Chooser {
         /// Whether the sender is one of the destinations.
         include_self: bool,
     },
-    /// Every other host in turn.
+    /// All other hosts, one after another.
     InTurn {
         /// Number of the sending host.
         me: u32,
@@ -85,11 +85,11 @@ pub enum Clock {
         /// Time from the end of a message to the next one.
         think: Time,
     },
-    /// The source has one message of another source, which generated it.
+    /// The source sends one message at a time, which another source generated.
     Own {
         /// Index of that source among the host's sources.
         parent: u16,
-        /// How many messages this source had before.
+        /// Number of messages that this source had before, modulo 2^32.
         connection: u32,
     },
 }
@@ -112,7 +112,7 @@ pub struct Periods {
     pub off: Time,
     /// Length of the rest of the current busy period.
     pub left: Time,
-    /// The lengths of periods.
+    /// Random numbers for the lengths of periods.
     pub random: Stream,
 }
 
@@ -123,7 +123,7 @@ impl Periods {
         Self { on, off, left, random }
     }
 
-    /// The time until this much of busy periods has passed.
+    /// Advances by a time within busy periods. Returns this time plus the silent periods in between.
     pub fn pass(&mut self, busy: Time) -> Time {
         let (mut rest, mut total) = (busy, busy);
         while rest > self.left {
@@ -137,7 +137,7 @@ impl Periods {
 }
 
 /// Options that only some sources have: messages of different sizes, a limited number of packets, periods, listed transfers,
-/// closed loops, and messages with a flow of their own.
+/// closed loops, and messages with separate flows.
 #[derive(Debug, Clone, Saved)]
 pub struct Varied {
     /// The sizes of messages.
@@ -154,9 +154,9 @@ pub struct Varied {
     pub listed: Arc<[ListedTransfer]>,
     /// Position of the next transfer in `listed`.
     pub next: usize,
-    /// The times at which later messages are due, in order.
+    /// The times at which later messages of a closed loop are due, in order.
     pub due: VecDeque<Time>,
-    /// Whether each message has a flow of its own.
+    /// Whether each message has a separate flow.
     pub has_own_flows: bool,
 }
 
@@ -175,7 +175,7 @@ impl Varied {
         (bytes, self.packets == 0)
     }
 
-    /// The time to the next message, without and with silent periods.
+    /// The time to the next message: `spacing`, plus the silent periods in between if the source has periods.
     #[inline]
     fn spaced(varied: Option<&mut Box<Self>>, spacing: Time) -> Time {
         match varied.and_then(|varied| varied.periods.as_mut()) {
@@ -203,9 +203,9 @@ pub struct Source {
     pub message: u32,
     /// See [`Varied`].
     pub varied: Option<Box<Varied>>,
-    /// Time at which the next message is generated; `NEVER` while the source waits for its trigger.
+    /// Time at which the next message is generated. `NEVER` if the time is unknown, such as before a trigger.
     pub next_at: Time,
-    /// No message is generated from this time on.
+    /// No message is generated at or after this time.
     pub stop: Time,
     /// Payload still to be generated.
     pub left: u64,
@@ -220,8 +220,8 @@ pub struct Source {
 }
 
 impl Source {
-    /// Maximum number of messages whose destinations are stored. A further message has a due time, but its destination
-    /// is drawn only when an earlier message has left.
+    /// Maximum number of generated messages that have not been sent completely. Further messages are
+    /// generated when earlier messages have left.
     pub const MAX_BACKLOG: u32 = 1024;
 
     /// Time at which the next message is due, if there is one.
@@ -230,7 +230,8 @@ impl Source {
         (self.next_at < self.stop && self.left > 0).then_some(self.next_at)
     }
 
-    /// Whether the source will generate no more messages, unless it waits for its trigger.
+    /// Whether the source will generate no more messages. Not valid while the source waits for its trigger.
+    /// Always false for sources of a forest.
     pub fn is_over(&self, now: Time) -> bool {
         match (&self.chooser, &self.clock) {
             (Chooser::Forest(_), _) => false,
@@ -249,7 +250,7 @@ impl Source {
             return due.filter(|due| (*due).max(now) < self.stop);
         }
         let wanted = match (&self.clock, &self.chooser) {
-            // A saturating source with one destination always holds exactly one message. A source with many
+            // A saturating source with one destination stores at most one message. A source with many
             // destinations continues to generate messages while congestion control throttles some of them,
             // so that no flow blocks another one inside the host.
             (Clock::Fed | Clock::Own { .. }, _) => false,
@@ -328,14 +329,14 @@ impl Source {
         message
     }
 
-    /// Whether each message has a flow of its own.
+    /// Whether each message has a separate flow.
     #[inline]
     pub fn has_own_flows(&self) -> bool {
         self.varied.as_ref().is_some_and(|varied| varied.has_own_flows)
     }
 
-    /// Records that a message with a flow of its own has ended. Returns whether the source generates another message
-    /// because of this, or could not generate one before.
+    /// Records that a message with a separate flow has ended. Returns whether the source generates another
+    /// message because of this, or could not generate one before.
     pub fn ended(&mut self, now: Time) -> bool {
         let was_full = !self.has_room();
         self.backlog -= 1;
@@ -348,7 +349,8 @@ impl Source {
         true
     }
 
-    /// A source for one message at a time that this source generates, as its source of this index at the host.
+    /// Creates a source that sends messages of this source, one at a time, first to `destination`. `parent`
+    /// is the index of this source at the host.
     pub fn own_flow(&self, parent: u16, destination: u32) -> Self {
         Self {
             chooser: Chooser::Fixed(destination),
@@ -362,8 +364,8 @@ impl Source {
         }
     }
 
-    /// Number of the connection of this source. Each message with a flow of its own has a new number, although a later
-    /// message can use the same source. Other sources have one number.
+    /// Number of the connection of this source. Each message with a separate flow has a new number, although
+    /// a later message can use the same source. 0 for other sources.
     #[inline]
     pub fn connection(&self) -> u32 {
         match self.clock {
@@ -372,7 +374,7 @@ impl Source {
         }
     }
 
-    /// Gives a source that has sent a message of another source the next one, to this destination.
+    /// Prepares a source with [`Clock::Own`] for the next message, to host `to`.
     pub fn connect(&mut self, to: u32) {
         self.chooser = Chooser::Fixed(to);
         if let Clock::Own { connection, .. } = &mut self.clock {
@@ -380,7 +382,7 @@ impl Source {
         }
     }
 
-    /// Called when a message has been sent.
+    /// Records that a message has been sent.
     #[inline]
     pub fn finished(&mut self, message: &Message) {
         self.backlog -= 1;
@@ -389,7 +391,8 @@ impl Source {
         }
     }
 
-    /// The destination of the next message, without drawing it. `None` if more than a random number determines it.
+    /// The destination of the next message, without generating the message. `None` unless the chooser is
+    /// uniform without the sender.
     #[inline]
     pub fn next_destination(&self) -> Option<u32> {
         match self.chooser {

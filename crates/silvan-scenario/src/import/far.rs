@@ -28,7 +28,7 @@ use super::{ImportError, MAX_PORTS, MAX_UNICAST_LID, clip};
 /// Maximum number of groups.
 const MAX_GROUPS: usize = 4 << 20;
 
-/// A group of ports among which a switch can choose.
+/// A group of ports among which a switch can select.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
     /// GUID of the switch.
@@ -48,7 +48,7 @@ pub struct Adaptive {
     pub forwarding: Forwarding,
     /// All groups, by switch in the order of the file.
     pub groups: Vec<Group>,
-    /// Number of entries that choose among the ports of a group (Free or HBF).
+    /// Number of entries that are not static and select among the ports of a group.
     pub adaptive: u64,
     /// Number of entries that use the static port.
     pub fixed: u64,

@@ -128,13 +128,13 @@ pub fn parse(text: &str, origin: &str) -> Result<Topology, ImportError> {
     Ok(topology)
 }
 
-/// The number of a node.
+/// Parses the number of a node, which must be less than `nodes`.
 fn node_number(field: &str, nodes: u64) -> Result<u32, String> {
     let number = field.parse::<u32>().ok().filter(|&number| u64::from(number) < nodes);
     number.ok_or_else(|| format!("{} is no node; must be 0 to {}", clip(field), nodes.saturating_sub(1)))
 }
 
-/// A quantity of a topology file in the notation of scenarios.
+/// A quantity of a topology file in the notation of scenarios; `None` if the unit is unknown.
 fn spaced(text: &str, units: &[(&str, &str)]) -> Option<String> {
     units.iter().find_map(|(theirs, ours)| Some(format!("{} {ours}", text.strip_suffix(theirs)?)))
 }

@@ -1,4 +1,5 @@
-//! Reads topologies in the format of htsim (`.topo`), which simulators of Ultra Ethernet use: fat trees of two or three tiers.
+//! Reads topologies in the format of htsim (`.topo`), which simulators of Ultra Ethernet use: fat trees of
+//! one to three tiers.
 //!
 //! ```text
 //! Nodes 32
@@ -14,7 +15,7 @@
 //! Bundle 1                      parallel links to each switch below
 //! ```
 //!
-//! Latencies and queues of switches belong to `[switch]` of a scenario, so they are not read.
+//! Latencies and queues of switches are ignored, because `[switch]` of a scenario configures them.
 
 use std::collections::HashMap;
 
@@ -24,7 +25,7 @@ use silvan_network::topology::pgft::PgftSpec;
 
 use super::{ImportError, clip};
 
-/// The keys that determine the network, and those that do not.
+/// The keys that determine the network.
 const USED: [&str; 8] = [
     "nodes",
     "tiers",
@@ -35,6 +36,7 @@ const USED: [&str; 8] = [
     "downlink_latency_ns",
     "bundle",
 ];
+/// The keys that are ignored.
 const UNUSED: [&str; 5] = ["podsize", "oversubscribed", "switch_latency_ns", "queue_up", "queue_down"];
 
 /// Whether a text begins with the number of nodes, as topology files of htsim do.
@@ -45,7 +47,7 @@ pub fn is_htsim(text: &str) -> bool {
     matches!(fields[..], [key, number] if key.eq_ignore_ascii_case("nodes") && number.parse::<u64>().is_ok())
 }
 
-/// A tier: its values by key, and the line of its first one.
+/// The line at which a tier starts, and its values by key.
 type Tier = (usize, HashMap<String, u64>);
 
 /// Reads a topology; `origin` is the name of the file in messages.

@@ -12,9 +12,9 @@
 //! Ports are identified by LID and number. In the format without headings, lines do not state the type of a node. A
 //! node with several ports under one LID is a switch, because adapters have one LID per port.
 //!
-//! With `--switches-only`, no line describes the adapters, which then are known from the other ends of their links. A
-//! note counts them. They are adapters only if they have one link: the other ends of the output of one switch (`-S`)
-//! are also switches.
+//! With `--switches-only`, no line describes the adapters, so they are derived from the other ends of links.
+//! A note counts them. Such a node is an adapter only if it has one link, because the output of one switch
+//! (`-S`) also has other switches at these ends.
 
 use std::collections::HashMap;
 

@@ -7,8 +7,7 @@ use silvan_network::topology::{Topology, TopologyError};
 use super::lids::Lids;
 use super::{MAX_PORTS, MAX_UNICAST_LID};
 
-/// First assigned GUIDs. Their prefix is locally administered, so they cannot be mistaken for a vendor's
-/// GUIDs.
+/// First assigned GUIDs. Their prefix is locally administered, so they differ from the GUIDs of vendors.
 const HOST_GUIDS: u64 = 0x0200_0003_0000_0000;
 const SWITCH_GUIDS: u64 = 0x0200_0002_0000_0000;
 /// Distance between assigned node GUIDs, which leaves space for the GUIDs of the nodes' ports.
@@ -32,7 +31,7 @@ impl Identities {
     /// ones; missing GUIDs are derived from node numbers.
     ///
     /// # Errors
-    /// If a switch has more ports, or the topology more nodes, than InfiniBand can number, or if a link is
+    /// If a switch has more ports, or the topology needs more LIDs, than InfiniBand has, or if a link is
     /// unidirectional.
     pub fn of(topology: &Topology) -> Result<Self, TopologyError> {
         if let Some(link) = topology.links.iter().find(|link| link.one_way) {

@@ -55,8 +55,8 @@ pub struct Maps {
 /// Reads a table of path records; `origin` is the name of the file in error messages.
 ///
 /// # Errors
-/// If a line is malformed, a number is out of range, a pair has two levels, hosts have no LIDs, or no pair
-/// consists of hosts of the topology.
+/// If a line is malformed, a number is out of range, a pair has two levels, a host has no LID, no pair
+/// consists of hosts of the topology, or there are too many pairs of hosts.
 pub fn paths(text: &str, origin: &str, topology: &Topology) -> Result<Paths, ImportError> {
     let hosts = topology.hosts.len();
     let levels = PathLevels::new(topology, 0).ok_or_else(|| {
@@ -155,8 +155,8 @@ fn unicast(text: &str) -> Option<u16> {
 /// Reads SL-to-VL tables in either format; `origin` is the name of the file in error messages.
 ///
 /// # Errors
-/// If a line is malformed, a port or lane does not exist, a pair of ports has two tables, or no table
-/// belongs to a switch of the topology.
+/// If a line is malformed, a port or lane does not exist, a pair of ports has two tables, a switch of the
+/// topology has no GUID, no table belongs to a switch of the topology, or there are too many pairs of ports.
 pub fn maps(text: &str, origin: &str, topology: &Topology) -> Result<Maps, ImportError> {
     let maps = LaneMaps::new(topology, IDENTITY).ok_or_else(|| {
         ImportError::new(origin, "the switches have too many pairs of ports for SL-to-VL tables")

@@ -19,8 +19,8 @@ pub(super) struct Lids {
 }
 
 impl Lids {
-    /// Checks the base LID, which is not larger than the maximum of a unicast LID. As that is one less than a multiple of
-    /// 2^[`MAX_LMC`], so are the other LIDs.
+    /// Checks that a unicast LID `base` is a multiple of the number of LIDs. The other LIDs are then unicast
+    /// LIDs too, because the first multicast LID is a multiple of 2^[`MAX_LMC`].
     pub fn new(line: &Cursor, base: u16, lmc: u8) -> Result<Self, ImportError> {
         let count = 1 << lmc;
         if !base.is_multiple_of(count) {
@@ -37,7 +37,8 @@ impl Lids {
     }
 }
 
-/// Parses a LID: decimal, or hexadecimal with `0x`. A port without a LID has 0, or 65535 before it is configured.
+/// Parses a LID: decimal, or hexadecimal with `0x`. Returns `None` for a port without a LID, which has 0, or
+/// 65535 before it is configured.
 pub(super) fn lid(line: &Cursor, text: &str, notes: &Notes) -> Result<Option<u16>, ImportError> {
     known(line, scan::lid(text), text, notes)
 }
@@ -64,7 +65,7 @@ pub(super) fn known(
     }
 }
 
-/// Parses an LMC.
+/// Parses an LMC from 0 to 7.
 pub(super) fn lmc(line: &Cursor, text: &str) -> Result<u8, ImportError> {
     let lmc = text.parse().ok().filter(|&lmc: &u8| lmc <= MAX_LMC && text.len() == 1);
     lmc.ok_or_else(|| {

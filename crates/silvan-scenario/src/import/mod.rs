@@ -17,8 +17,8 @@
 //! | [`htsim`] | the topology in the format of htsim (`.topo`) |
 //! | [`identity`] | LIDs and GUIDs for topologies that have none |
 //!
-//! These files come from unknown sources, so every reader checks limits before it allocates memory. Errors
-//! state the file, the line, what was found and what would be valid.
+//! These files come from unknown sources, so the readers limit the memory that they allocate. Errors state
+//! the file, the line, what was found and what would be valid.
 
 pub mod far;
 pub mod hpcc;
@@ -59,7 +59,8 @@ pub const MAX_UNICAST_LID: u16 = 0xbfff;
 pub struct Wiring {
     /// The nodes and links.
     pub topology: Topology,
-    /// Parts of the file that were omitted, and decisions that the reader made, such as cables from a node to itself.
+    /// Statements about omitted parts of the file, such as cables from a node to itself, and about decisions
+    /// of the reader.
     pub notes: Vec<String>,
 }
 

@@ -7,8 +7,9 @@
 //! 1/2 : 2   : DOWN : POLLING : N/A : N/A : N/A : N/A     : N/A    :                    :    :      :
 //! ```
 //!
-//! Columns are found by title. The neighbor of a port is a switch if it has a table, and an adapter otherwise. The
-//! column N# of a switch is the label of its port (the first column), and that of an adapter is the number.
+//! Columns are found by title. The neighbor of a port is a switch if it has a table, and an adapter
+//! otherwise. The column N# contains the label of the port (the first column) of a neighboring switch, or the
+//! port number of an adapter.
 
 use std::collections::HashMap;
 

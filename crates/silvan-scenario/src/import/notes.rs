@@ -51,7 +51,7 @@ impl What {
 pub(super) struct Notes(RefCell<Vec<(What, usize, usize)>>);
 
 impl Notes {
-    /// Counts something in a line.
+    /// Counts an omission or decision about a line.
     pub(super) fn add(&self, what: What, line: usize) {
         let mut all = self.0.borrow_mut();
         match all.iter_mut().find(|(known, ..)| *known == what) {
@@ -63,7 +63,7 @@ impl Notes {
         }
     }
 
-    /// One text for each kind of note.
+    /// Takes the notes: one text for each kind.
     pub(super) fn texts(&self) -> Vec<String> {
         self.0.take().into_iter().map(|(what, count, line)| what.text(count, line)).collect()
     }

@@ -6,8 +6,9 @@
 //! SW     2  8 0x0002c90200000000 4x ???                                    'swA'
 //! ```
 //!
-//! The columns are the type of the node, the LID, the port, the GUID, the width and the speed, and the same of the
-//! other end. The GUID of an adapter is that of its port, so each port of an adapter is a host.
+//! The columns are the type of the node, the LID, the port, the GUID, the width and the speed, and then the
+//! type, LID, port and GUID of the other end. The GUID of an adapter is that of its port, so each port of an
+//! adapter is a host.
 
 use super::ibnetdiscover::Options;
 use super::lids::Lids;

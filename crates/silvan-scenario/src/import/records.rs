@@ -43,7 +43,8 @@ pub(super) struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// Returns the node with a key. A new key creates a node; a known node must have the same description.
+    /// Returns the node with a key. A new key creates a node; a known node must have the same type and
+    /// description.
     pub(super) fn node(&mut self, line: &Cursor, facts: Facts<'a>) -> Result<usize, ImportError> {
         if let Some(&known) = self.by_key.get(&facts.key) {
             let node = &mut self.nodes[known];
@@ -79,7 +80,7 @@ impl<'a> Records<'a> {
     }
 
     /// Adds a link once, even if it is listed several times. If it is listed with different rates, it has the
-    /// smallest.
+    /// smallest rate, and a note counts it.
     pub(super) fn link(
         &mut self,
         line: &Cursor,

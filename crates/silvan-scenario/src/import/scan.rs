@@ -80,7 +80,7 @@ const AROUND: [&str; 20] = [
     "login as:",
     "=~=~",
 ];
-/// Names of programs whose output is read, as a prompt with a command contains them.
+/// Names of programs that a command after a prompt contains if the line is skipped.
 const PROGRAMS: [&str; 4] = ["ibnetdiscover", "iblinkinfo", "ibdiagnet", "saquery"];
 
 /// Whether a line comes from a terminal or an error stream: a message, a prompt, or the header of a log.

@@ -25,7 +25,7 @@ use super::{ImportError, MAX_PORTS, clip, speed};
 
 /// Maximum number of columns of a section.
 const MAX_COLUMNS: usize = 1024;
-/// Node types in NodeInfo: adapter, switch, router.
+/// Node type of a switch in NodeInfo.
 const SWITCH: u64 = 2;
 
 /// A topology, and information about the other contents of the file.
@@ -47,7 +47,7 @@ pub struct Sections {
 struct PortLine {
     lids: Option<Lids>,
     guid: Option<u64>,
-    /// Data rate. The outer `None` means that the section has no width and speed for this port.
+    /// Data rate; `None` if the row has no valid width and speed.
     rate: Option<Rate>,
 }
 

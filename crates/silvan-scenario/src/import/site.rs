@@ -175,8 +175,7 @@ fn kind_of_line(line: &str) -> Option<Kind> {
     }
 }
 
-/// Files that Silvan recognizes but does not read: the content of their first lines, their type, and what to use
-/// instead.
+/// Files that Silvan recognizes but does not read: the start of one of their first lines, and a description.
 const RELATIVES: [(&str, &str); 11] = [
     ("SwitchName=", "topology.conf of Slurm, which has no ports"),
     ("StartDevice", "a list of cables of UFM (NDT)"),
@@ -359,7 +358,7 @@ fn has_lids(topology: &Topology) -> bool {
     topology.hosts.iter().all(|host| host.lid.is_some())
 }
 
-/// Reads the wiring from a file of known format. Returns any other contents of the file.
+/// Reads the wiring from a file of known format. Also returns a text about other contents of the file.
 fn read_wiring(
     file: &Path,
     kind: Kind,

@@ -6,8 +6,8 @@ use silvan_engine::Rate;
 /// used for output.
 const WIDTHS: [u64; 5] = [4, 1, 2, 12, 8];
 
-/// Name, signaling rate per lane in bit/s, and the ratio of data bits to coded bits. The source is IBA
-/// vol. 2; from HDR on, it is the data sheets of products, which quote the data rate.
+/// Name, signaling rate per lane in bit/s, data bits and coded bits. The source is IBA vol. 2. The values for
+/// HDR and later are the data rates in the data sheets of products.
 const SPEEDS: [(&str, u64, u64, u64); 9] = [
     ("SDR", 2_500_000_000, 8, 10),
     ("DDR", 5_000_000_000, 8, 10),

@@ -62,8 +62,8 @@ fn decode_within(source: impl Read, origin: &str, limit: usize) -> Result<String
     })
 }
 
-/// Converts text to UTF-8 without a byte-order mark. The mark of UTF-16, which PowerShell writes, tells the encoding;
-/// other text is returned as it is.
+/// Converts text to UTF-8 without a byte-order mark. Text with a mark of UTF-16, which PowerShell writes, is
+/// decoded as UTF-16. Other text is returned unchanged.
 ///
 /// # Errors
 /// If UTF-16 text is damaged.

@@ -64,8 +64,8 @@ fn link_layers(spec: &Spec) -> Check {
     Ok(())
 }
 
-/// Explains a fault of marks or notifications that do not fit the reaction, if the scenario selects the reaction of another
-/// mechanism only.
+/// Explains a fault of marks or notifications that do not fit the reaction, if the scenario selects only the
+/// reaction of another mechanism.
 fn other_mechanism(spec: &Spec, fault: &Fault) -> Option<Fault> {
     let given = &spec.congestion;
     let is_about =

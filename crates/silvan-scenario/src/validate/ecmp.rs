@@ -10,7 +10,7 @@ use silvan_network::routing::RoutingSpec;
 use super::{Check, ensure};
 use crate::spec::{RoutingSource, Spec};
 
-/// Checks the table, what excludes it if it is enabled, and the key `host.delivery`.
+/// Checks `[ecmp]` and `routing.path_bits` with the settings that exclude them, and the key `host.delivery`.
 pub(super) fn check(spec: &Spec) -> Check {
     delivery(spec)?;
     path_bits(spec)?;
@@ -32,7 +32,7 @@ pub(super) fn check(spec: &Spec) -> Check {
     if ecmp.spraying.is_on() { check_spraying(ecmp.spraying, &parts) } else { Ok(()) }
 }
 
-/// Checks that packets can overtake each other if their delivery is out of order.
+/// Checks that packets can overtake each other if hosts do not deliver them in order.
 fn delivery(spec: &Spec) -> Check {
     let adapts = spec.adaptive_routing.as_ref().is_some_and(|adaptive| adaptive.is_per(RoutePer::Packet));
     let sprays = spec.ecmp.as_ref().is_some_and(|ecmp| ecmp.enabled && ecmp.spraying.is_on());
@@ -46,7 +46,7 @@ fn delivery(spec: &Spec) -> Check {
     })
 }
 
-/// Checks what excludes several LIDs per host.
+/// Checks the settings that exclude several LIDs per host.
 fn path_bits(spec: &Spec) -> Check {
     let (path_bits, key) = (spec.routing.path_bits(), "routing.path_bits");
     if !path_bits.is_used() {
@@ -95,7 +95,7 @@ fn check_routes(spec: &Spec, key: &str) -> Check {
     })
 }
 
-/// Checks that the source learns from answers what its rule needs.
+/// Checks that the reaction permits several routes, and that answers contain what the rule needs.
 fn check_spraying(spraying: Spraying, parts: &Components) -> Check {
     ensure(!parts.reaction.properties().needs_one_route, "ecmp.spraying", || {
         "cannot be combined with this congestion.reaction, which compares the telemetry of one route; leave it out, so \

@@ -1,5 +1,5 @@
-//! Checks changes of links and hosts during a run: their times, and what links that go down cannot be combined with. The network and the
-//! links that they name are checked later.
+//! Checks changes of links and hosts during a run: their times, and the settings that exclude them. The named
+//! links, switches and hosts are checked later, with the network.
 
 use silvan_congestion::isolation::Isolation;
 use silvan_congestion::reaction::Reaction;
@@ -152,7 +152,7 @@ fn times(event: &Event, duration: Time, at: &dyn Fn(&str) -> String) -> Check {
     Ok(())
 }
 
-/// Checks that hosts can send lost packets again.
+/// Checks that packets can be lost, and that no setting excludes that hosts send them again.
 fn recovery(spec: &Spec) -> Check {
     let Some(recovery) = &spec.recovery else { return Ok(()) };
     let drops = matches!(&spec.flow_control, FlowControl::Pfc(pfc) if !pfc.lossy_lanes.is_empty());
@@ -211,7 +211,7 @@ fn waits_for_deliveries(spec: &Spec) -> bool {
     all.any(|after| after.is_some())
 }
 
-/// Checks that routes can change, and that there is something to which they react.
+/// Checks that links go down during the run, and that no setting excludes changes of routes.
 fn rerouting(spec: &Spec) -> Check {
     let Rerouting { delay, port_delay, .. } = spec.rerouting;
     let has_tables = spec.rerouting.tables.is_some();

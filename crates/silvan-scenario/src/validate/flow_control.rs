@@ -21,7 +21,8 @@ pub(super) fn check(spec: &Spec) -> Check {
         FlowControl::Pfc(pfc) => pfc,
     };
     let parts = spec.congestion.components(&spec.packet);
-    // These messages do not wait for credit, so any number of them could delay a pause frame.
+    // Notifications of special queues and backward notifications do not wait for credit, so any number of
+    // them could delay a pause frame.
     ensure(parts.isolation == Isolation::None, "flow_control.kind", || {
         "cannot be combined with special queues, whose notifications would delay pause frames; set \
          congestion.isolation.kind = \"none\", or use credits"

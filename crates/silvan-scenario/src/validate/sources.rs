@@ -86,7 +86,7 @@ fn closed_loop(traffic: &Traffic, spec: &Spec, at: &str) -> Check {
     })
 }
 
-/// Keys that have no effect with a pattern that lists its transfers.
+/// Rejects keys that have no effect with a pattern that determines its transfers in advance.
 fn without(traffic: &Traffic, at: &str, pattern: &str) -> Check {
     let others = [
         ("rate", traffic.rate.is_some()),

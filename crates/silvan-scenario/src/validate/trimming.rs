@@ -1,5 +1,5 @@
-//! Checks of packet trimming: what it needs, and the settings that have no effect or no meaning without flow control. The
-//! model checks the sizes, the lane of headers, and that reactions send lost packets again.
+//! Checks the settings that packet trimming needs, and those that have no effect or are excluded without flow
+//! control. The model checks the sizes, the lane of headers, and that reactions send lost packets again.
 
 use silvan_congestion::isolation::Isolation;
 use silvan_fabric::config::{Arbitration, Assignment, FlowControl, HostConfig, SwitchConfig, Trimmed};

@@ -1,5 +1,5 @@
-//! Generates random scenarios from a tape of numbers. Each number makes one choice. A zero selects the
-//! simplest option, so that shrinking the tape leads to a short scenario.
+//! Generates random scenarios from a tape of numbers. Each number selects one option. Zero selects the
+//! simplest option, so shrinking the tape leads to a short scenario.
 
 /// The numbers that have not been used.
 struct Tape<'t> {
@@ -242,8 +242,8 @@ fn measure(tape: &mut Tape<'_>) -> String {
     text
 }
 
-/// Keys that flows and patterns have in common. Messages are not tiny, because debug builds check
-/// invariants, which takes time in proportion to the waiting packets.
+/// Keys that flows and patterns have in common. Messages are not tiny, because debug builds check invariants
+/// in time proportional to the number of waiting packets.
 fn sending(tape: &mut Tape<'_>) -> String {
     tape.keys(
         5,

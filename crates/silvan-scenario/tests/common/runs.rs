@@ -6,7 +6,7 @@ use silvan_fabric::config::Scheduler;
 use silvan_fabric::outcome::Outcome;
 use silvan_scenario::Scenario;
 
-/// The outcome of a scenario.
+/// Runs a scenario to its end. The outcome excludes what depends on the scheduler.
 pub fn finish(text: &str, scheduler: Scheduler) -> Outcome {
     let mut scenario = Scenario::from_toml(text, "a.toml", Path::new("."), &[]).unwrap();
     scenario.spec.scheduler = scheduler;

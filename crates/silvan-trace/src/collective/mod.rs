@@ -3,7 +3,7 @@
 //! In each round, a rank posts all receives, then all sends, and continues when all of them have finished.
 //! The algorithms are those of Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication
 //! Operations in MPICH" (2005), and of Bruck et al. (1997). If an algorithm does not support an operation,
-//! the error lists the algorithms that do. Another algorithm is never substituted silently.
+//! the error lists the algorithms that do. No other algorithm is substituted.
 
 mod exchange;
 mod rooted;
@@ -33,7 +33,7 @@ pub enum Collective {
     Scatter,
     /// No rank continues before all ranks have reached the barrier.
     Barrier,
-    /// Every rank receives the combination of the vectors of all earlier ranks.
+    /// Every rank receives the combination of its own vector and those of all earlier ranks.
     Scan,
 }
 
@@ -43,9 +43,10 @@ pub enum Collective {
 pub enum Algorithm {
     /// Messages between neighboring ranks on a ring.
     Ring,
-    /// Exchange of all data at doubling distance.
+    /// Exchange of all data, over distances that double in each round.
     RecursiveDoubling,
-    /// Exchange of half of the data at halving distance; an all-reduce then doubles the distance again.
+    /// Exchange of half of the data, over distances that halve in each round. An all-reduce then uses
+    /// doubling distances again.
     RecursiveHalving,
     /// A binomial tree.
     Binomial,
@@ -53,7 +54,7 @@ pub enum Algorithm {
     Pairwise,
     /// Bruck's algorithm, with a logarithmic number of rounds.
     Bruck,
-    /// Messages in one direction at doubling distance.
+    /// Messages in one direction, over distances that double in each round.
     Dissemination,
     /// All messages are sent at the same time, directly to or from the root, or along a chain.
     Linear,
@@ -194,7 +195,7 @@ pub struct Call<'s> {
     pub algorithm: Algorithm,
     /// Number of participating ranks.
     pub ranks: u32,
-    /// The root, if the operation has one.
+    /// The root, less than `ranks`. Ignored if the operation has no root.
     pub root: u32,
     /// The sizes of vectors or blocks.
     pub sizes: Sizes<'s>,
@@ -297,8 +298,8 @@ impl<'s> Call<'s> {
         }
     }
 
-    /// The peer that stands for the reducer of an [`Algorithm::InNetwork`] call: the number after those of all
-    /// ranks.
+    /// The peer that represents the reducer of an [`Algorithm::InNetwork`] call: the number after those of
+    /// all ranks.
     #[must_use]
     pub const fn reducer(&self) -> u32 {
         self.ranks

@@ -1,9 +1,10 @@
 //! An ideal crossbar whose interfaces send several messages at the same time.
 //!
-//! A host with messages for several ranks sends one packet of each message in turn. So does this model: `n` messages of
-//! one packet each leave one after the other, and long ones share the rate of the link. It counts whole rounds instead of
-//! single packets, so its cost does not depend on the sizes of messages. Messages from one rank to another are sent one
-//! after the other, because they use one queue pair.
+//! A host with messages for several ranks sends one packet of each message after the other. This model has
+//! the same result: `n` messages of one packet each leave one after the other, and long messages share the
+//! rate of the link. The model counts whole rounds instead of single packets, so its run time does not depend
+//! on the sizes of messages. Messages from one rank to another are sent one after the other, because they use
+//! one queue pair.
 //!
 //! A receiving interface accepts messages one after the other, in the order in which their first bytes arrive. A
 //! message has arrived when both its sender and this interface have finished with it.
@@ -23,7 +24,7 @@ struct Sending {
 }
 
 impl Sending {
-    /// The time of the next packet.
+    /// The transmission time of the next packet.
     fn packet(&self) -> u128 {
         match self.left {
             1 => self.cost.sending - self.cost.packet * u128::from(self.cost.packets - 1),
@@ -111,7 +112,8 @@ pub struct Interleaved<C> {
     copies: Copies,
     /// Interfaces by host and number.
     interfaces: HashMap<(u32, u8), Interface>,
-    /// For messages that only the sender or only the receiver has finished: the time at which it did.
+    /// For messages that only the sender or only the receiver has finished: the time at which that side
+    /// finished.
     halves: HashMap<Parcel, u64>,
 }
 
@@ -188,7 +190,7 @@ impl<C: Fn(&Parcel) -> Cost> Carrier for Interleaved<C> {
 mod tests {
     use super::*;
 
-    /// Packets of 10 ps; the last one of a message may be shorter.
+    /// A message with packets of 10 ps. Its last packet may be shorter.
     fn sending(to: u32, sending: u128) -> Sending {
         let parcel = Parcel { rank: 0, index: to, part: Part::Whole, from: 0, to, bytes: 1, nic: 0 };
         let packets = sending.div_ceil(10) as u64;
@@ -197,7 +199,7 @@ mod tests {
         Sending { parcel, cost, left: packets }
     }
 
-    /// The times at which messages are complete that are posted at given times with given lengths, computed packet by
+    /// The times at which messages with the given posting times and lengths are complete, computed packet by
     /// packet from the definition. A new message has its turn after all others.
     fn by_packets(posted: &[(u64, u128)]) -> Vec<u64> {
         let mut ends = vec![0; posted.len()];
@@ -268,7 +270,7 @@ mod tests {
         for _ in 0..500 {
             let mut at = 0;
             let one = |_| {
-                // Not at the end of a packet, where the order is that of the events.
+                // Avoid the ends of packets, where the order of the events decides.
                 at += [0, draw(4), draw(50)][draw(3) as usize] * 10;
                 let most = [3, 30, 400][draw(3) as usize];
                 (at + u64::from(at > 0) * 3, 10 * u128::from(1 + draw(most)))

@@ -20,7 +20,7 @@ pub struct Cost {
     /// Time for which the interface of the sender is busy. It is less than `span` if that interface is faster than the
     /// route.
     pub sending: u128,
-    /// Time for which the interface of the receiver is busy, as for `sending`.
+    /// Time for which the interface of the receiver is busy. It may also be less than `span`.
     pub receiving: u128,
     /// Number of packets, at least one.
     pub packets: u64,

@@ -86,7 +86,7 @@ impl Parameters {
     }
 }
 
-/// Error: the times of a trace exceed the range.
+/// The error if the times of a trace exceed the range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Saved)]
 #[error("rank {rank}: {operation}: ends after more than 100 days; check the unit of time")]
 pub struct TooLong {

@@ -129,7 +129,8 @@ impl Agenda {
         self.push(time, what, parcel.rank, parcel.index);
     }
 
-    /// Schedules a check at a time (ps) whether a parcel has been sent completely; it calls [`Carrier::sent`].
+    /// Schedules a call of [`Carrier::sent`] at a time (ps), to check whether a parcel has been sent
+    /// completely.
     pub fn sent(&mut self, time: u64, parcel: &Parcel) {
         self.push(time, What::Sent, parcel.rank, parcel.index);
     }
@@ -249,7 +250,7 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         self.trace.clone()
     }
 
-    /// Time of the next pending event of the ranks.
+    /// Time of the next pending event of the ranks; `None` if no event is pending.
     #[must_use]
     pub fn next(&self) -> Option<Time> {
         self.agenda.events.peek().map(|Reverse((time, ..))| Time(*time))
@@ -261,7 +262,7 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         self.outcome.unfinished == 0
     }
 
-    /// The agenda, for a carrier that learns only later when a parcel leaves and arrives.
+    /// The agenda, for a carrier that determines later when a parcel leaves and arrives.
     pub const fn agenda(&mut self) -> &mut Agenda {
         &mut self.agenda
     }
@@ -522,7 +523,7 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         }
     }
 
-    /// The collective operation to which an operation belongs.
+    /// The index of the collective operation to which an operation belongs; `None` if it belongs to none.
     fn call(&self, at: usize) -> Option<usize> {
         let mark = self.trace.mark_of(at)?;
         Some(self.calls[mark] as usize)

@@ -237,7 +237,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Adds the six steps of the transform: three all-to-all exchanges, with local transforms between them.
+    /// Adds the transform: three all-to-all exchanges, with local transforms between them.
     fn transform(&mut self) -> Result<(), String> {
         let Kernels { points, ranks, .. } = *self.sizes;
         within("points", points, u64::from(ranks) * u64::from(ranks), 1 << 44)?;

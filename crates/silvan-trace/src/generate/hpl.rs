@@ -49,7 +49,7 @@ impl Work<'_> {
         let (n, nb) = (self.sizes.n, self.sizes.nb);
         let width = nb.min(n - block * nb);
         for step in 0..width {
-            // Two rows of the panel, and their positions.
+            // The message contains two rows of the panel and their positions.
             self.collective(column, Collective::AllReduce, 8 * (4 + 2 * nb))?;
             for (place, &rank) in column.members.iter().enumerate() {
                 let height = local(n, nb, block, place as u64, column.members.len() as u64);

@@ -1,4 +1,4 @@
-//! A collective operation, repeated, in groups of ranks.
+//! A repeated collective operation in groups of ranks.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

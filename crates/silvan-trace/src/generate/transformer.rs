@@ -77,8 +77,8 @@ enum Pass {
     Backward(u32),
 }
 
-/// The order of passes of a stage. The stage first executes as many forward passes as there are later
-/// stages, and then alternates.
+/// The order of passes of a stage. The stage first executes as many forward passes as there are later stages,
+/// but at most all, and then alternates.
 fn schedule(stage: u32, stages: u32, micro_batches: u32) -> Vec<Pass> {
     let ahead = (stages - 1 - stage).min(micro_batches);
     let mut passes: Vec<Pass> = (0..ahead).map(Pass::Forward).collect();

@@ -42,7 +42,7 @@ pub(super) struct ChakraNode {
 }
 
 impl ChakraNode {
-    /// Sets the name of the process group; an empty name stands for all ranks.
+    /// Sets the name of the process group; an empty name means all ranks.
     pub(super) fn set_group(&mut self, name: Option<String>) -> Result<(), String> {
         if name.as_ref().is_some_and(|name| name.len() > MAX_GROUP_NAME) {
             return Err(format!("pg_name has more than {MAX_GROUP_NAME} bytes"));
@@ -81,7 +81,7 @@ const OPERATIONS: [Collective; 10] = [
     Collective::Barrier,
 ];
 
-/// Whether a file may start with these bytes.
+/// Whether a Chakra trace in binary form may start with these bytes.
 #[must_use]
 pub fn looks_like(start: &[u8]) -> bool {
     let mut rest = start;
@@ -158,7 +158,8 @@ fn node(bytes: &[u8]) -> Result<ChakraNode, String> {
 /// Reads the files of a trace, one per rank.
 ///
 /// # Errors
-/// If a file is invalid. The position is the byte (after decompression) at which the message starts.
+/// If a file cannot be read or is invalid, or the trace exceeds `options.limit`. In the binary form, the
+/// position is the byte (after decompression) at which the message starts.
 pub fn read_files(files: &[PathBuf], options: &Options) -> Result<Trace, TraceError> {
     let open = |rank: usize| -> Result<(Box<dyn BufRead>, String), TraceError> {
         let name = files[rank].display().to_string();

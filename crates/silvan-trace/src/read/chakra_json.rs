@@ -16,7 +16,7 @@ use crate::error::TraceError;
 const MAX_STRING: u64 = 1 << 20;
 const MAX_DEPENDENCIES: usize = 1 << 20;
 
-/// Whether a file may start with these bytes.
+/// Whether a Chakra trace in JSON may start with these bytes.
 pub(super) fn looks_like(start: &[u8]) -> bool {
     start.trim_ascii_start().starts_with(b"{")
 }
@@ -74,7 +74,7 @@ struct Graph<'e, 'n> {
     name: &'n str,
     rank: u32,
     each: Each<'e>,
-    /// The error of a node, because an error of the parser contains only text.
+    /// The error of a node. It is stored here because an error of the parser contains only text.
     failed: &'n mut Option<TraceError>,
 }
 

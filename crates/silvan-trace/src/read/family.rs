@@ -40,8 +40,8 @@ struct Member {
     gzip: bool,
 }
 
-/// The files in the folder of `path` that differ from it only in the rank number, by rank. If a rank has a plain
-/// and a compressed file, the kind of `path` is taken.
+/// The files in the folder of `path` that differ from it only in the rank number, by rank. If a rank has a
+/// plain and a compressed file, the one of the same kind as `path` is used.
 fn members(path: &Path, own: &Numbered<'_>) -> Result<BTreeMap<u64, Member>, TraceError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let unreadable = |error: std::io::Error| {
@@ -83,7 +83,8 @@ fn members(path: &Path, own: &Numbered<'_>) -> Result<BTreeMap<u64, Member>, Tra
 /// contains no number, only the file itself.
 ///
 /// # Errors
-/// If the file of a rank is missing, or the folder cannot be read.
+/// If the file of a rank is missing or a rank has two file numbers, such as 3 and 03, if there are too many
+/// ranks, or if the folder cannot be read.
 pub(super) fn of_numbered(path: &Path) -> Result<Vec<PathBuf>, TraceError> {
     let name = path.file_name().and_then(|name| name.to_str());
     let Some(own) = name.and_then(numbered) else { return Ok(vec![path.to_owned()]) };

@@ -49,7 +49,8 @@ const MAX_LABEL: usize = 255;
 /// Reads a schedule.
 ///
 /// # Errors
-/// If the schedule is invalid. The error contains a line number.
+/// If the schedule cannot be read, is invalid, or exceeds `options.limit`. Errors of a line contain its
+/// number.
 pub fn read(mut source: Source<'_>, options: &Options) -> Result<Trace, TraceError> {
     let mut reader = Reader {
         build: None,
@@ -83,7 +84,8 @@ pub fn read(mut source: Source<'_>, options: &Options) -> Result<Trace, TraceErr
     reader.finish(&name)
 }
 
-/// Replaces comments by blanks.
+/// Copies a line without its comments. `in_comment` states whether the line starts, and then ends, inside a
+/// comment.
 fn strip_comments(line: &str, in_comment: &mut bool, into: &mut String) {
     into.clear();
     let mut rest = line;

@@ -74,7 +74,7 @@ impl<R: BufRead + Seek> File<R> {
     /// Opens a file and reads the table of ranks, which has 16 bytes per rank.
     ///
     /// # Errors
-    /// If the file has another format, or the table does not fit in the file.
+    /// If the file cannot be read or has another format, or if its table of ranks is invalid.
     pub fn open(mut from: R, name: &str) -> Result<Self, TraceError> {
         let size = from.seek(SeekFrom::End(0)).and_then(|size| from.rewind().map(|()| size));
         let size = size.map_err(|error| TraceError::new(name, format!("cannot be read: {error}")))?;
@@ -150,7 +150,7 @@ impl<R: BufRead + Seek> File<R> {
     /// The positions of a rank's sections, checked against the size of the file.
     ///
     /// # Errors
-    /// If the sections exceed the rank's part of the file.
+    /// If the file cannot be read, or the sections exceed the rank's part of the file.
     pub fn section(&mut self, rank: u32) -> Result<Section, TraceError> {
         let (start, end) = self.sections[rank as usize];
         let start = BASE + start;
@@ -190,7 +190,7 @@ impl<R: BufRead + Seek> File<R> {
     /// Reads the next operation of a rank.
     ///
     /// # Errors
-    /// If the kind, the peer or a position in the appendix is invalid.
+    /// If the file cannot be read, or the kind, the peer, the tag or a position in the appendix is invalid.
     pub fn record(&mut self, section: &Section, index: u32) -> Result<Record, TraceError> {
         let at = section.operations_at + RECORD * u64::from(index);
         let waits = u32::from_le_bytes(self.bytes()?);
@@ -246,8 +246,8 @@ impl<R: BufRead + Seek> File<R> {
 /// Reads a whole file.
 ///
 /// # Errors
-/// If the file is invalid (the error contains the byte position), or contains more operations than
-/// allowed.
+/// If the file cannot be read, is invalid, or contains more operations and dependencies than allowed. Errors
+/// of an invalid part contain its byte position.
 pub fn read<R: BufRead + Seek>(from: R, name: &str, options: &Options) -> Result<Trace, TraceError> {
     let mut file = File::open(from, name)?;
     let whole = |error: crate::trace::BuildError| TraceError::new(name, error.to_string());

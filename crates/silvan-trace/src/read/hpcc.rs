@@ -1,9 +1,9 @@
 //! Reads recordings of MPI calls: `RANK BEGIN END CALL ARGUMENT...`, with times in ns. Recordings of HPC
 //! Challenge have this format, and OTF2 traces are converted to it.
 //!
-//! The time of a rank between two calls is computation. Ranks in messages are ranks of the world; a root is
-//! a rank of its communicator. A recording is a section of a longer run. Calls at its start and end whose
-//! other side was not recorded are omitted, and a note states their number.
+//! The time of a rank between two calls is computation. Ranks in messages are ranks of `MPI_COMM_WORLD`; a
+//! root is a rank of its communicator. A recording is a section of a longer run. Calls at its start and end
+//! whose other side was not recorded are omitted, and a note states their number.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -44,7 +44,8 @@ struct Event {
 /// Reads a recording.
 ///
 /// # Errors
-/// If the recording is invalid. The error contains a line number.
+/// If the recording cannot be read, is invalid, or exceeds `options.limit`. Errors of a line contain its
+/// number.
 pub fn read(mut source: Source<'_>, options: &Options) -> Result<Trace, TraceError> {
     let name = source.name.clone();
     let mut recording = Recording::default();
@@ -238,8 +239,8 @@ impl Recording {
         words.0.iter().skip(first).map(member).collect()
     }
 
-    /// Adds a communicator that is split from another. All ranks of the parent exchange color and key for
-    /// this.
+    /// Adds a communicator that is split from another. The call is an all-gather, in which all ranks of the
+    /// parent exchange color and key.
     fn split(&mut self, rank: u32, words: &Words<'_>) -> Result<What, String> {
         let parent = self.of(rank, words, "parent")?;
         let number: u64 = words.number("new")?;
@@ -412,7 +413,7 @@ fn best_fit(sends: &[End], receives: &[End], late: bool) -> [usize; 2] {
 #[derive(Default)]
 struct Tags(HashMap<(usize, u32), u32>);
 
-/// First tag for communicators other than the world. Tags of the world must be smaller.
+/// First tag for communicators other than `MPI_COMM_WORLD`. The tags of `MPI_COMM_WORLD` must be smaller.
 const OTHER_TAGS: u32 = 1 << 30;
 
 impl Tags {

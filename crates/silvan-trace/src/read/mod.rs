@@ -88,7 +88,7 @@ pub struct Options {
     pub format: Option<Format>,
     /// Nanoseconds per time unit of the file, 1 by default.
     pub time_scale: f64,
-    /// Factor by which computation times are multiplied.
+    /// Factor by which computation times and delays are multiplied.
     pub compute_scale: f64,
     /// Speed of a host, for traces that count operations (SimGrid), in flop/s.
     pub host_flops: f64,
@@ -125,8 +125,7 @@ pub struct Read {
 /// Reads a trace.
 ///
 /// # Errors
-/// If the file cannot be read, its format is unknown, or its content is invalid. The error states the
-/// position and what would be valid.
+/// If the file cannot be read, its format is unknown, or its content is invalid or exceeds `options.limit`.
 pub fn read(path: &Path, options: &Options) -> Result<Read, TraceError> {
     let format = match options.format {
         Some(format) => format,

@@ -17,7 +17,8 @@ use crate::trace::{BuildError, MAX_RANKS, Trace, TraceBuilder};
 /// Reads the files of a trace.
 ///
 /// # Errors
-/// If a file is invalid. The error contains a line number.
+/// If a file cannot be read or is invalid, or the trace exceeds `options.limit`. Errors of a line contain its
+/// number.
 pub fn read_files(files: &[PathBuf], options: &Options) -> Result<Trace, TraceError> {
     read(files.len(), &|file| Source::open(&files[file]), options)
 }
@@ -26,7 +27,8 @@ pub fn read_files(files: &[PathBuf], options: &Options) -> Result<Trace, TraceEr
 /// actions.
 ///
 /// # Errors
-/// If a source is invalid. The error contains a line number.
+/// If a source cannot be read or is invalid, or the trace exceeds `options.limit`. Errors of a line contain
+/// its number.
 pub fn read<'r>(
     count: usize,
     open: &dyn Fn(usize) -> Result<Source<'r>, TraceError>,

@@ -139,7 +139,7 @@ impl Words<'_> {
     }
 }
 
-/// Parameters of a collective operation: root, sizes, and the number of operations that a rank
+/// Parameters of a collective operation: root, sizes, and the number of floating-point operations that a rank
 /// computes at its end.
 struct Parts {
     operation: Collective,
@@ -159,7 +159,7 @@ impl Process {
         Self { sequence: Sequence::new(rank), open: Vec::new(), default_size: 1, caught: false }
     }
 
-    /// Executes the action of a line.
+    /// Adds the operations for the action on a line.
     pub(super) fn act(
         &mut self,
         build: &mut TraceBuilder,

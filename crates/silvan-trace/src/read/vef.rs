@@ -109,7 +109,7 @@ impl<'r> Records<'r> {
     /// Reads the first line.
     ///
     /// # Errors
-    /// If the line is not the first line of a VEF trace.
+    /// If the line cannot be read, or is not the first line of a VEF trace.
     pub fn new(mut source: Source<'r>) -> Result<Self, TraceError> {
         let line = source.next_line()?.unwrap_or_default().to_owned();
         let header = header(&line).map_err(|message| source.error(message))?;
@@ -120,7 +120,7 @@ impl<'r> Records<'r> {
     /// line.
     ///
     /// # Errors
-    /// If the line is invalid, or the number of records differs from the first line.
+    /// If the line cannot be read or is invalid, or the number of records differs from the first line.
     pub fn next_record(&mut self) -> Result<Option<(u64, Record)>, TraceError> {
         let tasks = self.header.tasks;
         let name = self.source.name.clone();
@@ -252,7 +252,7 @@ fn record(line: &str, tasks: u32) -> Result<Record, String> {
 /// Reads a whole trace.
 ///
 /// # Errors
-/// If the trace is invalid. The error contains a line number.
+/// If the trace cannot be read, is invalid, or exceeds `options.limit`. Errors of a line contain its number.
 pub fn read(source: Source<'_>, options: &Options) -> Result<Trace, TraceError> {
     let name = source.name.clone();
     let mut records = Records::new(source)?;

@@ -9,7 +9,7 @@ use crate::read::{Options, at_line};
 use crate::sequence::Sequence;
 use crate::trace::{COLLECTIVE_TAGS, Operation, Trace, TraceBuilder, When, scaled};
 
-/// One task of a collective operation, which is kept until all tasks are known.
+/// The part of one task in a collective operation. It is kept until all parts are known.
 struct Part {
     line: u64,
     task: u32,
@@ -94,7 +94,7 @@ impl<'o> Graph<'o> {
                 Ok(())
             }
             Record::Message { id, source, destination, bytes, after } => {
-                // Each message gets a unique tag, so that exactly its receive matches.
+                // The tag follows from the number of the message, so that only its own receive matches.
                 let tag = (id % u64::from(COLLECTIVE_TAGS)) as u32;
                 let send = self.push(line, source, Operation::send(destination, bytes, tag))?;
                 self.start(line, source, send, after)?;
@@ -232,7 +232,7 @@ impl<'o> Graph<'o> {
 enum Blocks {
     One(u64),
     Each(Vec<u64>),
-    /// Bytes from each task to each task, for an all-to-all.
+    /// For an all-to-all: the bytes that each task sends to every task.
     Rows(Vec<u64>),
 }
 

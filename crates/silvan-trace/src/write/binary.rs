@@ -9,7 +9,7 @@ use crate::trace::{Kind, Operation, Trace, When};
 /// Writes a trace as binary GOAL.
 ///
 /// # Errors
-/// The errors of `out`. It is also an error if no CPU is available for the delays of a rank.
+/// The errors of `out`, and an error if a rank with delays has fewer than two unused CPUs.
 pub fn binary(trace: &Trace, out: &mut impl Write) -> Result<()> {
     out.write_all(&COOKIE.to_le_bytes())?;
     out.write_all(&trace.ranks().to_le_bytes())?;

@@ -1,7 +1,7 @@
 //! Writes traces as text or binary GOAL.
 //!
-//! All GOAL operations need a CPU, so each delay becomes a `calc` on one of the rank's unused CPUs, in
-//! turn. Delays wait for each other only if more of them run concurrently than there are unused CPUs.
+//! All GOAL operations need a CPU, so each delay becomes a `calc` on one of the rank's unused CPUs, which
+//! take turns. Delays wait for each other only if more of them run concurrently than there are unused CPUs.
 
 mod binary;
 mod text;
@@ -24,7 +24,7 @@ impl Lanes {
     /// Finds the unused CPUs of a rank.
     ///
     /// # Errors
-    /// If the rank has delays but fewer than two unused CPUs.
+    /// If the rank has delays, but there are fewer than two CPU numbers above those that it uses.
     fn new(trace: &Trace, rank: u32) -> Result<Self, String> {
         let operations = || trace.of_rank(rank).map(|at| trace.operation(at));
         let used = operations().filter(|operation| operation.kind != Kind::Delay);

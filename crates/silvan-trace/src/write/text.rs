@@ -8,7 +8,7 @@ use crate::trace::{ANY, Kind, Operation, Trace, When};
 /// Writes a trace as text GOAL.
 ///
 /// # Errors
-/// The errors of `out`. It is also an error if no CPU is available for the delays of a rank.
+/// The errors of `out`, and an error if a rank with delays has fewer than two unused CPUs.
 pub fn text(trace: &Trace, out: &mut impl Write) -> Result<()> {
     writeln!(out, "num_ranks {}", trace.ranks())?;
     for rank in 0..trace.ranks() {

@@ -4,5 +4,5 @@
 | --- | --- |
 | `routes` | a fabric as arrays of hosts, links and tables |
 | `flows` | the pairs of ranks that exchange messages |
-| `collide` | demand on links, placements, the search for a better one |
+| `collide` | demand on links, placements, the search for a better placement |
 """

@@ -31,7 +31,7 @@ PLACEMENTS = ("linear", "round-robin")
 #: Maximum number of hosts in a range.
 MOST_HOSTS = 1 << 20
 
-#: Maximum number of flows that the search for a better placement routes.
+#: Maximum number of flows that all steps of the search for a better placement route together.
 MOST_FOLLOWED = 20_000_000
 
 
@@ -50,7 +50,10 @@ class Loads:
     demand: Floats
 
     def score(self, inner: Any) -> tuple[float, float, float]:
-        """Return a score (lower is better): largest demand, total excess above 1, sum of squares."""
+        """Return a score of the links `inner`: largest demand, total excess above 1, sum of squares.
+
+        A smaller tuple is better.
+        """
         demand = self.demand[inner]
         if not len(demand):
             return (0.0, 0.0, 0.0)
@@ -59,7 +62,10 @@ class Loads:
 
 
 def loads(fabric: Fabric, ranks_on: Ints, sources: Ints, destinations: Ints) -> Loads:
-    """Return the demand of messages between ranks that are placed on the given hosts."""
+    """Return the demand of messages between ranks; `ranks_on` maps a rank to its host.
+
+    Raises `FabricError` if a route does not reach its host.
+    """
     one, other = ranks_on[sources], ranks_on[destinations]
     pairs = np.unique(np.stack((one, other), axis=1)[one != other], axis=0).reshape(-1, 2)
     one, other = pairs[:, 0], pairs[:, 1]
@@ -155,8 +161,8 @@ class Job:
 def better(fabric: Fabric, job: Job, order: Ints, tries: int, seed: int) -> tuple[Ints, str]:
     """Search for an order of hosts with less demand; return the order and how it was found.
 
-    The search tries the other placements, then random exchanges of two hosts. It keeps an exchange that is no
-    worse.
+    The search compares the given order with other placements, and then tries at most `tries` random exchanges
+    of two hosts. It keeps an exchange unless the score becomes worse.
     """
     inner = fabric.inner
     known = {"linear": order, "round-robin": in_turn(fabric, order), "leaf by leaf": by_leaf(fabric, order)}
@@ -182,7 +188,7 @@ def better(fabric: Fabric, job: Job, order: Ints, tries: int, seed: int) -> tupl
 
 
 def _described(fabric: Fabric, found: Loads, top: int) -> Placement:
-    """Return the description of a placement."""
+    """Return the demand of a placement, with at most `top` links and pairs."""
     inner = np.flatnonzero(fabric.inner)
     order = inner[np.lexsort((inner, -found.flows[inner], -found.demand[inner]))]
     worst = np.zeros(len(found.sources))

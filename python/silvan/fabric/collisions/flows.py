@@ -27,7 +27,7 @@ def of_pattern(pattern: str, ranks: int, distance: int | None) -> tuple[Ints, In
     """Return the pairs of ranks that exchange messages, as two columns.
 
     `pattern` is one of :data:`PATTERNS`, or a collective operation, ``NAME`` or ``NAME=ALGORITHM``, with the
-    messages of all its rounds. Raises `TraceError`.
+    messages of all its rounds. Raises `TraceError` for an unknown pattern or an invalid number.
     """
     if not 2 <= ranks <= MOST_RANKS:
         raise TraceError(f"ranks = {ranks}: must be 2 to {MOST_RANKS:,}")

@@ -31,7 +31,7 @@ _ENTRY = re.compile(r"0x([0-9a-f]+)\s*: (\d+)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Shares:
-    """Routes of flows that switches hash or divide, with the numbers of hosts and links of a fabric."""
+    """Routes of flows that switches hash or divide, for the host and link numbers of a :class:`Fabric`."""
 
     core: FlowRoutes
     #: For each host of the fabric: its number in `core`.
@@ -73,7 +73,7 @@ class Fabric:
     first: Ints
     #: For each switch and destination host: the next link on the route, or -1.
     table: Ints
-    #: The routes, if switches hash flows or divide them over shortest paths; else the table determines them.
+    #: The routes, if switches hash flows or divide them over shortest paths; None if `table` contains them.
     shares: Shares | None = None
     #: A cycle of channels in which packets can wait for each other; None if there is none.
     deadlock: str | None = None
@@ -93,7 +93,8 @@ class Fabric:
     def ways(self, sources: Ints, destinations: Ints) -> tuple[Ints, Ints, Floats]:
         """Return the links on the routes of flows as columns: number of the flow, number of the link, share.
 
-        The share is that of the flow's packets. Raises `FabricError` if packets would not arrive.
+        The share is that of the flow's packets, from 0 to 1. Raises `FabricError` if a route does not reach
+        its host.
         """
         if self.shares is not None:
             return self.shares.ways(sources, destinations)
@@ -128,7 +129,7 @@ class Fabric:
 def read(paths: Paths, tables: str | PathLike[str] | None = None, rate: str | None = None) -> Fabric:
     """Read the files of a fabric, as `silvan fabric check` does, or the network of a scenario (`.toml`).
 
-    Raises `FabricError` if the files are invalid.
+    Raises `FabricError` or `ScenarioError` if the files are invalid.
     """
     one = files_or_scenario(paths)
     if len(one) == 1 and one[0].suffix == ".toml":

@@ -6,6 +6,7 @@
 | `load` | the traffic: hotspots, storage, background |
 | `site` | the fabric of a study and the scenario of its runs |
 | `study` | runs without and with congestion control, a survey of settings, margins |
+| `verdict` | the settings that the study recommends |
 | `account`, `figures` | the text and the figures of a study |
 | `files` | the folder of a study |
 """

@@ -43,7 +43,7 @@ def classes(result: Result) -> dict[str, tuple[float, float | None]]:
 
 
 def overloaded(studied: Simulated) -> tuple[list[int], list[int]]:
-    """Return overloaded links between switches and overloaded host links, by relative load, largest first."""
+    """Return the links between switches and the links to hosts, by relative load, largest first."""
     share = studied.offered / studied.site.capacity
     order = [int(n) for n in np.argsort(-share, kind="stable")]
     inner = studied.site.routes.inner
@@ -108,7 +108,7 @@ def _changes(studied: Studied) -> list[str]:
 
 
 def hotspot_share(studied: Simulated, title: str) -> float:
-    """Return the total that hotspots receive in a run, as a share of the capacity of their links."""
+    """Return the mean rate that hotspots receive, relative to the rate of the slowest host link."""
     hot = set(studied.load.hotspots)
     received = [
         host["received_gbit_s"] for host in studied.runs[title].summary["hosts"] if host["host"] in hot
@@ -124,7 +124,7 @@ def offered_by_class(studied: Simulated) -> dict[str, float]:
 
 
 def write(simulated: Simulated, figures: Sequence[str]) -> str:
-    """Return the complete account."""
+    """Return the complete account in Markdown; `figures` are the names of the figures."""
     lines = ["# What hotspots do to this fabric", "", *(f"- {line}" for line in headline(simulated)), ""]
     lines += _unfinished(simulated) + _fabric(simulated) + _load(simulated) + _links(simulated)
     if OFF in simulated.runs:
@@ -347,7 +347,7 @@ def _options(studied: Studied) -> list[str]:
 
 
 def margin_rows(studied: Studied) -> list[tuple[str, str, str]]:
-    """Return the value of each parameter, and the relative scores of the two neighboring values."""
+    """Return the name and the value of each parameter, and the relative scores of neighboring values."""
     rows = []
     for name, margin in studied.margins.items():
         kept = [f"{ratio:.2f} with {as_text(other)}" for other, ratio in margin.near]

@@ -32,7 +32,7 @@ def save_all(simulated: Simulated, folder: Path) -> list[str]:
 
 @plot.style()
 def offered(studied: Simulated) -> Figure:
-    """Draw the offered load of each link as a share of its capacity, largest first."""
+    """Draw the offered load of links to hosts and between switches as a share of the capacity."""
     figure, (axes,) = plot.new_figure()
     share = studied.offered / studied.site.capacity
     inner, to_host = overloaded(studied)
@@ -61,7 +61,7 @@ def offered(studied: Simulated) -> Figure:
 
 @plot.style()
 def links(studied: Simulated) -> Figure:
-    """Draw the utilization of the links between switches in each run, largest first."""
+    """Draw the mean utilization of the links between switches in each run, largest first."""
     figure, (axes,) = plot.new_figure()
     names = [
         studied.site.routes.links[n] for n in range(len(studied.offered)) if studied.site.routes.inner[n]
@@ -134,7 +134,7 @@ def trees(studied: Simulated) -> Figure:
 
 @plot.style()
 def margin(studied: Studied) -> Figure:
-    """Draw the scores of the values next to the recommended ones, relative to the recommended score."""
+    """Draw the scores of the values next to the recommended values, relative to the recommended score."""
     figure, panels = plot.new_figure(len(studied.margins), width=9.0, height=3.2, sharey=True)
     for axes, (name, found) in zip(panels, studied.margins.items(), strict=True):
         value = found.value

@@ -14,7 +14,7 @@ __all__ = ["ACCOUNT", "NUMBERS", "OPTIONS", "PLUGIN", "REPORT", "SITE", "TUNE", 
 
 
 def refuse_foreign(out: Path) -> None:
-    """Raise :class:`SilvanError` if a study would overwrite files of another origin."""
+    """Raise :class:`SilvanError` unless `out` is missing, empty, or the folder of a study."""
     if out.exists() and not out.is_dir():
         raise SilvanError(f"{out}: exists and is not a folder; choose another with --out")
     if not out.is_dir() or not any(out.iterdir()):

@@ -18,14 +18,14 @@ HOT_SHARE, STORAGE_SHARE = 0.5, 0.1
 HOSTS_PER_HOTSPOT, HOSTS_PER_STORAGE = 80, 160
 #: Size of one write, and the load that all writes offer to a storage host, as a share of its link.
 WRITE, STORAGE_LOAD = "256 KiB", 0.9
-#: Load that a background host offers, as a share of its link. At 1, congestion control gains most.
+#: Load that a background host offers, as a share of its link.
 BACKGROUND = 1.0
 FEWEST_HOSTS = 4
 
 
 @dataclass(frozen=True)
 class Shape:
-    """The amounts of traffic, which the user chooses."""
+    """The amounts of traffic that the user chooses; raises `FabricError` if they are invalid."""
 
     #: Number of hotspots; None for one hotspot per :data:`HOSTS_PER_HOTSPOT` hosts.
     hotspots: int | None = None
@@ -108,7 +108,10 @@ class Load:
 
 
 def draw(hosts: Sequence[str], rate_gbit_s: float, shape: Shape, seed: int) -> Load:
-    """Draw the roles of the hosts; the result depends only on the host names, the shape and the seed."""
+    """Draw the roles of the hosts. They depend only on the host names, the shape and the seed.
+
+    Raises `FabricError` for an unknown hotspot, or if the fabric is too small for the shape.
+    """
     if len(hosts) < FEWEST_HOSTS:
         raise FabricError(f"a study needs {FEWEST_HOSTS} hosts at least, and the fabric has {len(hosts)}")
     unknown = [name for name in shape.names if name not in set(hosts)]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from silvan._core import FabricError
 
-#: A route that crosses more switches must contain a cycle.
+#: A route over more switches is reported as a cycle.
 HOPS_AT_MOST = 64
 END = re.compile(
     r"\{ (?P<kind>CA|SW|RTR) Ports:\S+ SystemGUID:\S+ NodeGUID:(?P<guid>[0-9a-fA-F]+) .*?"
@@ -43,9 +43,10 @@ class Routes:
     behind: Numbers
 
     def walk(self, sources: Numbers, target: int) -> list[tuple[Numbers, Numbers]]:
-        """Return, for each step towards a host, the sources that are still on the way and their next links.
+        """Return, for each step towards a host, the sources that have not arrived and their next links.
 
-        Sources without a route are omitted.
+        Sources are indices into the argument. A source without a route is omitted after the last link of its
+        route. Raises `FabricError` for a cycle.
         """
         going = np.flatnonzero(sources != target)
         steps = [(going, self.first_link[sources[going]])]
@@ -73,7 +74,7 @@ class Routes:
         return load
 
     def pairs_over(self, demand: NDArray[np.float64], link: int) -> list[tuple[str, str, float]]:
-        """Return the pairs of hosts whose demand crosses a link, largest demand first."""
+        """Return the pairs of hosts with demand over a link, and the demand, largest demand first."""
         found = []
         for target in np.flatnonzero(demand.any(axis=0)):
             sources = np.flatnonzero(demand[:, target])
@@ -84,7 +85,7 @@ class Routes:
 
 
 def read(files: Mapping[str, str]) -> Routes:
-    """Parse the link list and the tables from :func:`silvan.fabric.ibdmchk`."""
+    """Parse the link list and the tables from :func:`silvan.fabric.ibdmchk`; raises `FabricError`."""
     hosts: dict[str, int] = {}
     host_lids: list[int] = []
     switches: dict[str, int] = {}

@@ -45,9 +45,9 @@ class Site:
     host_gbit_s: float
     default_rate: str | None
     notes: tuple[str, ...]
-    #: If the fabric has tables of lanes: a cycle on the one lane that the runs use for data; else None.
+    #: A cycle on the one lane that the runs use for data, if the fabric has tables of lanes; otherwise None.
     one_lane_cycle: str | None = None
-    #: Wiring and tables without the aggregation nodes, if these are omitted.
+    #: Wiring and tables without the aggregation nodes, if these are omitted; otherwise None.
     texts: tuple[str, str] | None = None
 
 
@@ -57,8 +57,6 @@ def read_site(
     """Read the fabric without writing any files; raises :class:`FabricError`.
 
     Aggregation nodes (SHARP) are omitted unless `whole` is true.
-
-    Aggregation nodes (SHARP) are left out unless `whole` is true.
     """
     report = _core.fabric_check(_paths.files(fabric), tables, default_rate)
     if report["pairs_unroutable"]:
@@ -103,7 +101,7 @@ def read_site(
 
 
 def _without(links: str, nodes: Sequence[str]) -> str:
-    """Return the lines of a list of links that no node of a list is in."""
+    """Return the lines of a list of links that name none of the nodes."""
     names = [f"{{{name}}}" for name in nodes]
     return "".join(
         line for line in links.splitlines(keepends=True) if not any(name in line for name in names)
@@ -111,7 +109,7 @@ def _without(links: str, nodes: Sequence[str]) -> str:
 
 
 def keep(site: Site, folder: Path) -> Site:
-    """Copy the files to a folder, so that the scenario can refer to the copies; return their site."""
+    """Copy the files to a folder, so that the scenario can refer to them; return the changed site."""
     folder.mkdir(parents=True, exist_ok=True)
     if site.texts is not None:
         wiring, tables = folder / LINKS, folder / TABLES

@@ -1,4 +1,4 @@
-"""Runs that show the effect of hotspots and of congestion control on a fabric, and a survey of settings."""
+"""Simulates hotspots on a fabric without and with congestion control, and surveys settings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from silvan.tuning.survey import Survey
 #: Number of random draws of the roles, number of fresh seeds for each draw, and maximum number of settings
 #: that are tried with these seeds.
 DRAWS, SEEDS, FINALISTS = 2, 3, verdicts.BY_SCORE + verdicts.HARMLESS
-#: Maximum number of fresh seeds of an undecided comparison: by default, and that can be asked for.
+#: Maximum number of fresh seeds of an undecided comparison: the default, and the upper limit of the option.
 SEEDS_AT_MOST, SEEDS_LIMIT = 16, 100
 #: Initial values of the axes. The longest delay is a multiple of the delay that gives each contributor its
 #: fair share of a hotspot.
@@ -58,7 +58,7 @@ class Asked:
     default_rate: str | None = None
     shape: Shape = field(default_factory=Shape)
     seed: int = 1
-    #: OpenSM's configuration file, whose settings the study compares with others.
+    #: OpenSM's configuration file with settings that the study also simulates.
     conf: Path | None = None
     jobs: int | None = None
     care: Care = field(default_factory=Care)
@@ -80,7 +80,7 @@ class Margin:
     value: Any
     #: The neighboring values, each with its score relative to the score of the recommended value.
     near: list[tuple[Any, float]]
-    #: The reason why there is only one neighbor; empty if there are two.
+    #: The reason why there are fewer than two neighbors; empty if there are two.
     end: str
 
 
@@ -125,7 +125,7 @@ class Simulated:
         return self.site.report["deadlock"] is not None or bool(self.unfinished)
 
     def lead(self) -> list[str]:
-        """Return the first sentences of the output: deadlock, harm, recommendation."""
+        """Return the first sentences of the output: deadlocks, and that no settings are recommended."""
         lines = self._deadlock()
         return [*lines, "No settings are recommended, because runs that a comparison needs deadlocked."]
 
@@ -174,14 +174,14 @@ class Studied(Simulated):
         return [OFF, self.title]
 
     def lead(self) -> list[str]:
-        """Return the first sentences of the output: deadlock, harm, recommendation."""
+        """Return the first sentences of the output: deadlocks, harm, recommendation."""
         return [*self._deadlock(), *self.verdict.warnings(), self.verdict.sentence()]
 
 
 #: Names of the files with the scenario and with the option lines.
 SITE, OPTIONS = "site.toml", "opensm.conf"
 OFF, DEFAULTS, MINE, BEST = "without control", "defaults", "opensm.conf", "recommended"
-#: If leaving control off is recommended: title of the run with the best score, and file of its option lines.
+#: If no settings are recommended: title of the run with the best settings, and file of its option lines.
 COSTLY, COSTLY_OPTIONS = "best score, not recommended", "not-recommended.conf"
 
 
@@ -234,7 +234,7 @@ def _tuning(asked: Asked, site: Site, load: Load, base: Base) -> Tuning:
 def study(asked: Asked, simulate: Simulate, notify: Notify) -> Simulated:
     """Execute the runs and the survey, and compute the margins; see :func:`silvan.fabric.study`."""
     if asked.conf is not None:
-        # Read the file now, so that its errors appear before the runs.
+        # Raise errors of the file before the runs.
         _opensm.read(asked.conf)
     site = sites.read_site(asked.fabric, asked.tables, asked.default_rate, whole=asked.aggregation_nodes)
     load = draw(site.routes.hosts, site.host_gbit_s, asked.shape, asked.seed)
@@ -257,13 +257,13 @@ def study(asked: Asked, simulate: Simulate, notify: Notify) -> Simulated:
         notes += said
         titles[MINE] = dict(own.overrides)
     if judged is not None:
-        # Simulate the settings as users would paste them: OpenSM's table has rounded delays of 16 bits.
+        # Simulate the settings of the option file, because the delays in OpenSM's table are rounded.
         lines = asked.out / COSTLY_OPTIONS
         _files.write_text(lines, judged.tuned.opensm_options())
         titles[_title(judged.verdict)] = dict(_opensm.load(file, lines, {})[0].overrides)
     scenarios = {title: Scenario.load(file, dict(keys)) for title, keys in titles.items()}
     runs, stopped = _finish(scenarios, simulate, f"{tuning.kinds[0].name}, seed {asked.seed}")
-    # A run of the survey may equal a run with a title.
+    # The same run may be in both lists.
     unfinished = tuple({(one.settings, one.traffic): one for one in (*_deadlocked(done), *stopped)}.values())
     simulated = Simulated(asked, site, load, site.routes.load(load.demand()), runs, unfinished, tuple(notes))
     if judged is None or not {OFF, _title(judged.verdict)} <= runs.keys():
@@ -346,7 +346,7 @@ def _tradeoff(survey: Survey, off: dict[Instance, Values], care: Care) -> dict[i
 
 
 def _margins(survey: Survey, best: Trial) -> dict[str, Margin]:
-    """Return for each axis the relative scores one step away from the best setting."""
+    """Return, for each axis with several values, the relative scores one step away from the best setting."""
     margins = {}
     for n, axis in enumerate(survey.axes):
         if len(axis) == 1:

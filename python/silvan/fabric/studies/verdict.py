@@ -1,10 +1,10 @@
-"""Decides which settings to recommend, from what they gain and which traffic they harm.
+"""Decides which settings to recommend, from their gain and from the traffic that they harm.
 
 Settings are always compared with no control, on the same fresh seeds. Traffic is *harmed* if the 95 %
 confidence interval proves that it receives less, or that the 99th percentile of its latency is larger. A
 small harm rules settings out only if the class is protected. A comparison is *undecided* if its interval
-proves neither a harm nor the absence of one that would rule settings out. The settings with the best score
-get more seeds until they are decided, up to a limit.
+proves neither a harm nor the absence of a harm that would rule settings out. The settings with the best score
+are run with more seeds until they are decided, up to a limit.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ HOTSPOTS = "hotspots"
 TOLERATED_RECEIVED, TOLERATED_LATENCY = 0.95, 0.8
 #: Differences of single runs within this ratio count as noise in the choice of settings for fresh seeds.
 NOISE = 0.98
-#: Scores up to this one are too small for more seeds to prove them.
+#: Settings are out if the interval of their score proves no gain and does not exceed this score.
 WORTH = 1.05
 #: Number of finalists by score, and of harmless finalists.
 BY_SCORE, HARMLESS = 2, 2
@@ -55,7 +55,7 @@ class Care:
     weights: tuple[tuple[str, float], ...] = ()
 
     def check(self, load: Load) -> None:
-        """Raise `FabricError` if a name does not exist in the load."""
+        """Raise `FabricError` for a name that does not exist in the load, and for invalid weights."""
         classes = [group.name for group in load.groups]
         usual = [one.name for one in USUAL]
         for name in self.protect:
@@ -98,12 +98,12 @@ class Effect:
     objective: Objective
     #: Ratio to no control; values below 1 are worse.
     ratio: Interval
-    #: Ratio down to which a proven harm does not rule the settings out; 0 if none does.
+    #: Ratio down to which a proven harm does not rule the settings out; 0 if no harm rules them out.
     tolerated: float
 
     @property
     def is_harm(self) -> bool:
-        """Whether the traffic is proven to be worse off."""
+        """Whether a harm is proven."""
         return self.ratio.high < 1.0
 
     @property
@@ -134,7 +134,7 @@ class Effect:
         )
 
     def _open(self) -> str:
-        """Return what is possible if no harm is proven."""
+        """Return the possible effect in words if no harm is proven."""
         who = self._who() if self.objective.larger else f"the 99th percentile of the latency of {self._who()}"
         if self.ratio.is_wide:
             verb = "differ" if self._is_links() else "differs"
@@ -175,7 +175,7 @@ class Option:
 
     @property
     def harms(self) -> tuple[Effect, ...]:
-        """The proven harm, worst first."""
+        """The proven harms, smallest ratio first; those that rule the settings out precede the others."""
         found = (one for one in self.effects if one.is_harm)
         return tuple(sorted(found, key=lambda one: (not one.rules_out, one.ratio.ratio)))
 
@@ -191,7 +191,7 @@ class Option:
 
     @property
     def is_out(self) -> bool:
-        """Whether a proven harm rules these settings out, or a gain that matters is excluded."""
+        """Whether a proven harm rules these settings out, or a gain above :data:`WORTH` is excluded."""
         useless = not self.gains and self.against_off.score.high <= WORTH
         return useless or any(harm.rules_out for harm in self.harms)
 
@@ -206,12 +206,12 @@ class Option:
         return not self.is_out and not self.is_fine
 
     def reasons(self) -> list[str]:
-        """Return what is undecided."""
+        """Return the undecided effects, and an unproven gain, in words."""
         score = [] if self.gains else [f"the gain is not proven ({self.against_off.score})"]
         return [*score, *map(str, self.undecided)]
 
     def in_words(self) -> str:
-        """Return the harm and what is undecided, for tables."""
+        """Return the proven harms and the undecided effects, for tables."""
         harm = "; ".join(map(str, self.harms)) or "none proven"
         return harm + (f"; undecided: {'; '.join(map(str, self.undecided))}" if self.undecided else "")
 
@@ -225,17 +225,17 @@ class Verdict:
 
     @property
     def recommended(self) -> Option | None:
-        """The first option that is fine; None if control should be left off."""
+        """The first option with a proven gain and no relevant harm; None if control should be left off."""
         return next((one for one in self.options if one.is_fine), None)
 
     @property
     def is_undecided(self) -> bool:
-        """Whether nothing is recommended only because the seeds do not suffice."""
+        """Whether nothing is recommended, but more seeds may decide for an option."""
         return self.recommended is None and any(one.is_open for one in self.options)
 
     @property
     def shown(self) -> Option:
-        """The recommended settings; else those that are undecided, or those with the best score."""
+        """The recommended settings; without them, undecided settings, or those with the best score."""
         undecided = next((one for one in self.options if one.is_open), None)
         return self.recommended or undecided or self.options[0]
 
@@ -313,7 +313,7 @@ def _sorted(options: Mapping[str, Option]) -> tuple[Option, ...]:
 
 
 def _unsettled(options: Mapping[str, Option], most: int) -> Option | None:
-    """Return the option that needs more seeds; None if the best one that is not ruled out is fine."""
+    """Return the best open option that may run on more seeds; None if a better option is already fine."""
     for one in _sorted(options):
         if one.is_fine:
             return None
@@ -323,14 +323,14 @@ def _unsettled(options: Mapping[str, Option], most: int) -> Option | None:
 
 
 def watched(objective: Objective) -> str | None:
-    """Return the class whose harm rules settings out, if an objective measures it; else None."""
+    """Return the class that an objective measures, if a harm to this class rules settings out; else None."""
     if isinstance(objective, OfClass):
         return None if objective.class_name == HOTSPOTS else objective.class_name
     return HOTSPOTS if objective.name == HOTSPOTS else None
 
 
 def effects(objectives: Sequence[Objective], against: Contrast, care: Care) -> tuple[Effect, ...]:
-    """Return what settings do to each kind of traffic, from the ratios to no control."""
+    """Return the effects of settings on each kind of traffic, from the ratios to no control."""
     found = []
     for objective in objectives:
         name = watched(objective)
@@ -344,9 +344,9 @@ def effects(objectives: Sequence[Objective], against: Contrast, care: Care) -> t
 
 
 def worst_loss(objectives: Sequence[Objective], one: Values, off: Values, care: Care) -> float:
-    """Return the worst ratio to no control among the received traffic and the latencies of all classes.
+    """Return the worst ratio to no control of the objectives whose harm can rule settings out, at most 1.
 
-    Latency has a larger tolerance, so its ratios are scaled accordingly, unless the class is protected.
+    Ratios of latency are scaled, because their tolerance is larger, unless the class is protected.
     """
     ratios = [1.0]
     for objective, value, against in zip(objectives, one, off, strict=True):
@@ -359,7 +359,10 @@ def worst_loss(objectives: Sequence[Objective], one: Values, off: Values, care: 
 
 
 def loss_of(racing: Racing, trial: Trial, off: dict[Instance, Values], care: Care) -> float | None:
-    """Return the worst loss of a setting over all instances in which it was tried; None if there are none."""
+    """Return the mean of the worst ratios of a setting over the instances in which it was tried.
+
+    None if there are no instances that were also run without control.
+    """
     losses = [
         worst_loss(racing.tuning.objectives, values, off[at], care)
         for at, values in trial.values.items()
@@ -369,7 +372,7 @@ def loss_of(racing: Racing, trial: Trial, off: dict[Instance, Values], care: Car
 
 
 def finalists(racing: Racing, off: dict[Instance, Values], care: Care) -> list[Trial]:
-    """Return the settings to try on fresh seeds: those with the best score, and the best harmless ones."""
+    """Return the settings to try on fresh seeds: those with the best score, and the best without harm."""
     done = [trial for trial in racing.trials if trial.state == "done" and trial.score is not None]
     done.sort(key=lambda trial: (-(trial.score or 0.0), trial.number))
     chosen = done[:BY_SCORE]

@@ -51,11 +51,11 @@ pub(super) struct TreeHistory {
 }
 
 impl TreeHistory {
-    /// Number of samples for which a tree may be absent and still be the same tree, because under congestion
-    /// control, trees often disappear for a short time.
+    /// Number of samples for which a tree may be absent and still be the same tree. With congestion control,
+    /// trees often disappear for a short time.
     pub const PATIENCE: u32 = 2;
 
-    /// Adds the trees of a sample. Returns the number of each.
+    /// Adds the trees of a sample. Returns their numbers, in the order of their roots.
     pub fn follow(&mut self, moment: &mut Moment, (from_ns, now_ns): (u64, u64)) -> Vec<u32> {
         let numbers: Vec<u32> = moment.roots.iter().map(|&root| self.number(root, from_ns)).collect();
         for &link in &moment.order {

@@ -1,9 +1,9 @@
 //! Records congestion trees over time: which outputs are roots, and which outputs wait for them.
 //!
-//! At each sample, the outputs that block each other determine the current trees ([`moment`]). Trees of consecutive
-//! samples are the same if they have the same root ([`growth`]). The payload that hosts behind roots receive and the
-//! packets inside the network determine contributors and victims ([`roles`]). At the end, [`verdict`] classifies each
-//! tree.
+//! At each sample, the outputs that block each other determine the current trees ([`moment`]). Trees of
+//! consecutive samples are the same if they have the same root ([`growth`]). The payload that hosts behind
+//! roots receive and the packets inside the network determine contributors and victims ([`roles`]). At the
+//! end, [`verdict`] classifies each tree.
 
 mod growth;
 mod moment;
@@ -58,8 +58,9 @@ pub(crate) struct ForestObserver {
     rows: LinkRows,
     /// Number of samples whose links were not recorded because the table was full.
     pub unrecorded: u32,
-    /// Number of samples; the next field is the largest number of links that waited for a root at any sample.
+    /// Number of samples.
     pub samples: u32,
+    /// The largest number of links that waited for a root at any sample.
     pub most_branches: u32,
     last_time: Time,
 }
@@ -80,8 +81,8 @@ impl ForestObserver {
         }
     }
 
-    /// Adds the trees of the current sample. If the hosts whose deliveries must be counted change, returns the new
-    /// set.
+    /// Adds the trees of the current sample. Returns the hosts and flows whose deliveries must be counted, if
+    /// they have changed.
     pub fn sample(&mut self, view: View) -> Option<&Watch> {
         let span = view.now.saturating_sub(self.last_time);
         if span == Time::ZERO {

@@ -1,7 +1,8 @@
 //! Finds the trees at a sample: the roots, and the outputs that lack credit because of them.
 //!
-//! At each sample, a switch output with waiting packets is *blocked* if it lacks credit for a full packet, and
-//! otherwise *loaded* if more than two full packets wait. An output that faces a host is loaded if it lacks credit.
+//! At each sample, a switch output with waiting packets is *blocked* if it lacks credit for a full packet,
+//! and otherwise *loaded* if more than two full packets wait. An output that faces a host is loaded if it
+//! lacks credit.
 
 use silvan_engine::saved::Saved;
 use silvan_engine::{Rate, Time};
@@ -62,7 +63,7 @@ pub(super) struct Map {
     /// Whether packets change lanes along their routes.
     #[saved(constant)]
     pub changes_lanes: bool,
-    /// Whether packets are routed adaptively.
+    /// Whether packets of a flow can take several routes.
     #[saved(constant)]
     pub has_choice: bool,
     #[saved(constant)]
@@ -109,7 +110,8 @@ impl Map {
         }
     }
 
-    /// Finds the links on which hosts send and receive. Called only once, because hosts are added after construction.
+    /// Finds the links on which hosts send and receive, and the forwarding tables. Only the first call has an
+    /// effect.
     pub fn find_hosts(&mut self, view: View) {
         if !self.of_host.is_empty() {
             return;
@@ -125,9 +127,9 @@ impl Map {
         self.tables = StaticRoutes::new(view, &self.links);
     }
 
-    /// The links on which a switch sends packets for a host behind a root. If routes depend on the destination alone,
-    /// this is the link in its forwarding table; otherwise, these are the link to the host and the links on which
-    /// packets for it were stopped.
+    /// The links on which a switch sends packets for a host behind a root. If routes depend on the
+    /// destination alone, this is the link in its forwarding table; otherwise, these are the link to the host
+    /// and the links on which packets for it were stopped.
     fn wanted(&self, view: View, number: u32, (host, vl): (u32, u8)) -> impl Iterator<Item = u32> {
         let (ports, cams) = (view.ports(number), view.cams(number));
         let route = if ports.is_by_destination() { Some(ports.route(host)) } else { None };
@@ -147,8 +149,8 @@ impl Map {
         sent.saturating_sub(std::mem::replace(&mut link.sent_bytes, sent))
     }
 
-    /// The utilization of a link that carried `bytes`, relative to the capacity of the link or the rate at which its
-    /// host can receive.
+    /// The utilization of a link that carried `bytes`, relative to the capacity of the link or the rate at
+    /// which its host can receive.
     fn utilisation(&self, view: View, at: usize, bytes: u64, span: Time) -> f64 {
         let link = &self.links[at];
         let rate = view.rate(link.channel);
@@ -170,7 +172,8 @@ pub(super) struct TreePosition {
     pub lanes: u16,
     /// Bytes that wait for the link.
     pub queued: u32,
-    /// Whether the link waits only because special queues at its far end stop packets to a root. Other packets pass.
+    /// Whether the link waits only because special queues at its far end stop packets to a root. Other
+    /// packets pass.
     pub is_isolated: bool,
 }
 
@@ -186,7 +189,8 @@ impl TreePosition {
     }
 }
 
-/// Minimum utilization of an output that is always busy, which is below 1 because there are gaps between packets.
+/// Minimum utilization of an output that is always busy, which is below 1 because there are gaps between
+/// packets.
 const BUSY: f64 = 0.9;
 
 const NOT_IN: TreePosition =
@@ -202,13 +206,15 @@ pub(super) struct Moment {
     pub order: Vec<u32>,
     /// One entry per link; `Free` for a host's link.
     states: Vec<OutputState>,
-    /// The wait relation: `(a, b, vl, lane)` means that link `b` waits on virtual lane `vl` for `lane` of link `a`.
+    /// The wait relation: `(a, b, vl, lane)` means that link `b` waits on virtual lane `vl` for `lane` of
+    /// link `a`.
     waits: Vec<(u32, u32, u8, u8)>,
     /// Whether each link waits for another link.
     waiting: Vec<bool>,
     /// Whether each link waits because it lacks credit.
     lacks_credit: Vec<bool>,
-    /// For each link, a fixed number of words with one bit per root for which the link waits, directly or indirectly.
+    /// For each link, a fixed number of words with one bit per root for which the link waits, directly or
+    /// indirectly.
     sets: Vec<u64>,
     words: usize,
 }
@@ -239,9 +245,10 @@ impl Moment {
         })
     }
 
-    /// Finds the trees of this sample. A root is an output for which other outputs wait, or that has special queues. It
-    /// does not wait itself, but is offered more traffic than it can send: it was busy all the time, or it faces a
-    /// host. A root that already had a tree, according to `lives`, keeps the tree as long as it is busy.
+    /// Finds the trees of this sample. A root is an output for which other outputs wait, or that has special
+    /// queues. It does not wait itself, but is offered more traffic than it can send: it was busy all the
+    /// time, or it faces a host. A root that already had a tree, according to `lives`, keeps the tree while
+    /// it is busy.
     pub fn find(&mut self, view: View, map: &mut Map, span: Time, lives: impl Fn(u32) -> bool) {
         for &link in &self.order {
             self.members[link as usize] = NOT_IN;
@@ -303,8 +310,8 @@ impl Moment {
             || is_busy && lives(at)
     }
 
-    /// Determines the state of each output. Returns whether any output is loaded, because there are no roots without
-    /// loaded outputs.
+    /// Determines the state of each output. Returns whether any output is loaded, because there are no roots
+    /// without loaded outputs.
     fn read_states(&mut self, view: View, map: &Map) -> bool {
         let mut is_some_loaded = false;
         for (link, state) in map.links.iter().zip(&mut self.states) {
@@ -348,8 +355,8 @@ impl Moment {
         }
     }
 
-    /// Finds all roots for which each link waits. A second round reaches links that wait for links at the same distance
-    /// from a root.
+    /// Finds all roots for which each link waits. A second round reaches links that wait for links at the
+    /// same distance from a root.
     fn gather(&mut self) {
         let Self { members, roots, order, waits, sets, words, .. } = self;
         *words = roots.len().div_ceil(64);
@@ -382,8 +389,8 @@ impl Moment {
                 continue;
             };
             for vl in 0..map.lanes {
-                // If a sender spends its credit as soon as it arrives, it sometimes has credit for one packet, so
-                // require two.
+                // If a sender spends its credit as soon as it arrives, it sometimes has credit for one
+                // packet, so require two.
                 if view.has_some_credit(link.channel, Vl(vl), 2 * map.full_space) {
                     continue;
                 }
@@ -405,7 +412,8 @@ impl Moment {
         self.waits.iter().for_each(|wait| self.waiting[wait.1 as usize] = true);
     }
 
-    /// Finds outputs that must not send to the host behind a root because its special queue at the next switch is full.
+    /// Finds outputs that must not send to the host behind a root because its special queue at the next
+    /// switch is full.
     fn find_stopped(&mut self, view: View, map: &Map) {
         let hosts: Vec<u32> = (map.links.iter().zip(&self.states))
             .filter(|(link, state)| link.host != NONE && **state != OutputState::Free)
@@ -440,8 +448,8 @@ impl Moment {
 mod tests {
     use super::*;
 
-    /// The trees of the given roots. Each wait consists of the link waited for, the waiting link, its lane, and the
-    /// lane for which it waits.
+    /// The trees of the given roots. Each wait consists of the link waited for, the waiting link, its lane,
+    /// and the lane for which it waits.
     fn trees(links: usize, roots: &[u32], waits: &[(u32, u32, u8, u8)]) -> Moment {
         let mut moment = Moment::new(links);
         for (index, &root) in (0..).zip(roots) {

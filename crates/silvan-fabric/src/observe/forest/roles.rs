@@ -1,6 +1,6 @@
 //! Determines the contributors and victims of trees. The payload that hosts behind roots receive determines
-//! contributors (see [`crate::meters`]). The packets inside the network and their routes determine the traffic that
-//! waits.
+//! contributors (see [`crate::meters`]). The packets inside the network and their routes determine the
+//! traffic that waits.
 
 use rustc_hash::FxHashMap;
 use silvan_engine::Time;
@@ -28,20 +28,24 @@ pub(crate) struct Who {
 /// The traffic that one host and class send through a root.
 #[derive(Debug, Clone, Copy, Default, Saved)]
 pub(crate) struct Feeding {
-    /// Number of intervals in which the traffic contributed to the tree, or at whose end its packets were on the way to
-    /// the root; and the number of intervals at whose end a flow of the host was throttled.
+    /// Number of intervals in which the traffic contributed to the tree, or at whose end its packets were on
+    /// the way to the root.
     pub samples: u32,
+    /// Number of these intervals at whose end a flow of the host was throttled.
     pub throttled: u32,
     /// Number of intervals in which the traffic contributed to the tree.
     pub fed: u32,
-    /// The start of the first such interval; the next field is the end of the last one.
+    /// The start of the first interval of `samples`.
     pub first_ns: u64,
+    /// The end of the last interval of `samples`.
     pub last_ns: u64,
-    /// Payload sent through the root, and all payload of the host, in the intervals with the tree since `first_ns`.
+    /// Payload sent through the root in the intervals with the tree since `first_ns`.
     pub bytes: f64,
+    /// All payload that the host sent in the intervals with the tree since `first_ns`.
     pub sent_bytes: u64,
-    /// Packets inside the network at samples since `first_ns`: those for the root, and all packets of the host.
+    /// Packets for the root that were inside the network, summed over the samples since `first_ns`.
     pub own_packets: u64,
+    /// All packets of the host that were inside the network, summed over the samples since `first_ns`.
     pub packets: u64,
     /// Payload for the root that was inside the network when counting began.
     pub inside_bytes: u64,
@@ -63,11 +67,13 @@ impl Feeding {
 pub(crate) struct WaitingTraffic {
     /// Number of samples at which a packet had to cross a branch but no root.
     pub samples: u32,
-    /// The start of the first interval with such a sample; the next field is the end of the last one.
+    /// The start of the first interval with such a sample.
     pub first_ns: u64,
+    /// The end of the last interval with such a sample.
     pub last_ns: u64,
-    /// The payload that was offered in the intervals with such samples; the next field is the part that was not sent.
+    /// The payload that was offered in the intervals with such samples.
     pub offered_bytes: f64,
+    /// The part of the offered payload that was not sent.
     pub lost_bytes: f64,
 }
 
@@ -114,8 +120,8 @@ pub(super) struct TreeTraffic {
     pub waiting: FxHashMap<Who, WaitingTraffic>,
 }
 
-/// The branches and roots on the route of a packet inside the network, or of a message that waits for injection. A
-/// message has no payload here.
+/// The branches and roots on the route of a packet inside the network, or of a message that waits for
+/// injection. The payload of a message is zero.
 #[derive(Debug, Clone, Copy)]
 struct Met {
     who: Who,
@@ -125,7 +131,7 @@ struct Met {
 }
 
 impl Met {
-    /// A key that sorts by class, then by what is met.
+    /// A key that sorts by class, then by the branch or root.
     fn order(&self) -> u64 {
         let meets = match self.meets {
             Meets::Nothing => 0,
@@ -145,13 +151,14 @@ pub(super) struct Roles {
     watched: Vec<(u32, u32)>,
     samples: u64,
     flows: usize,
-    /// The total rate that a host may inject, in bits per second.
+    /// The rate at which a host may inject, in bits per second; infinite without a limit.
     injection: f64,
     /// The rate that a host of a forest offers, in bits per second.
     forest: f64,
     payload_share: f64,
-    /// Payload sent by each host and each named flow up to the previous sample.
+    /// Payload sent by each host up to the previous sample.
     sent: Vec<u64>,
+    /// Payload sent by each named flow up to the previous sample.
     sent_of_flow: Vec<u64>,
 }
 
@@ -185,9 +192,9 @@ impl Roles {
         }
     }
 
-    /// Counts the deliveries of the interval that starts at `from_ns` and, if there are trees, the packets inside the
-    /// network. `numbers` contains the numbers of the current trees. Returns whether the set of hosts whose deliveries
-    /// must be counted has changed.
+    /// Counts the deliveries of the interval that starts at `from_ns` and, if there are trees, the packets
+    /// inside the network. `numbers` contains the numbers of the current trees. Returns whether the set of
+    /// hosts whose deliveries must be counted has changed.
     pub fn sample(
         &mut self,
         view: View,
@@ -233,7 +240,8 @@ impl Roles {
         let is_inner = |&(root, _): &(u32, u32)| endpoint(root) == NONE;
         let has_inner = watched.iter().any(is_inner);
         let of_link = given(watched.iter().copied().filter(is_inner), map.links.len());
-        // The factor is a power of two, so sums of bytes are exact and do not depend on the order of summation.
+        // The factor is a power of two, so sums of bytes are exact and do not depend on the order of
+        // summation.
         let scale = (self.watch.mask + 1) as f64;
         for &(sender, bytes) in delivered {
             let who = Who { class: sender.class, host: sender.host };
@@ -272,7 +280,8 @@ impl Roles {
         }
     }
 
-    /// Counts the packets of contributors inside the network, which are the only information about a new tree.
+    /// Counts the packets of contributors inside the network, which are the only information about a new
+    /// tree.
     fn count_inside(
         &mut self,
         view: View,
@@ -333,7 +342,8 @@ impl Roles {
                     *is_watched = true;
                 } else if let Some((switch, output)) = link.switch {
                     let ports = view.ports(switch);
-                    // If the table alone does not determine routes, packets for any host may arrive at the root.
+                    // If the table alone does not determine routes, packets for any host may arrive at the
+                    // root.
                     let takes_any = !ports.is_by_destination();
                     for (host, is_watched) in (0..).zip(&mut self.watch.hosts) {
                         *is_watched |= takes_any || ports.route(host) == output;
@@ -357,7 +367,8 @@ impl Roles {
         let most = link.min(self.injection) * self.payload_share;
         let offers = |one: u16| {
             let sources = sender.sources.iter().filter(|source| source.class == one || one == u16::MAX);
-            // A job offers the messages that its ranks have posted, and a message with its own flow offers itself.
+            // A job offers only the messages that its ranks have posted. A flow of one message offers only
+            // that message.
             let has_message = |source: &&Source| {
                 !matches!(source.clock, Clock::Fed | Clock::Own { .. }) || source.backlog > 0
             };
@@ -388,8 +399,8 @@ impl Roles {
         }
     }
 
-    /// Records the traffic of a host and class that waits for trees. `group` contains the sorted [`Met`] entries of
-    /// its packets.
+    /// Records the traffic of a host and class that waits for trees. `group` contains the sorted [`Met`]
+    /// entries of its packets.
     fn wait(
         &mut self,
         group: &[Met],
@@ -399,8 +410,8 @@ impl Roles {
     ) {
         for same in group.chunk_by(|one, other| one.meets == other.meets) {
             let Meets::Branch(link) = same[0].meets else { continue };
-            // The payload that was not sent is divided first among the waiting packets, then among the trees that they
-            // wait for.
+            // The payload that was not sent is divided first among the waiting packets, then among the trees
+            // that they wait for.
             let trees = moment.trees_of(link).count().max(1);
             let share = same.len() as f64 / (group.len() * trees) as f64;
             for root in moment.trees_of(link) {
@@ -448,9 +459,9 @@ fn in_order(met: &[Met], hosts: usize) -> Vec<Met> {
     sorted
 }
 
-/// Finds the branches and roots on the routes of packets inside the network, and of messages that wait for injection.
-/// If there are many packets, only a subset is examined. Some bits of the packets select the subset, so it does not
-/// depend on the scheduler or the number of partitions.
+/// Finds the branches and roots on the routes of packets inside the network, and of messages that wait for
+/// injection. If there are many packets, only a subset is examined. Some bits of the packets select the
+/// subset, so it does not depend on the scheduler or the number of partitions.
 fn meet(view: View, map: &Map, moment: &Moment) -> Vec<Met> {
     let mask = (view.alive() / Roles::MOST).next_power_of_two() as u64 - 1;
     let is_looked_at = |packet: &&Packet| {

@@ -13,7 +13,8 @@ use crate::table::{
     small,
 };
 
-/// The meanings of the numbers in the columns `kind`, `root_kind`, `origin`, `end`, and of those of kinds of nodes.
+/// The meanings of the numbers in the columns `kind`, `root_kind`, `origin`, `end`, and of those of kinds of
+/// nodes.
 const KINDS: [&str; 3] = ["silent", "windy", "moving"];
 const ROOT_KINDS: [&str; 2] = ["endpoint", "inner"];
 const ORIGINS: [&str; 3] = ["new", "split", "moved"];

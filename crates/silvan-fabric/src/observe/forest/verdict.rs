@@ -5,13 +5,14 @@ use rustc_hash::FxHashMap;
 use super::growth::{Tree, TreeEnd};
 use super::roles::{Feeding, TreeTraffic, WaitingTraffic, Who};
 
-/// Minimum share of its packets that a contributor must send through the root to be classified as sending only there.
+/// Minimum share of its packets that a contributor must send through the root to be classified as sending
+/// only there.
 const ALL: f64 = 0.999;
-/// Minimum share of its traffic that makes a host and class a contributor if sent through a root, regardless of the
-/// amount.
+/// Minimum share of its traffic that makes a host and class a contributor if sent through a root, regardless
+/// of the amount.
 const OWN: f64 = 0.25;
-/// With a smaller share, a host and class contribute if they send through the root in at least this multiple of the
-/// intervals that would be expected by chance.
+/// With a smaller share, a host and class contribute if they send through the root in at least this multiple
+/// of the intervals that would be expected by chance.
 const PREFERRED: f64 = 2.0;
 
 /// The classification of a tree.
@@ -71,15 +72,15 @@ impl TreeKind {
     }
 }
 
-/// Selects the contributors among the senders through the root. A host is not a contributor if it sends to a hotspot
-/// only as often as to any of the other `hosts`.
+/// Selects the contributors among the senders through the root. A host is not a contributor if it sends to a
+/// hotspot only as often as to any of the other `hosts`.
 fn contributors(
     (born_ns, last_ns, samples): (u64, u64, u32),
     feeding: &[(Who, Feeding)],
     hosts: usize,
 ) -> Vec<(Who, Feeding)> {
-    // If a sender started late, its rate is computed from its first interval, but over at least half of the tree's
-    // lifetime.
+    // If a sender started late, its rate is computed from its first interval, but over at least half of the
+    // tree's lifetime.
     let half = last_ns.saturating_sub(born_ns) / 2;
     let rate = |one: &Feeding| one.bytes / last_ns.saturating_sub(one.first_ns).max(half).max(1) as f64;
     let sum = |power| feeding.iter().map(|one| rate(&one.1).powi(power)).sum::<f64>();
@@ -90,8 +91,8 @@ fn contributors(
         one.bytes >= OWN * one.sent_bytes as f64 && is_often && (one.fed > 1 || rate(one) >= least)
     };
     let is_preferred = |one: &Feeding| {
-        // The expected number of intervals in which the host would have sent through the root if it sent equally to all
-        // other hosts.
+        // The expected number of intervals in which the host would have sent through the root if it sent
+        // equally to all other hosts.
         let to_others = (one.sent_bytes as f64 - one.bytes).max(0.0) / hosts.saturating_sub(2).max(1) as f64;
         let by_chance = f64::from(one.fed) * to_others / one.bytes.max(1.0);
         let enough = 3.0f64.min(f64::from(samples) / 2.0);
@@ -119,7 +120,8 @@ pub(super) fn judge(
     verdicts
 }
 
-/// Finds moving trees: at least half of the contributors of one of two successive trees contributed to both.
+/// Finds moving trees with endpoint roots: at least half of the contributors of one of two successive trees
+/// contributed to both.
 fn find_moves(trees: &[Tree], verdicts: &mut [TreeKind], is_endpoint: impl Fn(&Tree) -> bool) {
     let mut fed: FxHashMap<(u16, u32), Vec<u32>> = FxHashMap::default();
     for (number, verdict) in verdicts.iter().enumerate().filter(|one| is_endpoint(&trees[one.0])) {
@@ -152,8 +154,8 @@ fn find_moves(trees: &[Tree], verdicts: &mut [TreeKind], is_endpoint: impl Fn(&T
 mod tests {
     use super::*;
 
-    /// The contributors of a tree of 10 ms in a network of 102 hosts. Each sender is given by the bytes through the
-    /// root, the bytes in total, and the number of intervals.
+    /// The contributors of a tree of 10 ms in a network of 102 hosts. Each sender is given by the bytes
+    /// through the root, the bytes in total, and the number of intervals.
     fn found(senders: &[(f64, u64, u32)]) -> Vec<u32> {
         let feeding = senders.iter().zip(0..).map(|(&(bytes, sent_bytes, fed), host)| {
             let seen =

@@ -19,8 +19,8 @@ pub(super) enum Meets {
     Root(u32),
 }
 
-/// Finds the root on a packet's route from its source to its destination or, if there is none, the first branch.
-/// With adaptive routing, all possible routes are considered.
+/// Finds the root on a packet's route from its source to its destination or, if there is none, the first
+/// branch. With adaptive routing, all possible routes are considered.
 pub(super) fn meets((key, vl): (FlowKey, u8), view: View, map: &Map, moment: &Moment) -> Meets {
     if let Some(tables) = &map.tables {
         let links = plain_way(key, tables, map);
@@ -103,7 +103,8 @@ impl StaticRoutes {
     }
 }
 
-/// The links of all possible routes of a flow whose packets take several routes, starting with those nearest to its source.
+/// The links of all possible routes of a flow whose packets take several routes, in order of their distance
+/// from its source.
 fn ways(key: FlowKey, view: View, map: &Map) -> Vec<u32> {
     let direct = view.all_ports().find_map(|ports| ports.hasher()?.hash.direct());
     if let Some(lids) = direct {

@@ -13,7 +13,7 @@ use crate::packet::{Packet, Pool};
 const NO_CAMS: &str = "a node without special queues has isolated a packet";
 
 impl<S: PortSet, L: Lanes> Buffers<S, L> {
-    /// Completes [`Self::store`] if [`Self::may_isolate`] returned true.
+    /// Completes [`Self::store_in`] if [`Self::may_isolate`] returned true.
     #[inline(never)]
     pub(super) fn store_isolating(
         &mut self,
@@ -124,7 +124,7 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
         self.reconsider(packets, now, queue);
     }
 
-    /// Moves packets from the head of a normal queue to special queues as long as they match a CAM line. Returns
+    /// Moves packets from the head of a normal queue to special queues while they match a CAM line. Returns
     /// whether any packet moved.
     pub(super) fn isolate(&mut self, packets: &mut Pool, now: Time, queue: QueueId) -> bool {
         let mut any = false;
@@ -164,7 +164,7 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
         }
     }
 
-    /// Isolates the head of a normal queue if it matches a line now.
+    /// Isolates the head of a normal queue if it matches a line.
     fn reconsider(&mut self, packets: &mut Pool, now: Time, queue: QueueId) {
         if self.isolate(packets, now, queue) {
             self.unseat(queue);

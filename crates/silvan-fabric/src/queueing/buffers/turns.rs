@@ -1,4 +1,4 @@
-//! Selects the queue whose turn it is at an output if special queues yield to normal ones; see
+//! Selects the queue whose turn it is at an output. Special queues may yield to normal ones; see
 //! [`crate::queueing::arbitration`].
 
 use silvan_engine::Time;
@@ -67,15 +67,16 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
         }
     }
 
-    /// Separate from the code that is used for every packet.
+    /// Selects a queue by its due time. Separate from the code that every packet uses.
     #[inline(never)]
     fn choose(&self, due_times: &DueTimes, output: PortVl, port: Port, now: Time) -> Option<QueueId> {
         due_times.choose(self.members(output, port).map(|id| (id, self.standing(id))), now)
     }
 
-    /// The input ports that may be served at an output: all that have waiting queues, except ports that are not busy
-    /// but whose special queues must yield. If all others are busy, the result contains all ports; with `strict`, it
-    /// contains the busy ports and those yielding ports whose queues are due first.
+    /// The input ports that may be served at an output: those with a waiting queue that need not yield. If
+    /// all of them are busy, the result contains all ports with waiting queues; with `strict`, it contains
+    /// the busy ports whose queues need not yield and, among the other ports, those whose queues are due
+    /// first.
     #[inline]
     pub fn in_turn(&self, output: PortVl, busy: S, now: Time) -> S {
         let requests = self.requests(output);
@@ -102,7 +103,8 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
         if !others.without(busy).is_empty() {
             return others;
         }
-        // The output may wait for a busy input if its queue does not yield, but not if it does.
+        // The output may wait for a busy input whose queue does not yield, but not for one whose queue
+        // yields.
         if self.is_strict() { others.or(longest.1) } else { requests }
     }
 
@@ -192,8 +194,8 @@ mod tests {
         (buffers, packets)
     }
 
-    /// The packets that the output sends, one per slot, from its inputs in turn. `c` stands for a cold packet, and the
-    /// number of the input for a hot packet.
+    /// The packets that the output sends, one per slot, in a round robin of its inputs. `c` stands for a cold
+    /// packet, and the number of the input for a hot packet.
     fn sent(arbitration: SpecialArbitration, cold: usize, slots: u64) -> String {
         let (mut buffers, mut packets) = node(arbitration, cold);
         let (mut sent, mut turn) = (String::new(), Port::FIRST);
@@ -214,7 +216,7 @@ mod tests {
         assert_eq!(sent(SpecialArbitration::Strict, 20, 17), "ccccc10ccc10ccc10");
         // The link has 80 Gbit/s, and the root accepts 10 Gbit/s from each input, which is every eighth packet.
         assert_eq!(sent(SpecialArbitration::Weighted, 20, 17), "01cccccc10cccccc1");
-        // If there are no cold packets, the special queues send immediately, in turn.
+        // If there are no cold packets, the special queues of the inputs send immediately and alternate.
         assert_eq!(sent(SpecialArbitration::Strict, 2, 6), "cc1010");
         assert_eq!(sent(SpecialArbitration::Weighted, 0, 6), "010101");
     }

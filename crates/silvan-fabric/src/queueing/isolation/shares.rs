@@ -7,8 +7,9 @@ use silvan_network::port::{Port, PortVl, Vl};
 use super::{Cams, Cause, Line, OwnLine};
 
 impl Cams {
-    /// The rate that the root accepts from a special queue, which is the rate of the root divided evenly among all
-    /// queues that send to it. `None` if the tree no longer exists.
+    /// The rate that the root accepts from a special queue, which is the rate of the root divided evenly
+    /// among all queues that send to it. `None` if the tree no longer exists, or if the next node has
+    /// reported no rate.
     pub fn share(&self, input: PortVl, at: usize) -> Option<Rate> {
         let Line { output, cause, .. } = self.inputs[input.index()].special[at].as_ref()?;
         let whole = match cause {
@@ -36,12 +37,13 @@ impl Cams {
         Rate(self.rates[port.index()].0 / lines.max(1) as u64)
     }
 
-    /// The share of a special queue, as reported upstream.
+    /// The share of a special queue, as reported upstream. `None` unless arbitration is weighted.
     pub(super) fn announced_rate(&self, input: PortVl, at: usize) -> Option<Rate> {
         if self.is_weighted() { self.share(input, at) } else { None }
     }
 
-    /// The share of a normal queue in the root's own switch, as reported upstream.
+    /// The share of a normal queue in the root's own switch, as reported upstream. `None` unless arbitration
+    /// is weighted.
     pub(super) fn announced_rate_of_line(&self, vl: Vl, port: Port) -> Option<Rate> {
         self.is_weighted().then(|| self.own_share(vl, port))
     }

@@ -1,4 +1,4 @@
-//! The life of lines and special queues at one node.
+//! Tests of CAM lines and special queues at one node, from their allocation to their release.
 
 use super::*;
 
@@ -27,7 +27,7 @@ fn growth(input: usize, bytes: u32, last: PacketId) -> Growth {
     Growth { at: at(input), queue: input as u32, last, output: outputs()[0], port: Port::FIRST, bytes }
 }
 
-/// The queue grows by one packet at a time, whose number is also its destination.
+/// The queue grows by one packet at a time. The number of a packet is also its destination.
 #[test]
 fn a_line_of_a_root_is_extended_by_new_packets_only() {
     let mut cams = cams(true, 4);
@@ -54,7 +54,7 @@ fn a_line_of_a_root_is_extended_by_new_packets_only() {
     assert_eq!(cams.inputs[0].special.iter().flatten().count(), 1);
 }
 
-/// A notification about a CAM line of the node behind output 1.
+/// Handles a notification about a CAM line of the node behind output 1.
 fn hears(cams: &mut Cams, line: u16, message: LineMessage) -> Vec<(usize, usize)> {
     let notice = Notice { vl: Vl::FIRST, line, rate: None, message };
     let found = cams.received(outputs()[1], notice);

@@ -35,7 +35,7 @@ impl Cams {
             || self.output_lines > 0 && outputs().filter(of_lane).any(at_output)
     }
 
-    /// Whether this node considers an output port a root because an input has a line for it.
+    /// Whether an input has a line for a root at this output port.
     pub fn is_root(&self, port: Port) -> bool {
         let own = |input: PortVl| self.own.get(self.own_index(input, port));
         self.inputs().any(|input| {

@@ -51,7 +51,7 @@ fn an_input_accepts_the_grant_nearest_to_its_pointer_and_only_that_one_moves_poi
     let mut partition = partition(1);
     let (switch, ctx) = parts(&mut partition);
     assert_eq!(settle(switch, ctx, &[(0, 3), (0, 2)]), [2]);
-    // Output 3 granted, too, but was not accepted.
+    // Output 3 also granted but was not accepted.
     assert_eq!(pointers(switch), ([0, 0, 1, 0], [3, 0, 0, 0]));
 }
 

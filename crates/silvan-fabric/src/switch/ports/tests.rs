@@ -1,4 +1,4 @@
-//! Tests of what all architectures share: lanes, tables, avoided ports, and waiting for tails.
+//! Tests of the parts that all architectures share: lanes, tables, avoided ports, and waiting for tails.
 
 use silvan_network::topology::Topology;
 

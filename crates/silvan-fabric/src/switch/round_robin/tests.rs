@@ -73,11 +73,11 @@ fn inputs_and_lanes_take_turns() {
     for of in [(0, 0), (2, 0), (3, 1)] {
         arrive(switch, ctx, of, 1_024);
     }
-    // Lane 0 was served last, and at its input 0.
+    // Lane 0 was served last, and its last input was input 0.
     assert_eq!(sent(switch, ctx), [(3, 1), (2, 0), (0, 0)]);
 }
 
-/// Takes the credit of a lane of the output's link, except for `left` bytes.
+/// Uses up the credit of a lane of the output's link, except for `left` bytes.
 fn exhaust(switch: &Switch, ctx: &mut Context, vl: u8, left: u32) {
     let channel = switch.ports.out(OUTPUT);
     let capacity = ctx.links.capacity(channel, Vl(vl));

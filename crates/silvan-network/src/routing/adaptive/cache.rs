@@ -1,21 +1,22 @@
-//! The route cache of an input port (PRC in the paper).
+//! The route cache of an input port (PRC in SYSTOR 2009).
 
 use rustc_hash::FxHashMap;
 use silvan_engine::saved::Saved;
 
-/// The identifier of a flow during its lifetime (GCID in the paper). One connection has at most one flow at a time.
+/// The identifier of a flow during its lifetime (GCID in SYSTOR 2009). A connection has at most one flow at a
+/// time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Saved)]
 pub struct FlowKey {
     /// Sending host.
     pub source: u32,
     /// Receiving host.
     pub destination: u32,
-    /// Number of the connection of the source.
+    /// Number of the connection at the source.
     pub connection: u32,
 }
 
 /// The output ports of the flows that arrived at one input port and do not use the default port. Flows without an
-/// entry use the default port, so the size of the cache affects only the quality of routes.
+/// entry use the default port, so a full cache affects which routes are used, but not whether packets arrive.
 #[derive(Debug, Clone, Saved)]
 pub struct RouteCache {
     entries: FxHashMap<FlowKey, u16>,
@@ -56,7 +57,8 @@ impl RouteCache {
         self.entries.is_empty()
     }
 
-    /// Adds a flow; returns false without any change if the cache is full.
+    /// Adds a flow, or replaces the port of a flow that has an entry. Returns false, without any change, if
+    /// the flow is new and the cache is full.
     pub fn insert(&mut self, key: FlowKey, port: u16) -> bool {
         let fits = !self.is_full() || self.entries.contains_key(&key);
         if fits {
@@ -65,7 +67,7 @@ impl RouteCache {
         fits
     }
 
-    /// Removes a flow; returns its port.
+    /// Removes a flow. Returns its port, or `None` if it has no entry.
     pub fn remove(&mut self, key: FlowKey) -> Option<u16> {
         self.entries.remove(&key)
     }

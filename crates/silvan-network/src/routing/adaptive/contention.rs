@@ -1,5 +1,6 @@
-//! The contention of random permutations (SYSTOR 2009, figure 5). Every host sends one flow, and no two flows have the
-//! same destination. The contention of a flow is the number of flows on its most loaded link.
+//! The contention of random permutations (SYSTOR 2009, figure 5). Each host sends at most one flow, and no
+//! two flows have the same destination. The contention of a flow is the number of flows on its most loaded
+//! link.
 
 use silvan_engine::random::Stream;
 
@@ -13,7 +14,7 @@ use crate::routing::RoutingError;
 pub struct Contention {
     /// Number of flows. A host that the permutation maps to itself sends no flow.
     pub flows: u32,
-    /// Largest number of flows on a used link.
+    /// Largest number of flows on any link.
     pub maximum: u32,
     /// Sum over all flows of the largest number of flows on a link of their route.
     pub sum: u64,
@@ -35,8 +36,8 @@ impl Contention {
     }
 }
 
-/// Random permutations derived from a seed. Permutation `n` is the same on all networks with the same number of hosts,
-/// so any number of processes can compare networks permutation by permutation.
+/// Random permutations derived from a seed. Permutation `n` depends only on the seed and the number of hosts,
+/// so networks can be compared permutation by permutation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Permutations {
     /// The seed of all permutations.
@@ -62,7 +63,7 @@ impl Permutations {
     /// Sets up one permutation on a network, which is cleared first.
     ///
     /// # Errors
-    /// None on a network created by [`FlowLevel::new`].
+    /// Any error of [`FlowLevel::set_up`].
     pub fn contention(self, network: &mut FlowLevel, number: u64) -> Result<Contention, RoutingError> {
         network.clear();
         let flows = self.flows(network.hosts(), number);
@@ -72,7 +73,7 @@ impl Permutations {
             network.set_up(flow, &mut hops)?;
             ends.push(hops.len());
         }
-        // Compute the contention last, because a flow also shares its links with later flows.
+        // Compute the contention last, because flows also share links with flows that are set up later.
         let mut found =
             Contention { flows: flows.len() as u32, switches: hops.len() as u64, ..Contention::default() };
         let mut begin = 0;

@@ -8,14 +8,14 @@ use super::table::AdaptiveTables;
 use crate::routing::RoutingError;
 use crate::topology::{End, NodeRef, Topology, Wiring};
 
-/// A hop of a route.
+/// The ports of a flow at one switch of its route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hop {
     /// Index of the switch.
     pub switch: u32,
-    /// Input port of the flow.
+    /// Input port of the flow, from 1.
     pub input: u16,
-    /// Output port of the flow.
+    /// Output port of the flow, from 1.
     pub port: u16,
 }
 
@@ -68,7 +68,7 @@ impl FlowLevel {
     /// Sets up a flow and appends its hops to `path`.
     ///
     /// # Errors
-    /// [`RoutingError::BadHost`] if the source or the destination does not exist.
+    /// [`RoutingError::BadHost`] if the source or the destination does not exist, or if they are equal.
     pub fn set_up(&mut self, flow: &AdaptiveFlow, path: &mut Vec<Hop>) -> Result<(), RoutingError> {
         let (tables, states, heuristic) = (&self.tables, &mut self.states, self.heuristic);
         walk(&self.wiring, flow.key, |switch, input| {
@@ -81,7 +81,7 @@ impl FlowLevel {
         Ok(())
     }
 
-    /// The hops of a flow's packets.
+    /// The hops of a flow's data packets: through default ports if the flow is not set up.
     ///
     /// # Errors
     /// Same as [`FlowLevel::set_up`].
@@ -127,8 +127,8 @@ impl FlowLevel {
     }
 }
 
-/// Follows a route from host to host. `step` returns the output port of each switch for an input port. Routes in
-/// generated trees always end, see [`super::relation`].
+/// Follows a route from host to host. `step` receives a switch and its input port, and returns the output
+/// port. [`super::relation`] checks that routes end.
 fn walk(wiring: &Wiring, key: FlowKey, mut step: impl FnMut(u32, u16) -> u16) -> Result<(), RoutingError> {
     let unknown = |host: u32| {
         let hosts = wiring.hosts.len();
@@ -181,7 +181,8 @@ mod tests {
         }
     }
 
-    /// Sets up the first flow of a source that is randomly routed up through this switch.
+    /// Sets up flows of one pair of hosts until a route leads through switch `top`, and removes the earlier
+    /// flows.
     fn set_up_by(network: &mut FlowLevel, (source, destination): (u32, u32), top: u32) -> Vec<Hop> {
         let found = (0..200).find_map(|connection| {
             let flow = flow(source, destination, connection);
@@ -196,7 +197,7 @@ mod tests {
         found.unwrap()
     }
 
-    /// Two flows that would share a link downwards, and a horizontal hop with which one of them avoids it.
+    /// Two flows share a link on the way down. With horizontal links, one of them avoids it.
     #[test]
     fn a_flow_uses_the_row_if_the_link_down_is_used() {
         for (width, contention, names) in

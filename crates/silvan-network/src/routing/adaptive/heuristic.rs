@@ -9,16 +9,16 @@ use super::cache::FlowKey;
 use super::state::AnnouncedFlows;
 
 /// The criterion by which a switch compares its output links. The link with the lowest value is selected.
-/// Equal links are selected at random on the way up; on the way down, the default link is preferred.
+/// Ties are broken at random, except that a switch above the destination prefers the default link.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Heuristic {
-    /// The number of flows on the link (as in the paper).
+    /// The number of flows on the link, as in SYSTOR 2009.
     #[default]
     FlowCount,
     /// The total bytes of the flows on the link.
     Bytes,
-    /// None: a random port is selected. Other criteria must be better than this.
+    /// A random port, as a baseline for the other criteria.
     Random,
 }
 
@@ -36,7 +36,7 @@ impl Heuristic {
         }
     }
 
-    /// The cost of a link. `place` is the switch and its port.
+    /// The cost of a link. `place` is the index of the switch and the port, from 1.
     #[inline]
     pub(super) fn measure(self, load: AnnouncedFlows, place: (u32, u16), flow: FlowKey) -> u64 {
         match self {
@@ -55,12 +55,11 @@ impl fmt::Display for Heuristic {
 
 /// Returns a number that, modulo the number of equal ports, selects among them for a flow at a switch.
 pub(super) fn tie_break(switch: u32, flow: FlowKey) -> u64 {
-    // No port has the number 0, so the result differs from all numbers of `Random`.
+    // No port has the number 0, so no cost of `Random` has these arguments.
     draw((switch, 0), flow)
 }
 
-/// A pseudorandom number that depends only on the arguments, so that the selection is a function of the
-/// switch and the flow, regardless of the order and number of calls.
+/// A pseudorandom number that depends only on the arguments, not on earlier calls.
 fn draw((switch, port): (u32, u16), flow: FlowKey) -> u64 {
     mixed([switch, u32::from(port), flow.source, flow.destination, flow.connection])
 }

@@ -26,14 +26,11 @@
 //!              v         v         v                    these, but only to the right
 //! ```
 //!
-//! A route thus climbs, and then alternates between hops to one side and one hop down on each level. Channels are used
-//! only in this order, so there is no dependency cycle; [`relation`] verifies this.
+//! A route first goes up. On each level of the way down, it goes to one side within the row, and then one hop
+//! down. Channels are used only in this order, so there is no dependency cycle; [`relation`] verifies this.
 //!
-//! Set-up never blocks and is never repeated. If a route cache is full, the default port is used. A switch has one
-//! counter per output link and caches of limited size, regardless of the number of flows.
-//!
-//! A set-up packet that has reached the destination returns on default ports without affecting the route. The hosts
-//! implement this. They also ensure that a flow starts only after the previous flow on the same connection has arrived.
+//! If a route cache is full, set-up selects the default port. A switch has one counter per output link and
+//! one route cache per input port.
 
 pub mod cache;
 pub mod contention;

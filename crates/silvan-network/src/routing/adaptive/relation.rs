@@ -51,8 +51,8 @@ impl fmt::Display for RouteFault {
     }
 }
 
-/// Checks all routes between all pairs of hosts. The running time is proportional to the number of hosts and the square
-/// of the number of ports, so it is suitable for trees of some hundred hosts. Larger trees have the same structure.
+/// Checks all routes between all pairs of hosts. The running time limits the check to trees of some hundred
+/// hosts.
 ///
 /// # Errors
 /// The first fault.
@@ -77,20 +77,21 @@ pub fn check_relation(topology: &Topology, tables: &AdaptiveTables) -> Result<()
     }
 }
 
-/// The state of a packet is the slot of the input port that it has reached.
+/// The search for routes. The state of a packet is the slot of the input port that the packet has reached.
 struct Relation<'a> {
     topology: &'a Topology,
     tables: &'a AdaptiveTables,
     wiring: &'a Wiring,
     network: &'a PortGraph,
-    /// Bit set of the ports for which each channel waits, indexed by the slot of the channel's sending port.
+    /// Bit set of the output ports that packets on each channel can request, indexed by the slot of the
+    /// channel's sending port.
     waits: Vec<Vec<u64>>,
     /// The states that can follow each state on routes to one host; `None` for states that are not reached.
     after: Vec<Option<Vec<usize>>>,
 }
 
 impl Relation<'_> {
-    /// Finds all states on routes to a host from all other hosts.
+    /// Finds all states on routes to a host from all other hosts. Fails if a route does not end at the host.
     fn explore(&mut self, to: u32) -> Result<(), RouteFault> {
         self.after.fill(None);
         let mut found: Vec<(usize, u16)> = Vec::new();
@@ -162,7 +163,7 @@ impl Relation<'_> {
                             to: self.topology.hosts[to as usize].name.clone(),
                         });
                     }
-                    // States that were searched from one input of the switch need not be searched again from another.
+                    // States that were already searched from another input of the switch are skipped.
                     if std::mem::replace(&mut seen[next], switch) != switch {
                         stack.extend(self.after[next].iter().flatten());
                     }
@@ -201,7 +202,8 @@ mod tests {
         assert_eq!(check_relation(&topology, &AdaptiveTables::new(&topology).unwrap()), Ok(()));
     }
 
-    /// Allows packets from the left to go back to the left.
+    /// Checks a tree in which the named switches send packets to one side regardless of their input port:
+    /// L3.1 to the right, the others to the left.
     fn turned(names: &[&str]) -> Result<(), String> {
         let topology = ModifiedTree::new(2, 3, 1).build().unwrap();
         let mut tables = AdaptiveTables::new(&topology).unwrap();
@@ -221,7 +223,7 @@ mod tests {
 
     #[test]
     fn cycles_are_reported_port_by_port() {
-        // This test checks only cycles, because the check for routes that return would fail first.
+        // `check_relation` would first report that a route returns to a switch.
         let topology = ModifiedTree::new(2, 3, 1).build().unwrap();
         let mut tables = AdaptiveTables::new(&topology).unwrap();
         for (name, side) in [("L3.1", Side::Right), ("L3.2", Side::Left)] {
@@ -259,7 +261,7 @@ mod tests {
         );
     }
 
-    /// Names of the top switches of a 2-ary 2-tree, whose indices are 2 and 3.
+    /// The port of an end, with the name of the switch if it is the second top switch of a 2-ary 2-tree.
     fn topology_port(end: crate::topology::End) -> (&'static str, u16) {
         (if end.node == NodeRef::Switch(3) { "L2.2" } else { "" }, end.port)
     }

@@ -1,7 +1,6 @@
 //! The state of one switch, and its handling of set-up, data and tear-down packets.
 //!
-//! All functions depend only on this switch. Both [`super::flow_level`], for whole networks of flows, and simulated
-//! switches use them.
+//! [`super::flow_level`] and simulated switches use these functions.
 
 use super::cache::{FlowKey, RouteCache};
 use super::heuristic::{Heuristic, tie_break};
@@ -13,11 +12,11 @@ use silvan_engine::saved::Saved;
 pub struct AdaptiveFlow {
     /// Identifier of the flow.
     pub key: FlowKey,
-    /// Number of bytes that it will send.
+    /// Number of bytes that the flow will send.
     pub bytes: u64,
 }
 
-/// The flows set up over an output link.
+/// Number and total bytes of the flows that are set up over an output link.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Saved)]
 pub struct AnnouncedFlows {
     /// Number of flows.
@@ -33,13 +32,14 @@ pub struct SwitchState {
     caches: Vec<RouteCache>,
 }
 
-/// Selects the output port for the set-up packet of a flow that arrived at port `input` (from 1). The result depends
-/// only on the table, the state of the switch, and the flow.
+/// Selects the output port for the set-up packet of a flow that arrived at port `input` (from 1). The result
+/// depends only on the arguments. It is the default port if the destination has no alternate ports or the
+/// cache is full.
 ///
-/// On the way up, a random port among equal ones is selected. On the way down, the default port is kept if it is among
-/// them, because a horizontal hop makes the route longer. The paper does not define tie-breaking. Of the rules tested
-/// (always the default port, always a random one, and this one), this rule agrees best with figure 5 of the paper:
-/// without horizontal links there is no gain, and with width 2 the maximum falls by 49 % and the average by 20 %.
+/// Among ports of equal cost, a random port is selected. A switch above the destination instead keeps the
+/// default port if its cost is the lowest, because a horizontal hop makes the route longer. SYSTOR 2009 does
+/// not define how to break ties. This rule agrees better with its figure 5 than a rule that always prefers
+/// the default port, or never.
 #[must_use]
 pub fn choose(
     table: &ExtendedTable,
@@ -66,7 +66,8 @@ pub fn choose(
 }
 
 impl SwitchState {
-    /// The state of a switch without flows. `cache_entries` limits the cache of each input port.
+    /// The state of a switch without flows. `cache_entries` limits the cache of each input port; `None` means
+    /// no limit.
     #[must_use]
     pub fn new(table: &ExtendedTable, cache_entries: Option<u32>) -> Self {
         let ports = usize::from(table.ports());
@@ -83,15 +84,15 @@ impl SwitchState {
         self.loads.get(usize::from(port).wrapping_sub(1)).copied().unwrap_or_default()
     }
 
-    /// The cache of an input port (from 1).
+    /// The cache of an input port (from 1). `None` if the port does not exist.
     #[must_use]
     #[inline]
     pub fn cache(&self, input: u16) -> Option<&RouteCache> {
         self.caches.get(usize::from(input).wrapping_sub(1))
     }
 
-    /// Routes a set-up packet: adds the flow to the cache and counts it. A flow that already has an entry
-    /// keeps its port and is not counted again.
+    /// Routes a set-up packet and counts its flow. If the output port is not the default port, the flow is
+    /// added to the cache. A flow that already has an entry keeps its port and is not counted again.
     pub fn set_up(
         &mut self,
         table: &ExtendedTable,
@@ -123,7 +124,7 @@ impl SwitchState {
         cached.unwrap_or_else(|| table.default_port(key.destination))
     }
 
-    /// Routes a tear-down packet like data, and removes the flow.
+    /// Routes a tear-down packet like data, and removes its flow from the cache and the counter.
     pub fn tear_down(&mut self, table: &ExtendedTable, input: u16, flow: &AdaptiveFlow) -> u16 {
         let cache = self.caches.get_mut(usize::from(input).wrapping_sub(1));
         let cached = cache.and_then(|cache| cache.remove(flow.key));

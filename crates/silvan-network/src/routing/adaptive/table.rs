@@ -30,8 +30,8 @@ pub(super) enum Side {
     Right,
 }
 
-/// The table of one switch (ERT in the paper), indexed by destination, with the lists of ports to which the entries
-/// refer.
+/// The table of one switch (ERT in SYSTOR 2009), indexed by destination, with the lists of ports to which the
+/// entries refer.
 #[derive(Debug, Clone)]
 pub struct ExtendedTable {
     switch: u32,
@@ -50,7 +50,7 @@ impl ExtendedTable {
         self.switch
     }
 
-    /// Number of ports of its switch.
+    /// Number of ports of the switch.
     #[must_use]
     pub fn ports(&self) -> u16 {
         self.onward.len() as u16
@@ -96,7 +96,7 @@ impl ExtendedTable {
 /// The tables of all switches.
 #[derive(Debug, Clone)]
 pub struct AdaptiveTables {
-    /// One per switch.
+    /// The table of each switch, in the order of [`Topology::switches`].
     pub switches: Vec<ExtendedTable>,
 }
 
@@ -161,7 +161,7 @@ fn entries(tree: &Pgft, own: RowPosition, default: Vec<u16>) -> Vec<Entry> {
 #[derive(Clone, Copy)]
 struct RowPosition {
     level: usize,
-    /// Number of its row within the level.
+    /// Number of the row within its level.
     row_number: u64,
     /// Position in the row, from the left.
     at: u64,
@@ -204,8 +204,7 @@ mod tests {
         let topology = ModifiedTree::new(2, 3, 2).build().unwrap();
         let tables = AdaptiveTables::new(&topology).unwrap();
         let at = |name: &str| &tables.switches[topology.switch_named(name).unwrap() as usize];
-        // Host H8 is not below L1.1, so packets go up, through the port of its lowest digit or through the other up
-        // port.
+        // Host H8 is not below L1.1, so packets go up. The lowest digit of H8 selects the default port.
         assert_eq!(at("L1.1").candidates(1, 7), (4, &[3, 4][..]));
         assert_eq!(at("L1.1").candidates(1, 1), (2, &[][..]), "there is one route to a host of the switch");
         // L2.1 is the left one of two switches above H1 to H4, so packets may go to the right from any input.

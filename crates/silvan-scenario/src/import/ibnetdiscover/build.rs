@@ -238,7 +238,7 @@ fn check_addresses(hosts: &[Named], switches: &[Named], origin: &str) -> Result<
                 return clash(format!("LID {lid}"), first);
             }
         }
-        // The node GUID of a switch may equal the GUID of its port, but two ports never share one.
+        // The node GUID of a switch may equal the GUID of its port, but GUIDs of ports are unique.
         let port_guid = item.guid.filter(|_| item.port.is_some());
         if let Some((guid, first)) = port_guid.and_then(|g| Some((g, guids.insert(g, (&item.name, line))?))) {
             return clash(format!("port GUID 0x{guid:016x}"), first);

@@ -19,7 +19,7 @@
 //!   do not depend on where the discovery started.
 //! - Each link must be described from both ends, with equal ports. If the ends state different rates, the link has
 //!   the smaller one. A cable from a node to itself is left out. Notes count both.
-//! - A LID of 65535 means that the port is not configured, so it has none. Notes count such LIDs.
+//! - A LID of 65535 means that the port is not configured, so the port has no LID. Notes count such LIDs.
 //! - Lines of a terminal or of an error stream are skipped and counted in a note.
 //! - Rates are data rates after line coding. The rate of a link without width or speed is
 //!   [`Options::default_rate`].

@@ -56,7 +56,7 @@ pub(in crate::import) struct Port<'a> {
     pub(in crate::import) rate: Option<Rate>,
 }
 
-/// Lines without information about the topology.
+/// Keys of lines without information about the topology.
 const IGNORED_KEYS: [&str; 3] = ["vendid", "devid", "sysimgguid"];
 const GUID_KEYS: [&str; 4] = ["switchguid", "caguid", "rtguid", "hcaguid"];
 /// Lines that `ibnetdiscover -g` prints between the chassis.
@@ -181,7 +181,7 @@ fn node<'a>(mut line: Cursor<'a>, notes: &Notes) -> Result<Node<'a>, ImportError
     })
 }
 
-/// Takes `"text"`.
+/// Takes a text in double quotes, which must not be empty.
 fn quoted<'a>(line: &mut Cursor<'a>, what: &str) -> Result<&'a str, ImportError> {
     if !line.take("\"") {
         return Err(
@@ -246,7 +246,7 @@ fn port<'a>(mut line: Cursor<'a>, node: &Node, notes: &Notes) -> Result<Option<P
         return Ok(None);
     }
     let peer_text = quoted(&mut line, "the node at the far end")?;
-    // A netlist may omit the far port if it is the only one.
+    // A netlist may omit the number of the far port if it is 1.
     let peer_port = if line.rest.starts_with('[') { line.port(MAX_PORTS, "the far port")? } else { 1 };
     external(&mut line);
     let peer_guid = port_guid(&mut line)?;
@@ -305,7 +305,7 @@ fn rate(line: &Cursor, text: &str) -> Result<Option<Rate>, ImportError> {
         if word == "lid" || word == "lmc" {
             words.next();
         } else if word.contains("??") {
-            // The port is down or unreadable, so the tool does not know the rate.
+            // The port is down or unreadable, so the rate is unknown.
             return Ok(None);
         } else if word.starts_with(|c: char| c.is_ascii_digit()) {
             return speed::parse(word).map(Some).ok_or_else(|| {

@@ -16,7 +16,8 @@ use crate::import::speed;
 /// has is omitted, so reading the file back requires a default rate.
 ///
 /// # Errors
-/// If a switch has more ports, or the fabric more nodes, than InfiniBand can number.
+/// If a switch has more ports, or the fabric needs more LIDs, than InfiniBand has, or if a link is
+/// unidirectional.
 pub fn write(topology: &Topology) -> Result<String, TopologyError> {
     let ids = Identities::of(topology)?;
     let writer = Writer { topology, host_nodes: host_node_guids(&ids), ids };

@@ -24,9 +24,8 @@
 //! - A port with several LIDs (LMC > 0) has an entry for each of them. Its routes to them may differ.
 //! - LIDs that do not belong to a node of the topology are skipped, because tables keep the LIDs of removed
 //!   nodes.
-//! - The table of a switch ends with a count. OpenSM prints the top LID there, and the other tools print
-//!   the number of entries. If the last line of a table contains neither, the table is considered
-//!   truncated.
+//! - In the first two formats, the table of a switch ends with a count. OpenSM prints the top LID there, and
+//!   the other tools print the number of entries. A table without a count, or with another one, is rejected.
 //! - `dump_fts` omits the last LID if it is a multiple of 64. If a host has this LID, the dump cannot be
 //!   used, and the error message says so.
 
@@ -62,7 +61,7 @@ pub struct SwitchRoutes {
 }
 
 impl Forwarding {
-    /// Adds the LIDs of the dump to a topology without LIDs (a netlist).
+    /// Sets the LIDs of a topology, such as a netlist, to those of the dump.
     pub fn apply_lids(&self, topology: &mut Topology) {
         for (host, lid) in topology.hosts.iter_mut().zip(&self.host_lids) {
             host.lid = Some(*lid);

@@ -427,7 +427,7 @@ impl<'a> Owners<'a> {
         Ok(())
     }
 
-    /// Resolves LIDs to hosts and switches. The owners of all LIDs must be known.
+    /// Resolves LIDs to hosts and switches. Fails if the LID of a host is unknown or a switch has no table.
     fn resolve(self, tables: &[Option<Section>], origin: &str) -> Result<Forwarding, ImportError> {
         if let Some(host) = self.host_lids.iter().position(|&lid| lid == 0) {
             let name = &self.topology.hosts[host].name;
@@ -484,7 +484,7 @@ impl<'a> Owners<'a> {
         })
     }
 
-    /// If no table has an entry for a LID of a host, the dump is wrong, not the routing.
+    /// Fails if no table has an entry for a LID of a host, which indicates a wrong dump.
     fn check_reached(
         &self,
         sections: &[Option<Section>],

@@ -14,8 +14,8 @@ use crate::import::lids::Lids;
 /// Hop count that OpenSM writes if there is no path.
 const NO_HOPS: usize = 255;
 
-/// Writes tables in the format of `opensm-lfts.dump`, for `opensm -R file -U FILE` and [`super::parse`].
-/// If the tables and LIDs were read from a dump, the result is the same dump.
+/// Writes tables in the format of `opensm-lfts.dump`, for `opensm -R file -U FILE` and [`super::parse`]. If
+/// the tables, the routes to switches and the LIDs were read from such a dump, the result is the same dump.
 ///
 /// A dump contains routes to hosts and to switches, but tables contain only routes to hosts. Routes to
 /// switches are taken from `switch_routes` if given. Otherwise, a switch is reached on the route to its
