@@ -112,7 +112,8 @@ class Published:
     undecidable: str = ""
     #: ``<ID>.<key>`` of the row that has the same printed number, if there is one.
     duplicate_of: str = ""
-    #: Of how many runs the source prints the mean; 0 if it prints one run.
+    #: The number of runs whose mean the source prints; 0 if it prints one run. With a mean, the mean of the
+    #: model and its confidence interval decide, even if single draws spread widely.
     mean_of: int = 0
 
     @property
@@ -166,9 +167,8 @@ class Published:
         """Return one of `VERDICTS` except ``not run``.
 
         ``interval`` is half the width of the confidence interval of ``simulated``, and ``spread`` is half
-        the width of the prediction interval of a single draw. Most sources print single draws. If draws
-        spread more widely than the tolerance, the prediction interval decides instead of the tolerance,
-        unless the source prints a mean.
+        the width of the prediction interval of a single draw. Sources print single draws. If draws spread
+        more widely than the tolerance, the prediction interval decides instead of the tolerance.
         """
         tolerance = self.quick_tolerance if quick else self.tolerance
         if tolerance == SHOWN:
