@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -211,6 +212,9 @@ def test_draws_that_spread_by_more_than_the_tolerance_decide_by_their_prediction
     # A number that is not printed is not a draw of the source.
     read = _expected(10.0, 0.1).verdict(simulated, interval, spread=spread)
     assert read == _expected(10.0, 0.1).verdict(simulated, interval)
+    # Neither is a mean of several runs.
+    mean = replace(published, mean_of=50).verdict(simulated, interval, spread=spread)
+    assert mean == published.verdict(simulated, interval)
 
 
 @pytest.mark.parametrize(
@@ -455,3 +459,13 @@ def test_max_min_of_textbook_cases() -> None:
 def test_max_min_refuses_a_flow_without_a_bound() -> None:
     with pytest.raises(ValueError, match="flow a crosses no link"):
         MAXMIN({"a": []}, {})
+
+
+def test_a_row_may_be_compared_with_a_mean_of_runs(papers: Path) -> None:
+    file = papers / "X1" / "published.toml"
+    file.write_text("mean_of = 50\n" + PUBLISHED.replace('key = "far"', 'key = "far"\nmean_of = 10', 1))
+    assert [row.mean_of for row in list_experiments()[0].rows] == [50, 10, 50]
+    assert [row["mean_of"] for row in run_experiments(["X1"], seeds=1)] == [50, 10, 50]
+    file.write_text("mean_of = -1\n" + PUBLISHED)
+    with pytest.raises(PapersError, match="mean_of = -1: must be a number of runs"):
+        list_experiments()

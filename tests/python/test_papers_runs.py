@@ -56,3 +56,37 @@ def test_a_refused_scenario_is_told_from_another_process(
     monkeypatch.setenv("SILVAN_PAPERS", str(tmp_path))
     with pytest.raises(PapersError, match=r"X1, run [ab] .*did you mean `duration`"):
         run_experiments(["X1"], jobs=2)
+
+
+def test_results_of_functions_are_stored_until_the_code_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    papers, out = tmp_path / "papers", tmp_path / "out"
+    for name in ("common", "X1"):
+        (papers / name).mkdir(parents=True)
+    (papers / "X1" / "published.toml").write_text(
+        'title = "t"\nsource = "s"\nabout = "a"\n[[row]]\nkey = "k"\nquantity = "q"\nunit = "1"\n'
+        "published = 1\ntolerance = 0.1\n"
+    )
+    code = papers / "X1" / "experiment.py"
+    code.write_text(
+        "from pathlib import Path\n"
+        "def runs(quick):\n    return {'only': ('work', {'size': 3})}\n"
+        "def work(size, repeat):\n"
+        f"    with Path({str(tmp_path / 'calls')!r}).open('a') as file:\n        file.write('x')\n"
+        "    return {'value': size + repeat}\n"
+        "def compare(results):\n    return {'k': results['only'].summary['value']}\n"
+        "def plot(results, out):\n    pass\n"
+    )
+    monkeypatch.setenv("SILVAN_PAPERS", str(papers))
+
+    def calls() -> int:
+        (row,) = run_experiments(["X1"], seeds=2, out=out)
+        assert row["simulated"] == 3.5
+        return len((tmp_path / "calls").read_text())
+
+    assert (calls(), calls()) == (2, 2)
+    (papers / "common" / "more.py").write_text("")
+    assert calls() == 4
+    code.write_text(code.read_text() + "\n")
+    assert calls() == 6

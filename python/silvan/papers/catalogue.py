@@ -111,6 +111,9 @@ class Published:
     undecidable: str = ""
     #: ``<ID>.<key>`` of the row that has the same printed number, if there is one.
     duplicate_of: str = ""
+    #: The number of runs whose mean the source prints; 0 if it prints one run. With a mean, the mean of the
+    #: model and its confidence interval decide, even if single draws spread widely.
+    mean_of: int = 0
 
     @property
     def published(self) -> float | None:
@@ -169,7 +172,8 @@ class Published:
         tolerance = self.quick_tolerance if quick else self.tolerance
         if tolerance == SHOWN:
             return SHOWN
-        if self.published is not None and isinstance(tolerance, float) and spread > self._width(tolerance):
+        is_draw = self.published is not None and not self.mean_of
+        if is_draw and isinstance(tolerance, float) and spread > self._width(tolerance):
             return COMPATIBLE if abs(self.expected - simulated) <= spread else INCOMPATIBLE
         least, most = self.bounds(quick)
         if least <= simulated - interval and simulated + interval <= most:
@@ -283,6 +287,13 @@ def _flag(raw: dict[str, Any], key: str, where: str) -> bool:
     return value
 
 
+def _mean_of(raw: dict[str, Any], where: str) -> int:
+    value = raw.get("mean_of", 0)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise PapersError(f"{where}: mean_of = {value!r}: must be a number of runs")
+    return value
+
+
 def _reading(raw: dict[str, Any], where: str) -> int:
     value = raw.get("reading", 1)
     if value not in READINGS or isinstance(value, bool):
@@ -362,6 +373,7 @@ def _row(raw: dict[str, Any], common: dict[str, Any], where: str) -> Published:
         trivial=_text(raw, "trivial", where),
         undecidable=_text(raw, "undecidable", where, common["undecidable"]),
         duplicate_of=_text(raw, "duplicate_of", where),
+        mean_of=_mean_of(raw, where) or common["mean_of"],
     )
 
 
@@ -381,6 +393,7 @@ def read_experiment(folder: Path) -> Experiment:
         "basis": raw.get("basis", ""),
         "computed": _flag(raw, "computed", str(path)),
         "undecidable": _text(raw, "undecidable", str(path)),
+        "mean_of": _mean_of(raw, str(path)),
         "texts": raw.get("texts", {}),
     }
     rows = tuple(_row(row, common, f"{path}: row {n}") for n, row in enumerate(raw["row"], 1))

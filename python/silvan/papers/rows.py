@@ -27,8 +27,9 @@ from silvan.papers.catalogue import (
 #: rows also ``spread``, half the width of the 95 % prediction interval of a single draw. Where they apply:
 #: ``margin`` (a ratio to the bound that is at least 1 if the row is met), ``reason`` and ``cause`` (why a row
 #: is not met), ``basis`` (the origin of a number that is not published), ``gain`` (the tolerance applies to
-#: the difference from 1), and the marks ``weak``, ``calibrated``, ``computed``, ``restated``, ``trivial``,
-#: ``undecidable``, ``duplicate_of`` and ``smoke`` (see `MARKS`).
+#: the difference from 1), ``mean_of`` (the source prints the mean of so many runs), and the marks ``weak``,
+#: ``calibrated``, ``computed``, ``restated``, ``trivial``, ``undecidable``, ``duplicate_of`` and ``smoke``
+#: (see `MARKS`).
 Row = dict[str, Any]
 
 #: Fields of rows that exist only where they apply and do not depend on simulated numbers.
@@ -42,6 +43,7 @@ DESCRIPTIONS = (
     "trivial",
     "undecidable",
     "duplicate_of",
+    "mean_of",
 )
 
 #: An experiment's numbers by key: one for each seed.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import multiprocessing
@@ -21,10 +22,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 
 import silvan
-from silvan._store import Store, address
+from silvan import _files
+from silvan._store import DIGITS, Store, address, build
 from silvan._terminal import PlainConsole
 from silvan.papers import record as recorded
-from silvan.papers.catalogue import Experiment, PapersError, choose, load_module
+from silvan.papers.catalogue import Experiment, PapersError, choose, find_papers, load_module
 from silvan.papers.data import Results, RunData
 from silvan.papers.rows import Row, Values, rows_of
 
@@ -90,11 +92,34 @@ def simulate(task: Task) -> RunData:
 
 
 def _computed(task: Task, function: str) -> RunData:
-    """Call a function of an experiment. Its result is not stored."""
+    """Call a function of an experiment, unless the store has its result already."""
+    store, at = (None, "") if task.store is None else (Store(task.store), _address(task))
+    if store is not None:
+        try:
+            return RunData(**store.noted(at, "result"))
+        except KeyError:
+            pass
     module = load_module(task.scenario, f"silvan_papers_{task.experiment}")
     started = time.perf_counter()
     summary = getattr(module, function)(repeat=task.repeat, **task.overrides)
-    return RunData(summary=summary, wall_s=time.perf_counter() - started, peak_memory_mb=_peak_mb())
+    found = RunData(summary=summary, wall_s=time.perf_counter() - started, peak_memory_mb=_peak_mb())
+    if store is not None:
+        kept = ("summary", "wall_s", "peak_memory_mb")
+        store.note(at, "result", {name: getattr(found, name) for name in kept})
+    return found
+
+
+def _address(task: Task) -> str:
+    """Return the address of the result of a function: all that it may depend on, as a hash."""
+    files = [task.scenario, *sorted((find_papers() / "common").iterdir())]
+    what = {
+        "build": build(),
+        "files": {path.name: _files.read_text(path) for path in files if path.is_file()},
+        "function": task.function,
+        "overrides": dict(task.overrides),
+        "repeat": task.repeat,
+    }
+    return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:DIGITS]
 
 
 def _peak_mb() -> float:
