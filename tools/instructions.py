@@ -73,8 +73,9 @@ HOT_SHARE = 0.99
 NAMED = 5
 #: Instruction sets by which the C library chooses its functions.
 SETS = ("avx2", "bmi2", "erms")
-#: Events of Callgrind, by their names in `bench.json`.
+#: Callgrind's events of mispredicted branches.
 MISPREDICTED = ("Bcm", "Bim")
+#: Callgrind's events that are added for each name in `bench.json`.
 EVENTS = {
     "instructions": ("Ir",),
     "branch_misses": MISPREDICTED,

@@ -88,7 +88,8 @@ def variant(seed: int) -> Scenario:
     if found["ecmp"]["spraying"] == "none" or not found["ecmp"].get("enabled", True):
         del found["ecmp"]
     elif found["ecmp"]["spraying"] in ("bitmap", "mixed"):
-        # If there are few values, marked or lost ones are soon due again, and are skipped.
+        # With few values, the turn of a value comes again soon after a packet with this value was marked or
+        # trimmed, so values are often skipped.
         found["ecmp"]["values"] = rng.choice([2, 4, 8])
     return {**found, "host": {**found["host"], "delivery": rng.choice(["in-order", "out-of-order"])}}
 

@@ -20,7 +20,7 @@ def _sweeps(results):
 
 
 def _cap(sweep):
-    """Return the total gain at p = 60 over the mean of the gains at both ends."""
+    """Return the gain in total rate at p = 60, divided by the mean of the gains at p = 0 and p = 100."""
     return 2 * sweep.total_gain(60) / (sweep.total_gain(0) + sweep.total_gain(100))
 
 

@@ -27,7 +27,7 @@ def _utilisation(run, of):
 
 
 def _busy(run, of):
-    """Return the utilization from one window after the start of the hot phase until its end."""
+    """Return the utilization in the hot phase, except its first `window` cycles."""
     end, values = _utilisation(run, of)
     start, stop = mvcm.phase(run, of)
     chosen = (end - of.interval >= start + of.window) & (end <= stop)

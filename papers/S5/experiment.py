@@ -32,7 +32,7 @@ def _many_to_one():
 
 
 def _run(*traffic, **more):
-    """Return a run on 64 hosts whose flows do not end before the run."""
+    """Return a run on 64 hosts whose flows do not end before the end of the run."""
     classes = [{**own, "message": "256 KiB"} for own in traffic]
     length = {"duration": "2 ms", "warmup": "500 us", "measure.hosts": True}
     return phases.SCENARIO, {"topology.k": 4, "traffic": classes, **length, **more}

@@ -41,9 +41,9 @@ def runs(quick):
 
 
 def _numbers(results):
-    """Return by case the means of the victim and of the contributors, and the deviation of the latter.
+    """Return by case the mean of the victim, and the mean and the standard deviation of the contributors.
 
-    It is the mean of their standard deviations over time. All numbers are in Gbit/s.
+    The standard deviation is that over time, as a mean over the contributors. All numbers are in Gbit/s.
     """
     span = _spans_s(results.quick)
     found = {}

@@ -13,7 +13,7 @@ FILLS = ("sum", "each")
 def runs(quick):
     """Return runs in which four contributors start together, and runs with a single flow.
 
-    The single flow goes to a host that drains half of its rate.
+    The single flow goes to a host that drains packets at half of the rate of the flow.
     """
     step_ms = 100 if quick else 500
     starts = {f"flow.{n}.start": "0 s" for n in range(5)}

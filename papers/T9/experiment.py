@@ -139,7 +139,7 @@ def _span_s(run):
 def _one_way_s(run, size):
     """Return half the mean round trip of the ping-pong, in s.
 
-    A round trip is the time from a message to the next but one.
+    A round trip is the time from one message to the second message after it.
     """
     table = run.tables["messages"]
     handed = np.sort(table["handed_ns"][table["bytes"] == size])
@@ -150,7 +150,7 @@ def _ring_s(runs, size):
     """Return the time of one message of a ring, in s.
 
     All ranks send to the right and then to the left, or to both sides at the same time, and the shorter time
-    counts. For long messages, only the former is simulated.
+    counts. Long messages are only sent to the right and then to the left.
     """
     return min(map(_span_s, runs)) / (2 * ITERATIONS[size])
 

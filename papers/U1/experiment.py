@@ -9,7 +9,7 @@ TABLES = ()
 SCENARIO = "uec.toml"
 #: Hosts per link from a leaf to the spines, unless it is one.
 RATIOS = {"leaves_4": 4, "leaves_8": 8}
-#: Destinations in the permutation of 16 hosts that the simulator includes.
+#: Destinations of the 16 hosts in the permutation that comes with the simulator.
 TO = (8, 4, 13, 10, 12, 15, 0, 9, 14, 7, 5, 3, 11, 6, 2, 1)
 
 

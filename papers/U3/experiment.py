@@ -17,8 +17,8 @@ SIZES = (
     (2000, 67), (7000, 70), (30_000, 72), (50_000, 82), (80_000, 87), (120_000, 90), (300_000, 95),
     (1_000_000, 97.5), (2_000_000, 99), (10_000_000, 100),
 )  # fmt: skip
-#: Number of groups of 64 hosts; the source has five. Routes in one leaf, and in one group, are shorter than
-#: others.
+#: Number of groups of 64 hosts. The source has five. Routes within a leaf or a group are shorter than routes
+#: between groups.
 PODS = 2
 HOSTS, LEAVES = 64 * PODS, 4 * PODS
 RATE = 100e9
@@ -136,8 +136,8 @@ def slowdowns(run, case, draw):
     """Return the size and the slowdown of each flow of the distribution, ordered by size.
 
     As in the source, a flow ends when its last acknowledgement is back at its source, and its slowdown is
-    relative to the time of its bytes on an empty network. It is at least 1, and infinite for a flow that has
-    not ended.
+    relative to the time of its bytes on an empty network. A slowdown is at least 1, and infinite for a flow
+    that has not ended.
     """
     found = []
     for (start, source, target, count, incast), flow in zip(

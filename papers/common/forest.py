@@ -182,7 +182,7 @@ class Lifetimes:
         ax.legend(frameon=False, fontsize="small")
 
 
-#: Lifetimes of hotspots, in ms. Results are compared for the first; all others of the second are only drawn.
+#: Lifetimes of hotspots, in ms: those whose results are compared, and those that full runs draw.
 #: Hotspots move 10 to 100 times in 0.1 s, and 4 to 40 times in quick runs.
 COMPARED_MS = (10, 2, 1)
 CURVE_MS = (10, 9, 8, 7, 6, 5, 4, 3, 2, 1)

@@ -149,7 +149,7 @@ NETWORKS = {n.number: n for n in (Network(1, 3, 8), Network(2, 4, 16), Network(3
 
 @dataclass(frozen=True)
 class Hotspots:
-    """Hosts that send to one hotspot each for a limited time, while all others send to random hosts."""
+    """Hosts that each send to one hotspot for a limited time, while all other hosts send to random hosts."""
 
     #: Senders to hotspots, in eighths of all hosts.
     eighths: int
@@ -174,9 +174,9 @@ class Hotspots:
         return self._drawn(hosts)[: self.roots]
 
     def senders(self, hosts: int) -> dict[int, list[int]]:
-        """Return the indices of the senders of each hotspot, by its index. No sender is a hotspot.
+        """Return the indices of the senders of each hotspot, by the index of the hotspot.
 
-        The numbers of senders of two hotspots differ by at most one.
+        No sender is a hotspot. The senders are divided among the hotspots as evenly as possible.
         """
         drawn = self._drawn(hosts)[self.roots :]
         return {target: sorted(drawn[n :: self.roots]) for n, target in enumerate(self.targets(hosts))}

@@ -64,8 +64,8 @@ class Case:
     """
 
     stages: int = 5
-    #: Share of hot senders among all hosts, from 0 to 1. The table with the published share is not available;
-    #: this one was chosen by the published peaks of M1.
+    #: Share of hot senders among all hosts, from 0 to 1. The table with the published share is not available.
+    #: This share was fitted to the published peaks of M1.
     share: float = 0.1
     #: Bytes of packets per cycle and first-stage switch if all hosts send.
     load: float = MEDIUM
@@ -336,7 +336,7 @@ def cold_mean(run: RunData, of: Case) -> float:
 
 
 def dip(run: RunData, of: Case) -> float:
-    """Return the lowest throughput of the cold flows in the hot phase, divided by their mean before."""
+    """Return the lowest throughput of the cold flows in the hot phase, divided by the mean before it."""
     cold = series(run, "cold", of.window)
     start, stop = phase(run, of)
     before = series(run, "cold", of.interval).between(of.interval, start).bytes_per_cycle.mean()
@@ -344,7 +344,7 @@ def dip(run: RunData, of: Case) -> float:
 
 
 def deviation(run: RunData, of: Case) -> float:
-    """Return the standard deviation of the cold flows' throughput in the hot phase over their mean before."""
+    """Return the deviation of the cold flows' throughput in the hot phase, divided by the mean before it."""
     cold = series(run, "cold", of.interval)
     start, stop = phase(run, of)
     before = cold.between(of.interval, start).bytes_per_cycle.mean()

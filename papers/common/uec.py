@@ -116,9 +116,9 @@ def answered_us(delivered_ns: float, links: int, gbits: int = 100) -> float:
 
 
 def last_us(run: RunData, case: str, only: str | None = None) -> float:
-    """Return when the last acknowledgement is back after the longest route, in us.
+    """Return when the last acknowledgement of all flows, or of the class `only`, is back, in us.
 
-    It is that of all flows, or of the class `only`.
+    The route of this acknowledgement is assumed to be the longest one.
     """
     classes = run.summary["classes"]
     last_ns = max(one["last_delivery_ns"] for one in classes if only in (None, one["class"]))

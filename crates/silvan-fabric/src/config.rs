@@ -791,9 +791,10 @@ fn header_size() -> Bytes {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trimmed {
-    /// With equal probability, the packet that arrives or the newest one in the queue, if that makes enough
-    /// room. This prevents a packet stream from losing each packet because it arrives just after those of
-    /// others. Only with outputs that serve first come, first served.
+    /// The packet that arrives or the newest one in the queue, with equal probability. The newest one is
+    /// trimmed only if this makes enough room. The random choice prevents the packets of one source from always
+    /// being the ones that are trimmed, because they always arrive just after the packets of other sources.
+    /// Requires outputs that serve first come, first served.
     Either,
     /// The packet that arrives.
     Arriving,

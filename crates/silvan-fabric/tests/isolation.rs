@@ -129,7 +129,7 @@ proptest! {
         config.switch.buffer = Bytes(16_384);
         load(&mut config, hosts, &flows, message);
         let fast = run(&topology, &config);
-        // There are no control packets, so their priority does not matter.
+        // This setting selects the general switch. It has no other effect, because there are no control packets.
         config.switch.control_first = Some(true);
         let general = run(&topology, &config);
         // The number of events may differ, because one switch checks its queues more often.

@@ -48,7 +48,8 @@ fn zero_load_latency_on_multistage_networks() {
     }
 }
 
-/// With any architecture, packets may turn around inside a switch with unidirectional links.
+/// In a network with unidirectional links, packets may leave a switch through the port through which they
+/// arrived. VOQ switches and switches with one read port per input permit this.
 #[test]
 fn multistage_networks_carry_the_identity_at_full_rate() {
     let topology = topology(r#"{"kind": "k-ary-n-fly", "k": 2, "n": 3}"#);

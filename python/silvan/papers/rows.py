@@ -72,7 +72,10 @@ MARKS = {
 
 
 def rows_of(experiment: Experiment, values: Values, quick: bool) -> list[Row]:
-    """Compare the expected numbers of an experiment with simulated numbers; raises `PapersError`."""
+    """Compare the expected numbers of an experiment with simulated numbers.
+
+    Raises `PapersError` if a row has no simulated number.
+    """
     missing = [row.key for row in experiment.rows if not values.get(row.key)]
     if missing:
         raise PapersError(f"{experiment.id}: no numbers for {', '.join(missing)}")

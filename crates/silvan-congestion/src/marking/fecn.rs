@@ -93,7 +93,7 @@ pub struct PortSetting {
     pub victim_mask: Option<bool>,
 }
 
-/// The fill of the queues of an output that is compared with the threshold (Paper I, 3.2.1).
+/// Which fill of the queues of an output is compared with the threshold (Paper I, 3.2.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FillMapping {

@@ -204,7 +204,8 @@ impl Links {
         Some(Event { time: change.time, key: Stage::Change.key(), data: 0 })
     }
 
-    /// Takes the next change if it is due now, and applies what concerns the links.
+    /// Takes the next change if it is due at `now`, and applies what concerns the links. Returns its effect, or
+    /// `None` if no change is due.
     pub fn take_change(&mut self, now: Time) -> Option<Effect> {
         let faults = self.faults.as_deref_mut()?;
         let &Change { what, .. } = faults.changes.get(faults.next).filter(|change| change.time == now)?;

@@ -356,7 +356,7 @@ struct Trees<'a> {
     path_bits: usize,
     /// Switches from which packets do not arrive at the current destination for some path bits.
     lost: Vec<bool>,
-    /// Number of hosts connected to each switch.
+    /// Number of hosts that send to each switch, without those that `keep_hosts` removed.
     hosts_at: Vec<u64>,
     stage: Vec<TraceState>,
     /// Switches in the order in which they became [`TraceState::Good`], so that a switch follows the next switch on its

@@ -131,7 +131,7 @@ impl Detours {
         }
     }
 
-    /// Number of groups, which bounds the number of possible detours.
+    /// Number of groups. A pair of hosts in two different groups has `groups - 2` possible detours.
     #[must_use]
     pub fn groups(&self) -> usize {
         usize::from(self.shape.groups)

@@ -175,7 +175,7 @@ class Option:
 
     @property
     def harms(self) -> tuple[Effect, ...]:
-        """The proven harms, smallest ratio first; those that rule the settings out precede the others."""
+        """The proven harms, first those that rule the settings out, with increasing ratios in each group."""
         found = (one for one in self.effects if one.is_harm)
         return tuple(sorted(found, key=lambda one: (not one.rules_out, one.ratio.ratio)))
 
