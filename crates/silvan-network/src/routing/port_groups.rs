@@ -7,7 +7,7 @@
 //!      leaf
 //! ```
 //!
-//! If the forwarding table of a switch contains a port that is not on a shortest route, only that port is used.
+//! If the port in the forwarding table for a destination is not on a shortest route, only that port is used.
 //! Packets that are not routed adaptively use the table's port, which is a member of the group.
 
 use std::collections::HashMap;
@@ -91,8 +91,7 @@ impl PortGroups {
     }
 
     /// The ports towards the LIDs of hosts, in the order of the path bits. If all ports towards a host are
-    /// equal, the
-/// port is listed once.
+    /// equal, the port is listed once.
     #[must_use]
     pub fn of_lids(tables: &Tables) -> Self {
         let choices = |switch: usize| {

@@ -58,7 +58,7 @@ pub struct Custom {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CustomSwitch {
-    /// Its name: unique among all nodes, not empty, and without colons and invisible characters.
+    /// Its name: unique among all nodes, not empty, and without colons or invisible characters.
     pub name: String,
     /// Number of ports, 1 to 256. Default: the number of the highest port that a link uses.
     #[schemars(range(min = 1, max = 256))]

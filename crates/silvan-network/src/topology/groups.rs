@@ -111,7 +111,7 @@ impl Groups {
         number / each * usize::from(self.switches) + number % each
     }
 
-    /// The port of a switch that leads to one of its hosts.
+    /// The port (from 1) that leads to a host, on the switch of the host.
     #[must_use]
     pub fn host_port(self, host: usize) -> u16 {
         (host % usize::from(self.hosts)) as u16 + 1
