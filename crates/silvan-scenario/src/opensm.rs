@@ -17,7 +17,7 @@ use crate::{Scenario, ScenarioError};
 /// exactly.
 ///
 /// # Errors
-/// Same as the errors of the scenario. It is also an error if its congestion control does not exist in
+/// Same as [`Scenario::build`]. It is also an error if the scenario has other congestion control than that of
 /// InfiniBand.
 pub fn options(scenario: &Scenario) -> Result<String, ScenarioError> {
     let (topology, _, config) = scenario.build_plain()?;

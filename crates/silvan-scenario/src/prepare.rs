@@ -9,7 +9,7 @@ use crate::error::Fault;
 use crate::source::Source;
 use crate::validate;
 
-/// Kinds of topologies that D-mod-K can route.
+/// Kinds of fat trees, which D-mod-K can route.
 pub const FAT_TREES: [&str; 6] = [
     "pgft",
     "k-ary-n-tree",

@@ -31,7 +31,7 @@ pub struct Reduction {
     /// links, so that a unit can receive from all of them at the same time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link_rate: Option<Rate>,
-    /// Propagation delay of this link, more than 0 s.
+    /// Propagation delay of the link between a unit and its switch, more than 0 s and at most 1 s.
     pub link_delay: Time,
 }
 

@@ -518,7 +518,7 @@ macro_rules! markings {
                 }
             }
 
-            /// See [`MarkingRule::queue_changed`].
+            /// See [`MarkingRule::queue_changed`]. Returns [`Self::needs_all`] for the lane.
             #[inline]
             pub fn queue_changed(
                 &mut self,
