@@ -209,7 +209,7 @@ pub struct Algorithms {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "algorithms_of::<{ Collective::Barrier as usize }>")]
     pub barrier: Option<Algorithm>,
-    /// Every rank receives the combination of the vectors of all earlier ranks.
+    /// Every rank receives the combination of its own vector and those of all earlier ranks.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "algorithms_of::<{ Collective::Scan as usize }>")]
     pub scan: Option<Algorithm>,

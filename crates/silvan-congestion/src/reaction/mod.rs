@@ -583,7 +583,8 @@ reactions! {
     PccTelemetry(PccTelemetry) => PccTelemetry::rule as PccTelemetryRule;
     /// Ultra Ethernet's NSCC: a window that marks and the delay of queues control.
     Nscc(Nscc) => Nscc::rule as NsccRule;
-    /// Ultra Ethernet's RCCC: a flow sends while it has credit, which its receiver grants at the rate of its link.
+    /// Ultra Ethernet's RCCC: a flow sends while it has credit, which the receiver grants at a share of the
+    /// rate of its own link.
     Rccc(Rccc) => Rccc::rule as RcccRule;
 }
 

@@ -275,8 +275,8 @@ impl<'s> Call<'s> {
         Ok(Self { operation, algorithm, ranks, root, sizes })
     }
 
-    /// Passes the rounds of rank `me` to `take`, one by one. If the algorithm is [`Algorithm::InNetwork`], the peer
-    /// is the reducer, whose number is [`Call::reducer`].
+    /// Passes the rounds of rank `me` to `take`, one by one. If the algorithm is [`Algorithm::InNetwork`],
+    /// the peer is the reducer, whose number is [`Call::reducer`]. A call of a single rank has no rounds.
     ///
     /// # Errors
     /// The errors of `take`.

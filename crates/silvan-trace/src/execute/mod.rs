@@ -60,7 +60,7 @@ pub struct Parameters {
     pub gap_per_byte_fs: u64,
     /// CPU time per byte (O), in femtoseconds.
     pub overhead_per_byte_fs: u64,
-    /// Messages larger than this wait until their receive is posted (S).
+    /// Messages larger than this number of bytes wait until their receive is posted (S).
     pub rendezvous_above: u64,
 }
 
