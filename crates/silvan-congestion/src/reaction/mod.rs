@@ -583,8 +583,7 @@ reactions! {
     PccTelemetry(PccTelemetry) => PccTelemetry::rule as PccTelemetryRule;
     /// Ultra Ethernet's NSCC: a window that marks and the delay of queues control.
     Nscc(Nscc) => Nscc::rule as NsccRule;
-    /// Ultra Ethernet's RCCC: a flow sends while it has credit, which the receiver grants at a share of the
-    /// rate of its own link.
+    /// Ultra Ethernet's RCCC: a flow sends while it has credit, which the receiver grants at up to its link rate.
     Rccc(Rccc) => Rccc::rule as RcccRule;
 }
 
