@@ -218,8 +218,8 @@ impl Units {
     }
 }
 
-/// A number that distributes the roots of groups over equivalent switches. It depends on the first host of a group only, so
-/// a job uses the same roots alone and together with others.
+/// A number that distributes the roots of groups over equivalent switches. It depends on the first host of a
+/// group only, so a job uses the same roots alone and together with other jobs.
 fn spread_over(host: u32) -> usize {
     // The upper half of the product with the golden ratio distributes neighboring values widely.
     (u64::from(host).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize

@@ -178,7 +178,7 @@ pub struct FecnRule {
     mask: VictimMask,
 }
 
-/// The congestion manager of one output port and virtual lane (a "Port VL"). Occupies one cache line.
+/// The congestion manager of one output port and virtual lane (a "Port VL"). It occupies one cache line.
 #[derive(Debug, Clone, Saved)]
 #[repr(align(64))]
 pub struct FecnState {

@@ -2,7 +2,7 @@
 //!
 //! | file | reaction |
 //! | --- | --- |
-//! | `cct` | InfiniBand's congestion control table; Pfister's as well |
+//! | `cct` | the congestion control table of InfiniBand and of Pfister's mechanism |
 //! | `window` | a static window per flow |
 //! | `rate` | AIMD, FIMD and LIPD, with or without a static window (Renato) |
 //! | `mvcm` | a dynamic window, then waiting slots |

@@ -50,8 +50,9 @@ impl Default for AcknowledgeUnit {
 /// The packets of a flow that a receiver has received, and those that no acknowledgement covers.
 #[derive(Debug, Default, Saved)]
 struct Unanswered {
-    /// Number of packets that have arrived. The next field is the highest packet number plus one.
+    /// Number of packets that have arrived.
     count: u64,
+    /// The highest packet number plus one.
     newest: u64,
     /// Whether a packet has requested an acknowledgement since the last time that no packet was missing.
     has_asked: bool,

@@ -59,7 +59,8 @@ pub struct PortGroups {
 }
 
 impl PortGroups {
-    /// Computes the groups of a network whose tables have been checked.
+    /// Computes the groups of a network whose tables have been checked. The shortest routes to a host are
+    /// those to the switch to which the host sends.
     #[must_use]
     pub fn new(topology: &Topology, tables: &Tables) -> Self {
         let graph = Graph::new(topology);

@@ -72,7 +72,7 @@ pub struct CustomSwitch {
 pub struct CustomLink {
     /// One end: a node ("S1"), or one of its ports ("S1:4").
     pub from: String,
-    /// The other end, written the same way.
+    /// The other end: a node, or one of its ports.
     pub to: String,
     /// Data rate. Default: the topology's `link_rate`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! Distributions of message sizes: published ones, and those of files.
+//! Distributions of message sizes, published or read from files.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
