@@ -145,7 +145,7 @@ pub enum Program {
         /// Size of the vector (all-reduce, broadcast, reduce, scan), or of each block. A barrier has none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bytes: Option<Bytes>,
-        /// Repetitions.
+        /// Number of repetitions.
         #[serde(default = "one")]
         #[schemars(range(min = 1))]
         iterations: u32,

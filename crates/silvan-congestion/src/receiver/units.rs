@@ -102,8 +102,8 @@ impl Units {
         flow.last = Some((packet.now, packet.from, Echo::of(packet)));
     }
 
-    /// The time at which the next packet must be acknowledged, or had to be if it has been acknowledged.
-    /// `None` if no packet waits.
+    /// The time of the first entry of `due`, which may be an entry of a packet that has been acknowledged.
+    /// `None` if there is no entry.
     pub fn next_due(&self) -> Option<Time> {
         self.due.front().map(|&(time, _)| time)
     }

@@ -284,8 +284,8 @@ pub fn analyze_lanes(topology: &Topology, tables: &Tables, lanes: Option<&Lanes>
     analyze_lanes_among(topology, tables, lanes, &vec![true; topology.hosts.len()])
 }
 
-/// Same as [`analyze_lanes`], for the pairs of those hosts for which `among` is true. It has one entry per
-/// host.
+/// Same as [`analyze_lanes`], for the pairs of those hosts for which `among`, which has one entry per host,
+/// is true.
 pub fn analyze_lanes_among(
     topology: &Topology,
     tables: &Tables,

@@ -248,8 +248,8 @@ impl Lanes {
         self.detours.as_ref().and_then(Detours::bias)
     }
 
-    /// Number of lanes: one more than the highest lane that a table has for the level of a pair, or the
-    /// number of the detours. At least 1.
+    /// Number of lanes. If there are detours, this is the number that they need. Otherwise, it is one more
+    /// than the highest lane that a table has for the level of any pair, at least 1.
     #[must_use]
     pub fn count(&self) -> u8 {
         if let Some(detours) = &self.detours {

@@ -84,7 +84,7 @@ impl Groups {
         }
     }
 
-    /// Number of links between any two groups.
+    /// Number of rounds, which is the number of links between any two groups.
     #[must_use]
     pub fn rounds(self) -> usize {
         let ports = usize::from(self.with_global()) * usize::from(self.global);
@@ -166,7 +166,8 @@ impl Groups {
         round * (groups - 1) + within
     }
 
-    /// The start of a link from one group to another: the position of the switch in its group, and its port.
+    /// The start of a link from one group to another in a round (from 0): the position of the switch in its
+    /// group, and its port (from 1). The groups must differ.
     #[must_use]
     pub fn gate(self, from: usize, to: usize, round: usize) -> (usize, u16) {
         let number = self.global_number(from, to, round);
