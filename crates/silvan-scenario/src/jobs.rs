@@ -122,7 +122,7 @@ pub enum Program {
         #[serde(default = "unscaled")]
         #[schemars(range(min = 0))]
         time_scale: f64,
-        /// Factor by which computation times are multiplied, 1 by default.
+        /// Factor by which computation times and delays are multiplied, 1 by default.
         #[serde(default = "unscaled")]
         #[schemars(range(min = 0))]
         compute_scale: f64,

@@ -47,7 +47,8 @@ pub use loggp::{Copies, Cost, Crossbar};
 pub use ranks::{Agenda, Carrier, Parcel, Part, Ranks};
 pub use stuck::{Stuck, Why};
 
-/// Costs of communication. All of them are zero by default, so only computation takes time.
+/// Costs of communication. By default, all times are zero and no message waits for its receive, so only
+/// computations and delays take time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parameters {
     /// Latency of a message (L).
