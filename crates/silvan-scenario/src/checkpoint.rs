@@ -118,7 +118,7 @@ impl Saver {
     ///
     /// # Errors
     /// Same as [`Scenario::simulation`].
-        pub fn of(scenario: &Scenario, written: Written) -> Result<(Simulation, Self), ScenarioError> {
+    pub fn of(scenario: &Scenario, written: Written) -> Result<(Simulation, Self), ScenarioError> {
         let (simulation, inputs) = scenario.simulation_with(inputs)?;
         let threads = scenario.spec.threads.count();
         let partitions = simulation.partitions().unwrap_or(1);

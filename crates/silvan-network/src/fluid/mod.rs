@@ -58,7 +58,7 @@ pub struct Allocation {
     pub rates: Vec<f64>,
     /// The link that limits each flow: a full link or, for [`uncontrolled`](uncontrolled()), the root of
     /// the congestion tree in which the flow waits, even if it is not on the flow's route. `None` for
-/// inactive flows and flows limited only by their own cap.
+    /// inactive flows and flows limited only by their own cap.
     pub bottlenecks: Vec<Option<u32>>,
 }
 
@@ -93,7 +93,7 @@ impl Problem {
     ///
     /// # Errors
     /// If the route is empty, crosses a link twice or contains a link that does not exist, if a weight or cap is
-/// not a positive finite number, or if [`MAX_FLOWS`] or [`MAX_HOPS`] would be exceeded.
+    /// not a positive finite number, or if [`MAX_FLOWS`] or [`MAX_HOPS`] would be exceeded.
     pub fn add_flow(&mut self, route: &[u32], weight: f64, cap: Option<f64>) -> Result<(), FluidError> {
         if self.flows.len() >= MAX_FLOWS || self.hops.len() + route.len() > MAX_HOPS {
             let what = format!("more than {MAX_FLOWS} flows, or than {MAX_HOPS} hops of all of them");

@@ -389,7 +389,7 @@ impl PortGraph {
     }
 
     /// Number of hosts that send to each switch, without those that [`Self::keep_hosts`] removed.
-        pub fn hosts_at(&self) -> Vec<u64> {
+    pub fn hosts_at(&self) -> Vec<u64> {
         let mut count = vec![0; self.switches()];
         for home in self.homes.iter().flatten() {
             count[*home as usize] += 1;

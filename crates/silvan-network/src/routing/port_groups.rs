@@ -191,7 +191,7 @@ impl PortGroups {
     }
 
     /// Whether packets for a host use the same ports as those for the previous host, except at the host's own
-/// switch `home`. If so, they cause the same dependencies.
+    /// switch `home`. If so, they cause the same dependencies.
     fn is_alike(&self, host: usize, home: Option<u32>) -> bool {
         let mut others =
             self.switches.iter().enumerate().filter(|&(at, _)| home.is_none_or(|h| h as usize != at));

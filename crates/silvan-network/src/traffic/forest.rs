@@ -267,7 +267,7 @@ pub struct GeneratorSpec {
     /// Number of the host's subset.
     pub subset: u32,
     /// Percentage of messages for the hotspot, 0 to 100.
-        pub p: u8,
+    pub p: u8,
     /// The hotspots of all subsets and periods.
     pub hotspots: Arc<Hotspots>,
     /// Time per byte of the hotspot share and of the rest.

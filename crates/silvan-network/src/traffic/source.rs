@@ -157,7 +157,7 @@ pub struct Varied {
     /// The times at which later messages of a closed loop are due, in order.
     pub due: VecDeque<Time>,
     /// Whether each message has a separate flow.
-        pub has_own_flows: bool,
+    pub has_own_flows: bool,
 }
 
 impl Varied {
@@ -331,7 +331,7 @@ impl Source {
     }
 
     /// Whether each message has a separate flow.
-        #[inline]
+    #[inline]
     pub fn has_own_flows(&self) -> bool {
         self.varied.as_ref().is_some_and(|varied| varied.has_own_flows)
     }

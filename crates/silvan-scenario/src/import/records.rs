@@ -44,7 +44,7 @@ pub(super) struct Records<'a> {
 
 impl<'a> Records<'a> {
     /// Returns the node with a key. A new key creates a node; a known node must have the same type and
-/// description.
+    /// description.
     pub(super) fn node(&mut self, line: &Cursor, facts: Facts<'a>) -> Result<usize, ImportError> {
         if let Some(&known) = self.by_key.get(&facts.key) {
             let node = &mut self.nodes[known];
