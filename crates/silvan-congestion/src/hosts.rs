@@ -63,7 +63,7 @@ impl HostSetting {
 }
 
 impl Components {
-    /// The reaction of most hosts, then those of single hosts.
+    /// The reaction of the hosts without a setting, then those of single hosts.
     pub fn reactions(&self) -> impl Iterator<Item = &Reaction> {
         std::iter::once(&self.reaction).chain(self.hosts.iter().map(|setting| &setting.reaction))
     }

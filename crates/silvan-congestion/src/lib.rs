@@ -44,8 +44,8 @@ pub struct Congestion {
     pub notification: Option<Notification>,
     /// Whether marks give the severity of congestion. By default they are one bit, except with `qcn`.
     pub feedback: Option<Feedback>,
-    /// Minimum time between the notification packets of a receiver; marks that arrive earlier cause none. By default,
-    /// each mark causes one.
+    /// Minimum time between the notification packets of a receiver; marks that arrive earlier cause none. By
+    /// default, each mark causes one, except with `dcqcn`.
     pub coalescing: Option<Coalescing>,
     /// Time that a receiver needs to turn a mark into a notification packet (`np_delay` of network adapters); by default
     /// none. A packet that coalescing drops takes no time.
@@ -53,11 +53,11 @@ pub struct Congestion {
     /// Acknowledgements that cover several packets, as in the consortium's simulator of Ultra Ethernet (`bytes = "16 KiB"`). By
     /// default, `ack-each` and `ack-grant` acknowledge each packet.
     pub acknowledge: Option<AcknowledgeUnit>,
-    /// How packets of congested flows are isolated from others.
+    /// How packets of congested flows are isolated from packets of other flows.
     pub isolation: Option<Isolation>,
     /// How sources react to returned marks.
     pub reaction: Option<Reaction>,
-    /// Reactions of single hosts, which replace the one above.
+    /// Reactions of single hosts, which replace `reaction`.
     pub hosts: Vec<HostSetting>,
 }
 
@@ -95,7 +95,7 @@ pub enum Mechanism {
     /// Gbit/s and 13 us, are scaled to the rate of an output and the longest round trip.
     Dcqcn,
     /// DCTCP: all packets above a threshold are marked, and each flow has a window. The threshold of HPCC's
-    /// authors, 30 kB for 10 Gbit/s and 13 us, is scaled in the same way.
+    /// authors, 30 kB for 10 Gbit/s and 13 us, is scaled to the rate of an output and the longest round trip.
     Dctcp,
     /// TIMELY: a rate per flow, controlled by the gradient of its round-trip time; no marks.
     Timely,

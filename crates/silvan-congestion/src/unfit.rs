@@ -34,7 +34,7 @@ pub fn ensure(fine: bool, key: &str, what: impl FnOnce() -> String) -> Check {
     if fine { Ok(()) } else { Err(Unfit { key: key.to_owned(), what: what() }) }
 }
 
-/// Rejects a time of zero, or above [`LONGEST_DELAY`].
+/// Rejects a time of zero, or above [`LONGEST_DELAY`]. `None` is valid.
 ///
 /// # Errors
 /// Returns the parameter and what is wrong.
@@ -43,7 +43,7 @@ pub fn ensure_time(key: &str, time: Option<Time>) -> Check {
     ensure(time.is_none_or(|time| time <= LONGEST_DELAY), key, || format!("must be at most {LONGEST_DELAY}"))
 }
 
-/// Rejects a window of no packets.
+/// Rejects a window of no packets. `None` is valid.
 ///
 /// # Errors
 /// Returns the parameter and what is wrong.

@@ -1,7 +1,8 @@
 //! Prefetching: loads data into the processor cache before it is needed.
 //!
 //! The state of a network of hundreds of switches does not fit into the cache of a core, and consecutive
-//! events access unrelated parts of it. Without prefetching, a simulation would mostly wait for memory.
+//! events access unrelated parts of it. Without prefetching, a simulation would mostly wait for memory. On
+//! processors other than x86-64, nothing is prefetched.
 
 /// Prefetches the first cache line of an item. An index out of range does nothing.
 #[inline]

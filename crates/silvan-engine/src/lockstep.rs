@@ -39,7 +39,7 @@ pub struct Lockstep {
     /// The number of steps that each thread has finished.
     finished: Vec<Separate<AtomicUsize>>,
     is_broken: AtomicBool,
-    /// How long a thread waits without sleeping.
+    /// How long a thread waits without sleeping. Zero if there are fewer cores than threads.
     awake: Duration,
     /// Number of threads that sleep or are about to sleep.
     sleepers: AtomicUsize,

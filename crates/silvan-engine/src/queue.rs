@@ -271,7 +271,7 @@ impl EventQueue {
         self.pop_at(time)
     }
 
-    /// Removes the next event.
+    /// Removes the next event. `None` if no event is pending.
     pub fn pop(&mut self) -> Option<Event> {
         let time = self.next_time()?;
         self.pop_at(time)

@@ -197,7 +197,8 @@ impl Lanes for ManyLanes {
 pub struct LaneOrder {
     /// Number of virtual lanes.
     pub lanes: usize,
-    /// The lane that precedes all others; needs at least two lanes.
+    /// The lane that precedes all others, which needs at least two lanes. `None` if no lane precedes the
+    /// others.
     pub first: Option<Vl>,
 }
 

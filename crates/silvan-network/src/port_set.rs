@@ -3,7 +3,7 @@
 use crate::port::Port;
 use silvan_engine::saved::Saved;
 
-/// Number of words of a set.
+/// Number of 64-bit words of [`Ports256`].
 const WORDS: usize = 4;
 
 /// A set of ports of a switch: [`Ports64`] if the switch has at most 64 ports, otherwise [`Ports256`].

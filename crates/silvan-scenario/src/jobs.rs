@@ -122,7 +122,7 @@ pub enum Program {
         #[serde(default = "unscaled")]
         #[schemars(range(min = 0))]
         time_scale: f64,
-        /// Factor by which computation times are multiplied, 1 by default.
+        /// Factor by which computation times and delays are multiplied, 1 by default.
         #[serde(default = "unscaled")]
         #[schemars(range(min = 0))]
         compute_scale: f64,
@@ -145,7 +145,7 @@ pub enum Program {
         /// Size of the vector (all-reduce, broadcast, reduce, scan), or of each block. A barrier has none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bytes: Option<Bytes>,
-        /// Repetitions.
+        /// Number of repetitions.
         #[serde(default = "one")]
         #[schemars(range(min = 1))]
         iterations: u32,
@@ -209,7 +209,7 @@ pub struct Algorithms {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "algorithms_of::<{ Collective::Barrier as usize }>")]
     pub barrier: Option<Algorithm>,
-    /// Every rank receives the combination of the vectors of all earlier ranks.
+    /// Every rank receives the combination of its own vector and those of all earlier ranks.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "algorithms_of::<{ Collective::Scan as usize }>")]
     pub scan: Option<Algorithm>,

@@ -17,7 +17,7 @@ use crate::{Scenario, ScenarioError};
 /// exactly.
 ///
 /// # Errors
-/// Same as the errors of the scenario. It is also an error if its congestion control does not exist in
+/// Same as [`Scenario::build`]. It is also an error if the scenario has other congestion control than that of
 /// InfiniBand.
 pub fn options(scenario: &Scenario) -> Result<String, ScenarioError> {
     let (topology, _, config) = scenario.build_plain()?;
@@ -69,7 +69,8 @@ fn switches(text: &mut String, fecn: &Fecn, topology: &Topology, config: &Config
     line(text, format_args!("cc_sw_cong_setting_marking_rate {}", fecn.marking_rate));
 }
 
-/// The threshold weight (0 to 15) closest to the upper threshold.
+/// The threshold weight: `threshold`, or, if `upper` is given, the weight from 1 to 15 with the smallest fill
+/// that is not below `upper`. If there is none, 1.
 fn weight(fecn: &Fecn, lane: Bytes) -> u64 {
     match fecn.upper {
         None => u64::from(fecn.threshold),

@@ -9,7 +9,7 @@ use crate::error::Fault;
 use crate::source::Source;
 use crate::validate;
 
-/// Kinds of topologies that D-mod-K can route.
+/// Kinds of fat trees, which D-mod-K can route.
 pub const FAT_TREES: [&str; 6] = [
     "pgft",
     "k-ary-n-tree",
@@ -202,7 +202,8 @@ fn fill_components(table: &mut Table, source: &Source) -> Result<Vec<String>, Fa
     Ok(notes)
 }
 
-/// Adds omitted parameters of the reactions of single hosts from the reaction of the others, unless they have a `kind`.
+/// Adds omitted parameters of the reactions of single hosts from the common reaction, unless the reaction of
+/// a host has a `kind`.
 fn fill_hosts(congestion: &mut Table, preset: Option<&Value>) -> Result<(), Fault> {
     let usual = congestion.get("reaction").or(preset).cloned();
     let kind = usual.as_ref().and_then(|usual| usual.get("kind")?.as_str()).filter(|&kind| kind != "none");

@@ -31,7 +31,7 @@ pub struct Reduction {
     /// links, so that a unit can receive from all of them at the same time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link_rate: Option<Rate>,
-    /// Propagation delay of this link, more than 0 s.
+    /// Propagation delay of the link between a unit and its switch, more than 0 s and at most 1 s.
     pub link_delay: Time,
 }
 
@@ -218,8 +218,8 @@ impl Units {
     }
 }
 
-/// A number that distributes the roots of groups over equivalent switches. It depends on the first host of a group only, so
-/// a job uses the same roots alone and together with others.
+/// A number that distributes the roots of groups over equivalent switches. It depends on the first host of a
+/// group only, so a job uses the same roots alone and together with other jobs.
 fn spread_over(host: u32) -> usize {
     // The upper half of the product with the golden ratio distributes neighboring values widely.
     (u64::from(host).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize

@@ -120,7 +120,7 @@ pub struct ForestReport {
     pub victims: usize,
     /// Number of hosts that send to both.
     pub mixed: usize,
-    /// Number of hosts in each subset.
+    /// Number of contributors and mixed hosts in each subset.
     pub subset_sizes: Vec<usize>,
     /// Upper bound of the average received rate of a host that is not a hotspot, in Gbit/s, if there were
     /// no hotspots (t_max of Paper IV): the random traffic that victims and mixed hosts offer, divided by
@@ -162,7 +162,7 @@ pub struct Thresholds {
 pub struct PauseReport {
     /// The smallest headroom of a virtual lane of a switch's input, in bytes.
     pub least_headroom_bytes: u32,
-    /// The largest one.
+    /// The largest headroom of a virtual lane of a switch's input, in bytes.
     pub most_headroom_bytes: u32,
     /// The shared memory of the switch with the least memory to share. Present if inputs share memory.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -191,7 +191,7 @@ pub struct LinkLoad {
     pub min: u64,
     /// Most flows on a link.
     pub max: u64,
-    /// Mean number of flows.
+    /// Mean number of flows per link.
     pub mean: f64,
 }
 
@@ -222,7 +222,7 @@ pub fn division(config: &Config) -> Option<Division> {
     }
 }
 
-/// Returns a text that states how packets deviate from the tables.
+/// Returns a text that states how packets deviate from the tables. `None` if they do not.
 #[must_use]
 pub fn choice(config: &Config) -> Option<String> {
     if let Some(ecmp) = config.hashing() {

@@ -77,9 +77,9 @@ impl Scenario {
     /// quotes.
     ///
     /// # Errors
-    /// If the text is not TOML, a key is unknown, a value is invalid, or two values contradict each other.
-    /// Errors that depend on the network (for example, unknown host names) are found by
-    /// [`Scenario::build`].
+    /// If the text is too long or not TOML, an override has an invalid place, a key is unknown, a value is
+    /// invalid, or two values contradict each other. Errors that depend on the network (for example, unknown
+    /// host names) are found by [`Scenario::build`].
     pub fn from_toml(
         text: &str,
         origin: &str,
@@ -178,7 +178,7 @@ impl Scenario {
     ///
     /// # Errors
     /// If a file cannot be read, the network has wiring errors or cannot be routed, a host does not exist,
-    /// or the run would record too many rows (see `rows`).
+    /// the jobs or virtual lanes do not fit the network, or the run would record too many rows (see `rows`).
     pub fn build(&self) -> Result<(Topology, Tables, Config), ScenarioError> {
         self.try_build().map(|(built, ..)| built).map_err(|fault| self.locate(fault))
     }

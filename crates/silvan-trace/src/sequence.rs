@@ -91,7 +91,7 @@ impl Sequence {
         Ok(made)
     }
 
-    /// Waits until an operation has finished.
+    /// Makes the next operation wait until an operation has finished.
     pub fn wait(&mut self, operation: u32) {
         self.front.retain(|&(known, _)| known != operation);
         self.front.push((operation, When::Finish));
@@ -131,7 +131,8 @@ impl Sequence {
     /// the reducer of the communicator.
     ///
     /// # Errors
-    /// Same as [`TraceBuilder::push`].
+    /// Same as [`TraceBuilder::push`], and [`BuildError::Ranks`] if the rank of a reducer would exceed the largest
+    /// number of ranks.
     pub fn collective(
         &mut self,
         build: &mut TraceBuilder,

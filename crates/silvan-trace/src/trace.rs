@@ -294,7 +294,8 @@ impl Trace {
         &self.waits
     }
 
-    /// Operations that wait for this one. They belong to the same rank and are numbered within it.
+    /// Operations that wait until an operation finishes or starts, as `when` states. They belong to the rank
+    /// of the operation and are numbered within it.
     #[must_use]
     pub fn successors(&self, operation: usize, when: When) -> &[u32] {
         match when {
@@ -309,7 +310,7 @@ impl Trace {
         &self.marks
     }
 
-    /// The index of the mark that contains an operation.
+    /// The index of the mark that contains an operation. `None` if no mark does.
     #[must_use]
     pub fn mark_of(&self, operation: usize) -> Option<usize> {
         let after = self.marks.partition_point(|mark| mark.first <= operation);
@@ -342,7 +343,7 @@ struct Rank {
     marks: Vec<(u32, u32, u16, u32)>,
 }
 
-/// Collects operations and dependencies, in any order of ranks.
+/// Collects operations and dependencies, in any order of ranks. The methods panic if a rank does not exist.
 #[derive(Debug)]
 pub struct TraceBuilder {
     ranks: Vec<Option<Box<Rank>>>,
@@ -408,7 +409,8 @@ impl TraceBuilder {
     /// Adds an operation to a rank and returns its number within the rank.
     ///
     /// # Errors
-    /// [`BuildError::TooLarge`], or [`BuildError::Peer`] if the peer is out of range.
+    /// [`BuildError::TooLarge`] if the limit would be exceeded, or [`BuildError::Peer`] if the peer is out of
+    /// range.
     pub fn push(&mut self, rank: u32, operation: Operation) -> Result<u32, BuildError> {
         // Only collective operations exchange messages with reducers.
         let ranks =

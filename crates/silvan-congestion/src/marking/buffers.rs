@@ -57,8 +57,8 @@ impl Default for Mvpm {
 /// A rule with its thresholds in bytes, for one virtual lane's share of a buffer.
 #[derive(Debug, Clone, Copy)]
 pub enum BufferRule {
-    /// An input whose fill exceeds this threshold has no room for another full packet.
     Ipm {
+        /// An input whose fill exceeds this threshold has no room for another full packet.
         room_for_none: u32,
     },
     Opm {

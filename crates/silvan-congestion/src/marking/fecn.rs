@@ -178,7 +178,7 @@ pub struct FecnRule {
     mask: VictimMask,
 }
 
-/// The congestion manager of one output port and virtual lane (a "Port VL"). Occupies one cache line.
+/// The congestion manager of one output port and virtual lane (a "Port VL"). It occupies one cache line.
 #[derive(Debug, Clone, Saved)]
 #[repr(align(64))]
 pub struct FecnState {
@@ -193,8 +193,9 @@ pub struct FecnState {
     since_mark: u32,
     /// Number of times that the port entered the congestion state.
     pub entered: u32,
-    /// Bytes in all queues from which the port sends, as last reported; the next field is the value at the last mark.
+    /// Bytes in all queues from which the port sends, as last reported.
     queue_bytes: u32,
+    /// `queue_bytes` at the last mark.
     marked_at: u32,
     /// If single queues are compared with the threshold, the inputs above it, one bit each; otherwise empty.
     inputs_above: Box<[u64]>,

@@ -246,8 +246,8 @@ pub trait MarkingRule {
         true
     }
 
-    /// Whether the rule needs [`Self::queue_changed`] for a change that leaves `queue_bytes` in all queues of the lane
-    /// together. This test is fast and avoids most of those calls.
+    /// Whether the rule needs [`Self::queue_changed`] for a change that leaves `queue_bytes` in all queues of
+    /// the lane together. This test is fast and avoids most calls of [`Self::queue_changed`].
     fn watches_queue(&self, _port: &Self::State, _queue_bytes: u32) -> bool {
         true
     }
@@ -288,8 +288,8 @@ pub trait MarkingRule {
         true
     }
 
-    /// Whether the rule does not need [`Self::arrives`] for a packet of this size that has entered a queue. A rule that
-    /// needs only some arrivals counts the others in this method, which is fast.
+    /// Whether the rule does not need [`Self::arrives`] for a packet of this size that has entered a queue. A
+    /// rule that needs only some arrivals counts the arrivals that it skips in this method, which is fast.
     fn skips_arrival(&self, _port: &mut Self::State, _size: u32, _is_data: bool) -> bool {
         false
     }
@@ -346,7 +346,7 @@ impl<R: MarkingRule> Ruled<R> {
         Self { rule: Arc::new(rule), ports: Box::default() }
     }
 
-    /// Creates the same rule for the outputs of a switch.
+    /// The same rule, with initial states for the outputs of a switch.
     fn at(&self, outputs: &SwitchOutputs) -> Self {
         let ports = outputs.lanes().map(|lane| self.rule.port(&lane)).collect();
         Self { rule: Arc::clone(&self.rule), ports }
@@ -417,7 +417,7 @@ macro_rules! markings {
 
         /// The methods of [`MarkingRule`]. `lane` is a virtual lane of an output port.
         impl Marker {
-            /// Creates the same rule for the outputs of a switch.
+            /// The same rule, with initial states for the outputs of a switch.
             pub fn at(&self, outputs: &SwitchOutputs) -> Self {
                 match self {
                     Self::None => Self::None,
@@ -518,7 +518,7 @@ macro_rules! markings {
                 }
             }
 
-            /// See [`MarkingRule::queue_changed`].
+            /// See [`MarkingRule::queue_changed`]. Returns [`Self::needs_all`] for the lane.
             #[inline]
             pub fn queue_changed(
                 &mut self,

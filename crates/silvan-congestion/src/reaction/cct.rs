@@ -66,7 +66,7 @@ pub enum TimerStart {
     Notification,
 }
 
-/// Parameters of one service level. Those not given are the same as for all levels.
+/// Parameters of one service level. A parameter that is not given has the value for all service levels.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PerSl {

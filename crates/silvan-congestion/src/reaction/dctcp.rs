@@ -105,8 +105,9 @@ pub struct DctcpState {
     window: u64,
     alpha: u64,
     progress: FlowProgress,
-    /// Bytes acknowledged in the present round trip; the next field counts the marked ones.
+    /// Bytes acknowledged in the present round trip.
     acknowledged: u64,
+    /// The part of `acknowledged` with marks.
     marked: u64,
     is_slow: bool,
     /// The end of the data in flight at the last reduction of the window; `None` after an acknowledgement

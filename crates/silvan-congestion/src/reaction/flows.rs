@@ -73,7 +73,7 @@ impl<R: ReactionRule> Flows<R> {
         }
     }
 
-    /// The time of the next timer of a flow.
+    /// The time of the next timer of a flow, if any.
     #[inline]
     pub fn next_timer(&self, of: FlowRef) -> Option<Time> {
         // The compiler can remove this check for rules without timers, because it cannot panic.

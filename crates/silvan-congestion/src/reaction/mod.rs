@@ -2,7 +2,7 @@
 //!
 //! | file | reaction |
 //! | --- | --- |
-//! | `cct` | InfiniBand's congestion control table; Pfister's as well |
+//! | `cct` | the congestion control table of InfiniBand and of Pfister's mechanism |
 //! | `window` | a static window per flow |
 //! | `rate` | AIMD, FIMD and LIPD, with or without a static window (Renato) |
 //! | `mvcm` | a dynamic window, then waiting slots |
@@ -583,7 +583,7 @@ reactions! {
     PccTelemetry(PccTelemetry) => PccTelemetry::rule as PccTelemetryRule;
     /// Ultra Ethernet's NSCC: a window that marks and the delay of queues control.
     Nscc(Nscc) => Nscc::rule as NsccRule;
-    /// Ultra Ethernet's RCCC: a flow sends while it has credit, which its receiver grants at the rate of its link.
+    /// Ultra Ethernet's RCCC: a flow sends while it has credit, which the receiver grants at up to its link rate.
     Rccc(Rccc) => Rccc::rule as RcccRule;
 }
 

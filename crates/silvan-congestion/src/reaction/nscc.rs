@@ -135,8 +135,9 @@ pub struct NsccRule {
     /// The first window in bytes, if it is not the largest.
     first: Option<u64>,
     gate: Option<u8>,
-    /// The network's bandwidth-delay product; the next field is the payload of a full packet.
+    /// The network's bandwidth-delay product in bytes.
     product: u128,
+    /// Payload bytes of a full packet.
     payload: u128,
     full: u64,
     header: u32,
@@ -149,22 +150,27 @@ pub struct NsccState {
     /// The shortest round trip so far.
     least: u64,
     progress: FlowProgress,
-    /// The mean queueing delay; the next field is the time of the last window reduction.
+    /// The mean queueing delay, in units of 2^-16 picoseconds.
     mean: u64,
+    /// The time of the last window reduction by a mark.
     reduced_at: Option<Time>,
-    /// Increases that have not taken effect, in square bytes. The next fields are the bytes acknowledged
-    /// since increases last took effect, and the time of the last addition of 0.15 S A.
+    /// Increases that have not taken effect, in square bytes.
     pending: u128,
+    /// Bytes acknowledged since increases last took effect.
     received: u64,
+    /// The time of the last addition of 0.15 S A.
     adjusted_at: Time,
-    /// Bytes acknowledged with a short delay; the next field states whether increases are fast.
+    /// Bytes acknowledged with a short delay.
     short: u64,
+    /// Whether increases are fast.
     is_fast: bool,
-    /// State of quick adapt: the end of its interval, the bytes acknowledged in the interval, the bytes whose marks are
-    /// ignored, and how many of the ignored bytes have been acknowledged.
+    /// The end of the interval of quick adapt; `None` before the first interval.
     interval_ends: Option<Time>,
+    /// Bytes acknowledged in this interval.
     achieved: u64,
+    /// Bytes that were in flight when quick adapt last set the window, whose marks are ignored.
     to_ignore: u64,
+    /// Bytes acknowledged or lost since then.
     ignored: u64,
     /// Whether a packet was lost since quick adapt last set the window.
     is_due: bool,

@@ -137,8 +137,9 @@ pub type PccTelemetryRule = Paced<PccTelemetryLaw>;
 pub struct PccTelemetryLaw {
     hop: SampledHop,
     queue: u32,
-    /// In thousandths, like the next field.
+    /// In thousandths.
     decrease: u64,
+    /// In thousandths.
     busy: u128,
     additive: u32,
     hyper: u32,

@@ -88,8 +88,9 @@ pub struct QcnState {
     cycle_ends: Time,
     /// Bytes left in the current byte cycle.
     cycle_left: u32,
-    /// Number of byte cycles that have ended since the last mark; the next field counts time cycles.
+    /// Number of byte cycles that have ended since the last mark.
     byte_cycles: u8,
+    /// Number of time cycles that have ended since the last mark.
     time_cycles: u8,
     last: Last,
 }

@@ -138,8 +138,9 @@ impl Swift {
 
 /// A window of one packet.
 const ONE: u64 = 1 << 16;
-/// The smallest window is a thousandth of a packet; the next constant is the largest window.
+/// The smallest window: a thousandth of a packet.
 const LEAST: u64 = ONE / 1_000;
+/// The largest window: 32,768 packets.
 const MOST: u64 = ONE << 15;
 
 /// 1 / sqrt(window) in units of 2^-16, for a window in units of 2^-16 packets. A window of 0 counts as 1
@@ -156,9 +157,9 @@ pub struct SwiftRule {
     /// Switches on the longest route.
     hops: u64,
     range: u64,
-    /// Increase of the target per unit of 1 / sqrt(window), in units of 2^-16 ps. The next field is 1 /
-    /// sqrt(window) for the window from which flow scaling is zero.
+    /// Increase of the target per unit of 1 / sqrt(window), in units of 2^-16 ps.
     slope: u64,
+    /// 1 / sqrt(window) for the window from which flow scaling is zero, in units of 2^-16.
     to: u64,
     increase: u64,
     beta: u128,
@@ -172,8 +173,9 @@ pub struct SwiftState {
     window: u64,
     /// Packets in flight.
     outstanding: u64,
-    /// The start of the last packet; the next field is the delay of the last answer.
+    /// The start of the last packet.
     started: Time,
+    /// The delay of the last answer.
     delay: u64,
     /// The time at which the window last shrank. Only answers and losses of packets that were not sent
     /// earlier shrink it again.

@@ -148,8 +148,9 @@ pub struct TimelyLaw {
 /// The state of a flow.
 #[derive(Debug, Clone, Copy, Saved)]
 pub struct TimelyState {
-    /// The delay at the last update; the next field is the mean of the differences of delays, in picoseconds.
+    /// The delay at the last update.
     delay: Time,
+    /// The mean of the differences of delays, in picoseconds.
     difference: i64,
     /// Number of consecutive increases.
     increases: u8,

@@ -40,8 +40,9 @@ struct Account {
     connection: u32,
     target: u32,
     granted: u32,
-    /// Whether the flow is in `turns`. The next field states whether it is in `met`.
+    /// Whether the flow is in [`Accounts::turns`].
     is_in_turn: bool,
+    /// Whether the flow is in [`Accounts::met`].
     is_met: bool,
 }
 

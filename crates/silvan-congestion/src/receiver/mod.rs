@@ -64,7 +64,7 @@ pub trait ReceiverRule {
     /// Whether the rule needs all data packets instead of only the marked ones.
     const WATCHES_UNMARKED: bool;
 
-    /// Whether the rule acknowledges every packet.
+    /// Whether the rule acknowledges each packet, or a number of bytes at a time with an [`AcknowledgeUnit`].
     const ACKNOWLEDGES_EACH: bool;
 
     /// Whether the rule sends notification packets, which may be coalesced.
@@ -223,7 +223,8 @@ macro_rules! receivers {
                 match self { $( Self::$name => <$rule as ReceiverRule>::WATCHES_UNMARKED, )* }
             }
 
-            /// Whether receivers acknowledge every packet.
+            /// Whether receivers acknowledge each packet, or a number of bytes at a time with an
+            /// [`AcknowledgeUnit`].
             #[must_use]
             pub fn acknowledges_each(self) -> bool {
                 match self { $( Self::$name => <$rule as ReceiverRule>::ACKNOWLEDGES_EACH, )* }
@@ -312,7 +313,8 @@ receivers! {
     /// An acknowledgement per message, with the last packet of the message. It is marked if any packet of the message
     /// is, validated if any of them is, and has the largest severity.
     AckMessage => CombineMarks;
-    /// An acknowledgement for every packet, with the packet's marks.
+    /// An acknowledgement for every packet, with the packet's marks. With `acknowledge`, an acknowledgement
+    /// can cover several packets.
     AckEach => AcknowledgePackets;
     /// An acknowledgement for every packet, with the packet's marks, and grants of credit. The reaction `rccc` has the
     /// parameters of the grants.

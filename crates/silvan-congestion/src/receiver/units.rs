@@ -50,8 +50,9 @@ impl Default for AcknowledgeUnit {
 /// The packets of a flow that a receiver has received, and those that no acknowledgement covers.
 #[derive(Debug, Default, Saved)]
 struct Unanswered {
-    /// Number of packets that have arrived. The next field is the highest packet number plus one.
+    /// Number of packets that have arrived.
     count: u64,
+    /// The highest packet number plus one.
     newest: u64,
     /// Whether a packet has requested an acknowledgement since the last time that no packet was missing.
     has_asked: bool,
@@ -101,8 +102,8 @@ impl Units {
         flow.last = Some((packet.now, packet.from, Echo::of(packet)));
     }
 
-    /// The time at which the next packet must be acknowledged, or had to be if it has been acknowledged.
-    /// `None` if no packet waits.
+    /// The time of the first entry of `due`, which may be an entry of a packet that has been acknowledged.
+    /// `None` if there is no entry.
     pub fn next_due(&self) -> Option<Time> {
         self.due.front().map(|&(time, _)| time)
     }

@@ -10,8 +10,7 @@ use std::collections::BinaryHeap;
 
 use super::{Allocation, Problem};
 
-/// Max-min fair rates of the active flows in bit/s, by weight. A cap acts like a link that only the flow
-/// uses.
+/// Weighted max-min fair rates of the active flows in bit/s. A cap acts like a link that only the flow uses.
 #[must_use]
 pub fn max_min(problem: &Problem, active: &[bool]) -> Allocation {
     let mut filling = Filling::new(problem, active);

@@ -153,7 +153,7 @@ impl Problem {
         (0..self.flows.len()).filter(|&flow| active.get(flow).copied().unwrap_or(false))
     }
 
-    /// The load of each link in bit/s, given the rate of each flow.
+    /// The load of each link in bit/s, given the rate of each flow in bit/s.
     #[must_use]
     pub fn loads(&self, rates: &[f64]) -> Vec<f64> {
         let mut loads = vec![0.0; self.capacities.len()];

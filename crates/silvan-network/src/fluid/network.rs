@@ -16,8 +16,9 @@ pub struct HostRates {
     pub drain: Option<Rate>,
 }
 
-/// A topology with its tables, to which flows between hosts can be added. Link `2 n` of the problem is the channel
-/// from `a` to `b` of link `n` of the topology, and link `2 n + 1` is the opposite channel.
+/// A topology with its tables, to which flows between hosts can be added. Link `2 n` of the problem is the
+/// channel from `a` to `b` of link `n` of the topology, and link `2 n + 1` is the opposite channel, which no
+/// route uses if the link is unidirectional.
 pub struct FluidNetwork<'a> {
     topology: &'a Topology,
     tables: &'a Tables,
@@ -65,7 +66,8 @@ impl<'a> FluidNetwork<'a> {
         self.limit(link).map_or(self.topology.links[link / 2].rate, |(rate, ..)| rate)
     }
 
-    /// The name of a link of the problem: "S1:4 -> S2:1", or "drain of H5" if the host is the limit.
+    /// The name of a link of the problem: "S1:4 -> S2:1", or "injection of H1" or "drain of H5" if the rate
+    /// of the host is the limit. For a link that does not exist, only "link" and its number.
     #[must_use]
     pub fn link_name(&self, link: u32) -> String {
         let link = link as usize;
@@ -86,7 +88,7 @@ impl<'a> FluidNetwork<'a> {
     /// The links of the problem on the route between two hosts, in order.
     ///
     /// # Errors
-    /// If a host does not exist or the tables contain no route.
+    /// Same as [`trace`].
     pub fn route(&self, from: u32, to: u32) -> Result<Vec<u32>, FluidError> {
         let path = trace(self.topology, &self.wiring, self.tables, from, to)
             .map_err(|error| FluidError(error.to_string()))?;

@@ -10,8 +10,8 @@
 //!                                    sw2 --> d2    f3, f4, and f5, f6 from separate ports
 //! ```
 //!
-//! The link to d2 gives a third to each input, so f3 and f4 together get 1/3. They are half of the traffic on the
-//! link between the switches, so this link runs at 2/3. Its victims are f1 and f2.
+//! The link to d2 gives a third to each input, so f3 and f4 together get 1/3. They are half of the traffic on
+//! the link between the switches, so this link runs at 2/3, and f1 and f2 are victims.
 //!
 //! The rates are a fixed point. In the forward direction, along the routes, each link divides its capacity
 //! among its inputs (max-min fair with respect to their demands). In the backward direction, the rate at

@@ -150,16 +150,17 @@ fn trace_lid(
     }
 }
 
-/// The distribution of all-to-all traffic, one flow for each ordered pair of hosts, over a set of channels.
+/// The distribution of all-to-all traffic over a set of channels. There is one flow for each ordered pair of
+/// hosts and each LID of the destination.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct LoadSummary {
     /// Number of channels.
     pub channels: u64,
-    /// Number of flows on the channel with the fewest flows.
+    /// Number of flows on the channel with the fewest flows; 0 without channels.
     pub min: u64,
     /// Flows on the most loaded channel.
     pub max: u64,
-    /// Mean number of flows per channel.
+    /// Mean number of flows per channel; 0 without channels.
     pub mean: f64,
     /// Number of channels by number of flows.
     pub histogram: BTreeMap<u64, u64>,
@@ -211,7 +212,7 @@ pub fn analyze(topology: &Topology, tables: &Tables) -> Analysis {
     analyze_among(topology, tables, &vec![true; topology.hosts.len()])
 }
 
-/// Same as [`analyze`], for the pairs of hosts that `among` marks.
+/// Same as [`analyze`], for the pairs of those hosts for which `among` is true.
 fn analyze_among(topology: &Topology, tables: &Tables, among: &[bool]) -> Analysis {
     let wiring = topology.wiring();
     let mut network = PortGraph::new(topology, &wiring);
@@ -283,7 +284,8 @@ pub fn analyze_lanes(topology: &Topology, tables: &Tables, lanes: Option<&Lanes>
     analyze_lanes_among(topology, tables, lanes, &vec![true; topology.hosts.len()])
 }
 
-/// Same as [`analyze_lanes`], for the pairs of hosts that `among` marks.
+/// Same as [`analyze_lanes`], for the pairs of those hosts for which `among`, which has one entry per host,
+/// is true.
 pub fn analyze_lanes_among(
     topology: &Topology,
     tables: &Tables,

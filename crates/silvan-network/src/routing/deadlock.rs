@@ -279,7 +279,7 @@ mod tests {
         }
         let cycle = deadlock_cycle(&topology, &tables).unwrap();
         assert_eq!(cycle_text(&cycle), "S0:1 -> S1:1, S1:2 -> S2:1, S2:2 -> S3:1, S3:2 -> S0:4");
-        // The entries are the same, but H0 is the only host, so no host sends to it.
+        // The entries are the same, but H0 is the only host, so no other host sends to it.
         let mut lonely = topology;
         lonely.hosts.truncate(1);
         lonely.links.retain(|l| !matches!(l.a.node, NodeRef::Host(h) if h > 0));

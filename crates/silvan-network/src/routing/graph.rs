@@ -221,8 +221,8 @@ impl<'a> Balancer<'a> {
             if switch != home {
                 let edges = self.graph.edges(switch).iter();
                 self.good.extend(edges.filter(|&&e| is_good(switch, e)));
-                // Packets start only at hosts, so a switch without hosts, such as a spine that lost its link to a leaf,
-                // need not have a route to every destination.
+                // Packets start only at hosts, so a switch to which no host sends, such as a spine that lost
+                // its link to a leaf, need not have a route to every destination.
                 if self.graph.senders[switch] > 0 && self.first_good[switch] == self.good.len() {
                     return Err(self.unreachable(switch, home));
                 }
@@ -381,14 +381,14 @@ impl PortGraph {
         self.slot(switch, port).map_or(Target::Nothing, |slot| self.targets[slot])
     }
 
-    /// Removes the switches of all hosts that `among` does not mark, so that these hosts are in no pair.
+    /// Clears the entry in `homes` of each host for which `among` is false. Such a host is then no source.
     pub fn keep_hosts(&mut self, among: &[bool]) {
         for (home, _) in self.homes.iter_mut().zip(among).filter(|(_, is_kept)| !**is_kept) {
             *home = None;
         }
     }
 
-    /// Number of hosts that send to each switch.
+    /// Number of hosts that send to each switch, without those that [`Self::keep_hosts`] removed.
     pub fn hosts_at(&self) -> Vec<u64> {
         let mut count = vec![0; self.switches()];
         for home in self.homes.iter().flatten() {

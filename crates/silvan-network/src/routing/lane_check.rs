@@ -31,11 +31,12 @@ pub struct LaneAnalysis {
     pub lanes: Vec<LaneVerdict>,
     /// One cycle, with the lane of each channel: "S1:3 -> S2:1 (VL 0), S2:4 -> S1:2 (VL 1)".
     pub cycle: Option<String>,
-    /// Number of pairs whose packets a switch discards because its table has lane 15 for their service level.
+    /// Number of pairs whose packets a switch discards, on at least one of their routes, because its table
+    /// has lane 15 for their service level.
     pub discarded: u64,
 }
 
-/// Follows the tables for all ordered pairs of hosts, on the lanes of their service levels.
+/// Follows the tables and all possible detours for all ordered pairs of hosts, on the lanes of their packets.
 #[must_use]
 pub fn check_lanes(topology: &Topology, tables: &Tables, lanes: &Lanes) -> LaneAnalysis {
     check_folded(topology, tables, lanes, |lane| lane)

@@ -21,7 +21,8 @@ pub const LEVELS: usize = 16;
 pub const DISCARD: u8 = 15;
 /// Maximum number of stored service levels of pairs, which take 256 MiB of memory.
 pub const MAX_PAIRS: usize = 256 << 20;
-/// Maximum number of stored SL-to-VL tables. A switch has one for each pair of input and output ports.
+/// Maximum number of stored SL-to-VL tables. A switch has one for each pair of an output port and an input,
+/// which is a port or the switch itself.
 pub const MAX_MAPS: usize = 64 << 20;
 
 /// The virtual lane of each service level.
@@ -162,7 +163,8 @@ impl LaneMaps {
         None
     }
 
-    /// The table between two different ports with links, if it is the same for all of them.
+    /// The table of all pairs of different ports with links, over all switches. `None` if their tables differ
+    /// or there is no such pair.
     #[must_use]
     pub fn common(&self, topology: &Topology) -> Option<Map> {
         let wiring = topology.wiring();
@@ -220,7 +222,8 @@ impl Lanes {
         self.step_over(switch, (input, port), (src, dst), level, between)
     }
 
-    /// Same as [`Self::step`], for a packet with a given detour, or without one.
+    /// Same as [`Self::step`], for a packet over the intermediate group `between`, or without a detour if it
+    /// is `None`.
     #[must_use]
     pub fn step_over(
         &self,
@@ -245,8 +248,8 @@ impl Lanes {
         self.detours.as_ref().and_then(Detours::bias)
     }
 
-    /// Number of lanes: one more than the highest lane that a table has for the level of a pair, or the
-    /// number of the detours. At least 1.
+    /// Number of lanes. If there are detours, this is the number that they need. Otherwise, it is one more
+    /// than the highest lane that a table has for the level of any pair, at least 1.
     #[must_use]
     pub fn count(&self) -> u8 {
         if let Some(detours) = &self.detours {

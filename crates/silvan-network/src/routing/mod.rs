@@ -287,16 +287,16 @@ pub enum RoutingSpec {
     Valiant(Valiant),
     /// Minimal or over a random group, depending on the load at the first switch, for dragonflies and dragonfly+.
     Ugal(Ugal),
-    /// Up*/down*, deadlock-free on any graph.
+    /// Up*/down*, deadlock-free on any graph with bidirectional links.
     UpDown(UpDown),
     /// Fewest hops on any graph; can deadlock if there are rings.
     ShortestPath(ShortestPath),
 }
 
 impl RoutingSpec {
-    /// The default routing of a network: D-mod-K on a fat tree, destination-tag on a unidirectional
-    /// multistage network, dimension order on a torus, mesh or `HyperX`, minimal routes on a dragonfly or
-    /// dragonfly+, fewest hops on other networks with unidirectional links, up*/down* otherwise.
+    /// The default routing of a network: D-mod-K on a fat tree or bidirectional k-ary n-fly, destination-tag
+    /// on a unidirectional k-ary n-fly, dimension order on a torus, mesh or `HyperX`, minimal routes on a
+    /// dragonfly or dragonfly+, fewest hops on other networks with unidirectional links, up*/down* otherwise.
     #[must_use]
     pub fn suitable(topology: &Topology) -> Self {
         match topology.shape {

@@ -7,7 +7,7 @@
 //!      leaf
 //! ```
 //!
-//! If the forwarding table of a switch contains a port that is not on a shortest route, only that port is used.
+//! If the port in the forwarding table for a destination is not on a shortest route, only that port is used.
 //! Packets that are not routed adaptively use the table's port, which is a member of the group.
 
 use std::collections::HashMap;
@@ -59,7 +59,8 @@ pub struct PortGroups {
 }
 
 impl PortGroups {
-    /// Computes the groups of a network whose tables have been checked.
+    /// Computes the groups of a network whose tables have been checked. The shortest routes to a host are
+    /// those to the switch to which the host sends.
     #[must_use]
     pub fn new(topology: &Topology, tables: &Tables) -> Self {
         let graph = Graph::new(topology);
@@ -91,8 +92,7 @@ impl PortGroups {
     }
 
     /// The ports towards the LIDs of hosts, in the order of the path bits. If all ports towards a host are
-    /// equal, the
-    /// port is listed once.
+    /// equal, the port is listed once.
     #[must_use]
     pub fn of_lids(tables: &Tables) -> Self {
         let choices = |switch: usize| {

@@ -16,7 +16,7 @@ pub enum Division {
     Even,
 }
 
-/// The routes of a network whose switches select among the shortest paths.
+/// The routes of a network, with flows divided according to a [`Division`].
 #[derive(Debug)]
 pub struct Shares {
     groups: PortGroups,
@@ -28,7 +28,7 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Routes of flows that are divided in some way over the shortest paths.
+    /// Computes the routes for tables that have been checked.
     #[must_use]
     pub fn new(topology: &Topology, tables: &Tables, division: Division) -> Self {
         let switches = 0..topology.switches.len() as u64;
@@ -46,6 +46,9 @@ impl Shares {
     /// The directed links of a flow, each with the share (0 to 1) of the flow's packets. `connection` is the
     /// number of the traffic source in the sending host. A directed link has twice the number of its link,
     /// plus one from the second end to the first. `None` if some packets do not arrive.
+    ///
+    /// # Panics
+    /// If the source does not exist.
     #[must_use]
     pub fn links(&self, source: u32, destination: u32, connection: u16) -> Option<Vec<(usize, f64)>> {
         let mut found = Vec::new();

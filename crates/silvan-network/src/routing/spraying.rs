@@ -36,13 +36,13 @@ pub enum Spraying {
 }
 
 impl Spraying {
-    /// Whether packets of a flow take several routes.
+    /// Whether packets of a flow can take several routes.
     #[must_use]
     pub fn is_on(self) -> bool {
         self != Self::None
     }
 
-    /// Whether values depend on marks.
+    /// Whether values depend on marks and losses.
     #[must_use]
     pub fn reads_marks(self) -> bool {
         matches!(self, Self::Bitmap | Self::Reps | Self::Mixed)
@@ -126,7 +126,8 @@ pub struct Sprayer {
 }
 
 impl Sprayer {
-    /// The state of `host` without flows. `seed` is the seed of the run.
+    /// The state of `host` without flows. `values` is the number of entropy values, a power of two; `seed` is
+    /// the seed of the run.
     pub fn new(rule: Spraying, values: u16, seed: u64, host: u32) -> Self {
         let random = Stream::new(seed, "entropy", u64::from(host));
         Self { rule, values: values.max(1), random, flows: FxHashMap::default() }
@@ -163,7 +164,7 @@ impl Sprayer {
         }
     }
 
-    /// Handles the answer to a packet with this value.
+    /// Handles the answer to a packet with this value. No effect if values do not depend on marks.
     pub fn answered(&mut self, source: u16, destination: u32, value: u16, feedback: RouteFeedback) {
         let rule = self.rule;
         if !rule.reads_marks() {
@@ -287,7 +288,7 @@ mod tests {
         for _ in 0..40 {
             (0..4).for_each(|value| sprayer.answered(0, 9, value, RouteFeedback::Marked));
         }
-        // At most 15 skips of each value are pending, and each packet removes one of them.
+        // At most 15 skips of each value are pending, and each packet removes one skip.
         let found = take(&mut sprayer, 10);
         assert!(found.iter().all(|&value| value < 4));
         assert_eq!(sprayer.flows[&(0, 9)].skips.iter().map(|&skips| u32::from(skips)).sum::<u32>(), 50);

@@ -1,9 +1,10 @@
 //! Whether routes use the links of a network: links without flows that shortest paths could use, and the load of the most
 //! loaded link compared with flows that are divided evenly over all shortest paths.
 //!
-//! A link without flows counts only if some shortest path between two hosts contains it, and if the dependencies along that
-//! path close no cycle with those of the tables. For each link, a limited number of paths is tried, so the number of links is
-//! a lower bound. If the tables have a cycle, no link counts, because their routes need several lanes.
+//! A link without flows counts only if some shortest path between two hosts contains it, and if the
+//! dependencies along that path close no cycle with the dependencies of the tables. For each link, a limited
+//! number of paths is tried, so the number of links is a lower bound. If the tables have a cycle, no link
+//! counts, because their routes need several lanes.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! Up*/down* routing on any graph, which is deadlock-free with one virtual lane.
+//! Up*/down* routing on any graph with bidirectional links. It is deadlock-free with one virtual lane.
 //!
 //! Switches are ranked by their distance from the roots or by their layer ([`ranks`]), and switches of equal
 //! rank by their number. A hop to a switch with a better rank goes up, any other hop goes down. A path first
@@ -27,11 +27,9 @@ const EVEN_ENOUGH: u64 = 110;
 #[serde(deny_unknown_fields)]
 pub struct UpDown {
     /// The switch at the top, or several switches. Default: on a fat tree, all its top switches; on a
-    /// dumbbell, star,
-    /// custom or imported network, the top of its layers, the switches with the most even distances to hosts, or
-    /// a single
-    /// switch, whichever balances all-to-all traffic best; on any other network, the switch with the
-    /// smallest distance to its farthest host (the first of several).
+    /// dumbbell, star, custom or imported network, the top of its layers, the switches with the most even
+    /// distances to hosts, or a single switch, whichever balances all-to-all traffic best; on any other
+    /// network, the switch with the smallest distance to its farthest host (the first of several).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<Roots>,
 }

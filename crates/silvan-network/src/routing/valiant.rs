@@ -59,11 +59,12 @@ impl Valiant {
     }
 }
 
-/// UGAL-L (Kim and others 2008): each packet uses the minimal route or a route over a random group, selected by the
-/// queues of its first switch. It uses the minimal route if `q_min * H_min <= q_val * H_val + bias`, where q is the
-/// number of bytes that wait for the output port of the route or occupy the buffer at its far end, and H is the number
-/// of links between switches. For dragonflies and dragonfly+. Needs `lanes.assignment = "routing"`, with three lanes in
-/// a dragonfly and two in a dragonfly+. Receivers deliver in order; control packets use minimal routes.
+/// UGAL-L (Kim and others 2008): each packet uses the minimal route or a route over a random group, selected
+/// by the queues of its first switch. It uses the minimal route if `q_min * H_min <= q_val * H_val + bias`,
+/// where q is the number of bytes that wait for the output port of the route or occupy the buffer at its far
+/// end, and H is the number of links between switches on the route. For dragonflies and dragonfly+. Needs
+/// `lanes.assignment = "routing"`, with three lanes in a dragonfly and two in a dragonfly+. Receivers deliver
+/// in order; control packets use minimal routes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ugal {
@@ -131,7 +132,7 @@ impl Detours {
         }
     }
 
-    /// Number of groups. A pair of hosts in two different groups has `groups - 2` possible detours.
+    /// Number of groups, which bounds the number of possible detours.
     #[must_use]
     pub fn groups(&self) -> usize {
         usize::from(self.shape.groups)
@@ -169,8 +170,7 @@ impl Detours {
     }
 
     /// The output port and lane for a packet of a pair. `port` is the port of the table for the destination.
-    /// If a
-    /// route is selected for each packet, the result is for the minimal route.
+    /// If a route is selected for each packet, the result is for the minimal route.
     #[must_use]
     pub fn step(&self, switch: usize, port: u16, src: usize, dst: usize) -> (u16, u8) {
         self.step_over(switch, port, (src, dst), self.of_pair(src, dst))

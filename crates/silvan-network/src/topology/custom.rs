@@ -58,7 +58,7 @@ pub struct Custom {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CustomSwitch {
-    /// Its name: unique among all nodes, not empty, and without colons and invisible characters.
+    /// Its name: unique among all nodes, not empty, and without colons or invisible characters.
     pub name: String,
     /// Number of ports, 1 to 256. Default: the number of the highest port that a link uses.
     #[schemars(range(min = 1, max = 256))]
@@ -72,7 +72,7 @@ pub struct CustomSwitch {
 pub struct CustomLink {
     /// One end: a node ("S1"), or one of its ports ("S1:4").
     pub from: String,
-    /// The other end, written the same way.
+    /// The other end: a node, or one of its ports.
     pub to: String,
     /// Data rate. Default: the topology's `link_rate`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

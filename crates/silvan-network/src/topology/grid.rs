@@ -99,13 +99,13 @@ impl Grid {
         host / usize::from(self.hosts)
     }
 
-    /// The port of a switch that leads to one of its hosts.
+    /// The port (from 1) that leads to a host, on the switch of the host.
     #[must_use]
     pub fn host_port(&self, host: usize) -> u16 {
         (host % usize::from(self.hosts)) as u16 + 1
     }
 
-    /// Whether the rows of a dimension are rings.
+    /// Whether the rows of a dimension are rings. A row of two switches is a line.
     #[must_use]
     pub fn is_ring(&self, dimension: usize) -> bool {
         self.rows == Rows::Rings && self.sizes[dimension] > 2

@@ -84,7 +84,7 @@ impl Groups {
         }
     }
 
-    /// Number of links between any two groups.
+    /// Number of rounds, which is the number of links between any two groups.
     #[must_use]
     pub fn rounds(self) -> usize {
         let ports = usize::from(self.with_global()) * usize::from(self.global);
@@ -111,7 +111,7 @@ impl Groups {
         number / each * usize::from(self.switches) + number % each
     }
 
-    /// The port of a switch that leads to one of its hosts.
+    /// The port (from 1) that leads to a host, on the switch of the host.
     #[must_use]
     pub fn host_port(self, host: usize) -> u16 {
         (host % usize::from(self.hosts)) as u16 + 1
@@ -166,7 +166,8 @@ impl Groups {
         round * (groups - 1) + within
     }
 
-    /// The start of a link from one group to another: the position of the switch in its group, and its port.
+    /// The start of a link from one group to another in a round (from 0): the position of the switch in its
+    /// group, and its port (from 1). The groups must differ.
     #[must_use]
     pub fn gate(self, from: usize, to: usize, round: usize) -> (usize, u16) {
         let number = self.global_number(from, to, round);

@@ -26,7 +26,7 @@ pub struct UnitTree {
     /// The parent of each switch, as an index into `switches`; the root has none. A switch and its parent are
     /// adjacent.
     pub parents: Vec<Option<u32>>,
-    /// The switch of each host, as an index into `switches`.
+    /// The switch of each given host, as an index into `switches`.
     pub homes: Vec<u32>,
 }
 
@@ -87,9 +87,8 @@ impl Topology {
     }
 
     /// The tree of switches that combines the data of some hosts. If no root is given, the root is a switch
-    /// with the least
-    /// distance to the farthest host, and among these one with the least sum of distances. If there are several,
-    /// `number` selects one of them.
+    /// with the least distance to the farthest host, and among these one with the least sum of distances. If
+    /// there are several, `number`, modulo their number, selects one of them.
     ///
     /// # Errors
     /// If the switches of the hosts and the root are not connected in both directions.

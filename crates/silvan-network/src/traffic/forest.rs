@@ -7,9 +7,9 @@
 //!   mixed (B)         sends p percent to its hotspot, the rest to random hosts
 //! ```
 //!
-//! Contributors and mixed hosts are divided evenly into subsets, with one hotspot per subset. If there is a lifetime,
-//! all hotspots are drawn again after each lifetime, but each host stays in its subset. The trees then move (Paper
-//! IV, section III and frame I).
+//! Contributors and mixed hosts are divided into subsets as evenly as possible, with one hotspot per subset.
+//! If there is a lifetime, all hotspots are drawn again after each lifetime, but each host stays in its
+//! subset. The trees then move (Paper IV, section III and frame I).
 
 use std::sync::Arc;
 
@@ -253,7 +253,7 @@ pub struct Generator {
     random: Share,
     /// Period of the latest message for a hotspot.
     period: u32,
-    /// Number of unsent messages for the hotspot of that period.
+    /// Number of unsent messages for the hotspot of `period`.
     hot_on_hand: u32,
 }
 
@@ -284,8 +284,8 @@ impl Generator {
         Self { me, hosts, subset, p, hotspots, hot, random, period: 0, hot_on_hand: 0 }
     }
 
-    /// The earliest time at which a message for the hotspot may be generated. `None` if there is no such
-    /// time.
+    /// The earliest time at which a message for the hotspot may be generated. `None` if p is 0, or if none
+    /// may be generated in this period and no other period follows.
     #[inline]
     fn hot_due(&self, now: Time) -> Option<Time> {
         if self.p == 0 {
@@ -299,14 +299,16 @@ impl Generator {
         self.hotspots.next_move(now).map(|moved| moved.max(self.hot.next_at))
     }
 
-    /// The time at which a message for a random host may be generated.
+    /// The time at which a message for a random host may be generated. `None` if p is 100 or the host cannot
+    /// store more messages.
     #[inline]
     fn random_due(&self, room: bool) -> Option<Time> {
         (self.p < 100 && room).then_some(self.random.next_at)
     }
 
     /// The earliest time at which a message may be generated. `None` if an earlier message must first be
-    /// sent. `room` states whether the host can store more messages.
+    /// sent, or if no message can be generated at all. `room` states whether the host can store more
+    /// messages.
     #[inline]
     pub fn due(&self, now: Time, room: bool) -> Option<Time> {
         self.hot_due(now).into_iter().chain(self.random_due(room)).min()

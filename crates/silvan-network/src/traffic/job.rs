@@ -35,8 +35,7 @@ pub struct Job {
     /// Number of reduction units, which are the last ranks.
     pub units: u32,
     /// Costs of messages for the ranks: overheads, and the size from which a message waits until its receive
-    /// is posted.
-    /// Latency and gaps have no effect: they result from the simulated network.
+    /// is posted. Latency and gaps have no effect: they result from the simulated network.
     pub parameters: Parameters,
     /// Time at which its ranks start.
     pub start: Time,

@@ -75,9 +75,8 @@ pub struct Traffic {
     /// spaced regardless of their size.
     pub message_max: Option<Bytes>,
     /// Distribution of message sizes. `rate` then refers to messages of mean size. Each message has a
-    /// separate flow, like a queue
-    /// pair: flows to the same host may take different routes with `[ecmp]`, and the reaction starts with its
-    /// initial state.
+    /// separate flow, like a queue pair: flows to the same host may take different routes with `[ecmp]`, and
+    /// the reaction starts with its initial state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sizes: Option<Sizes>,
     /// Offered payload of each host as a percentage of the rate at which the host can inject, instead of `rate`. For an incast,

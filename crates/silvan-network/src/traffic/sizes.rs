@@ -1,4 +1,4 @@
-//! Distributions of message sizes: published ones, and those of files.
+//! Distributions of message sizes, published or read from files.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -133,8 +133,8 @@ impl Cdf {
     /// sizes.
     ///
     /// # Errors
-    /// The index of a wrong point and the reason, if there is no point, if sizes or shares descend, if the
-    /// last share is not 100, or if the largest size is 0.
+    /// The index of a wrong point and the reason, if there is no point, if sizes or shares descend, if a
+    /// share is not between 0 and 100, if the last share is not 100, or if the largest size is 0.
     pub fn new(points: &[(u32, f64)]) -> Result<Self, (usize, String)> {
         for (at, pair) in points.windows(2).enumerate() {
             let [(size, share), (next_size, next_share)] = pair else { continue };
@@ -172,7 +172,7 @@ impl Cdf {
         (least + part as u32).max(1)
     }
 
-    /// The mean size, rounded to whole bytes.
+    /// The mean size in bytes, rounded, at least 1.
     #[must_use]
     pub fn mean(&self) -> u32 {
         let first = self.points.first().map_or(0, |&(size, most)| 2 * u128::from(size) * u128::from(most));
@@ -186,7 +186,7 @@ impl Cdf {
         (((twice + u128::from(ONE)) / u128::from(2 * ONE)) as u32).max(1)
     }
 
-    /// The largest size.
+    /// The largest size in bytes.
     #[must_use]
     pub fn largest(&self) -> u32 {
         self.points.last().map_or(1, |&(size, _)| size)

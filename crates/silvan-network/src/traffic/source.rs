@@ -21,7 +21,7 @@ pub struct Message {
     pub destination: u32,
     /// The time at which the message was due.
     pub created: Time,
-    /// Payload that has not been divided into packets yet.
+    /// Payload in bytes that has not been divided into packets yet.
     pub left: u64,
     /// Whether the message was generated for a hotspot; see [`Generator`].
     pub hot: bool,
@@ -199,7 +199,7 @@ pub struct Source {
     pub chooser: Chooser,
     /// Determines times.
     pub clock: Clock,
-    /// Payload of a message, or of the smallest message if sizes vary.
+    /// Payload of a message in bytes, or of the smallest message if sizes vary.
     pub message: u32,
     /// See [`Varied`].
     pub varied: Option<Box<Varied>>,
@@ -207,7 +207,7 @@ pub struct Source {
     pub next_at: Time,
     /// No message is generated at or after this time.
     pub stop: Time,
-    /// Payload still to be generated.
+    /// Payload in bytes still to be generated.
     pub left: u64,
     /// The random numbers of destinations.
     pub destinations: Stream,
@@ -242,7 +242,8 @@ impl Source {
         }
     }
 
-    /// Time at which the source should generate its next message; a time in the past means now.
+    /// Time at which the source should generate its next message; a time in the past means now. `None` if
+    /// there is no such message, or if an earlier one must be sent first.
     #[inline]
     pub fn next_draw(&self, now: Time) -> Option<Time> {
         if let Chooser::Forest(generator) = &self.chooser {

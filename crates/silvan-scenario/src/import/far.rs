@@ -50,7 +50,7 @@ pub struct Adaptive {
     pub groups: Vec<Group>,
     /// Number of entries that are not static and select among the ports of a group.
     pub adaptive: u64,
-    /// Number of entries that use the static port.
+    /// Number of entries that use only the static port.
     pub fixed: u64,
 }
 
@@ -64,8 +64,8 @@ enum Table {
 /// Parses a file; error messages call it `origin`.
 ///
 /// # Errors
-/// If a row is malformed, a number is out of range, or the static ports are not valid forwarding tables of
-/// the topology (see [`lft::parse_all`]).
+/// If a row is malformed, a number is out of range, there are too many groups, or the static ports are not
+/// valid forwarding tables of the topology (see [`lft::parse_all`]).
 pub fn parse(text: &str, origin: &str, topology: &Topology) -> Result<Adaptive, ImportError> {
     let (mut groups, mut adaptive, mut fixed) = (Vec::new(), 0, 0);
     let (mut switch, mut table) = (None, Table::None);

@@ -63,8 +63,8 @@ struct Known {
 /// Reads the links; `origin` is the name of the file in error messages.
 ///
 /// # Errors
-/// If a line is malformed, a number is out of range, a link leads to a port that no line describes, or the two ends of
-/// a link disagree.
+/// If a line is malformed, a number is out of range, a link leads to a port that no line describes, the two
+/// ends of a link disagree, or a name or GUID belongs to two nodes.
 pub fn parse(text: &str, origin: &str, options: Options) -> Result<Wiring, ImportError> {
     let notes = Notes::default();
     let mut rows: Vec<Row> = Vec::new();

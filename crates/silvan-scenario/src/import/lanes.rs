@@ -48,7 +48,8 @@ pub struct Maps {
     pub maps: LaneMaps,
     /// Number of tables that belong to switches of the topology.
     pub tables: u64,
-    /// Number of other tables: of adapters, and of switches that are not in the topology.
+    /// Number of other tables: of nodes that are not switches of the topology, and of outputs that lead to
+    /// the switch itself.
     pub others: u64,
 }
 
@@ -284,7 +285,8 @@ fn pairs(text: &str) -> Option<Map> {
     words.next().is_none().then_some(map)
 }
 
-/// Writes the service levels of all pairs in the format of `ibdmchk -c`.
+/// Writes the service levels of all pairs of different hosts in the format of `ibdmchk -c`, with the base LID
+/// of each destination.
 ///
 /// # Errors
 /// Same as [`Identities::of`].

@@ -24,8 +24,8 @@ const FORM: &str = "the form is `{ SW Ports:24 SystemGUID:.. NodeGUID:.. PortGUI
 /// Reads a list of links; `origin` is the name of the file in error messages.
 ///
 /// # Errors
-/// If a line is malformed, a number is out of range, a port has two links, or a link of unknown speed has no
-/// default rate.
+/// If a line is malformed, a number is out of range, a port has two links, a name, LID or port GUID belongs
+/// to two nodes, or a link of unknown speed has no default rate.
 pub fn parse(text: &str, origin: &str, options: Options) -> Result<Wiring, ImportError> {
     let notes = Notes::default();
     let mut records = Records::default();

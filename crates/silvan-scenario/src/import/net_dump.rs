@@ -65,7 +65,8 @@ fn head(line: &str) -> Option<(&str, u64, &str)> {
 /// Reads the links; `origin` is the name of the file in error messages.
 ///
 /// # Errors
-/// If a row belongs to no table, a column is missing, a number is out of range, or the two ends of a link disagree.
+/// If a row belongs to no table, a column is missing, a number is out of range, the two ends of a link
+/// disagree, or a name or LID belongs to two nodes.
 pub fn parse(text: &str, origin: &str, options: Options) -> Result<Wiring, ImportError> {
     let notes = Notes::default();
     let mut switches: Vec<Switch> = Vec::new();

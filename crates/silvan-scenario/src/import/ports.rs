@@ -44,7 +44,8 @@ struct End {
 /// Reads the links; `origin` is the name of the file in error messages.
 ///
 /// # Errors
-/// If a line is malformed, a number is out of range, or a link is listed with another port at one end.
+/// If a line is malformed, a number is out of range, a link is listed with another port at one end, a name,
+/// LID or GUID belongs to two nodes, or a link of unknown speed has no default rate.
 pub fn parse(text: &str, origin: &str, options: Options) -> Result<Wiring, ImportError> {
     let notes = Notes::default();
     let mut records = Records::default();

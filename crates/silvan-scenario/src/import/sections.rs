@@ -98,8 +98,9 @@ fn number(text: &str) -> Option<u64> {
 /// Reads a whole file; `origin` is its name in error messages.
 ///
 /// # Errors
-/// If a section has no end, a row or value is invalid, NODES or LINKS is missing, or a link connects nodes
-/// that are not described.
+/// If a section has no end, a row or value is invalid, NODES or LINKS is missing, a link connects nodes that
+/// are not described or has no rate and there is no default rate, or a name, LID or port GUID belongs to two
+/// nodes.
 pub fn parse(text: &str, origin: &str, options: Options) -> Result<Sections, ImportError> {
     let mut reader = Reader::default();
     let mut open: Option<(usize, Titles)> = None;

@@ -111,7 +111,7 @@ pub struct Site {
     pub ignored: Vec<Note>,
 }
 
-/// Detects the format of a text from its first lines.
+/// Detects the format of a text from its first lines. `None` if it is unknown.
 #[must_use]
 pub fn kind_of(text: &str) -> Option<Kind> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());

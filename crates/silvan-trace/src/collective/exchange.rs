@@ -55,9 +55,9 @@ fn ring<E>(
 
 type Inner<'i, E> = &'i mut dyn FnMut(u32, u32, &dyn Fn(u32) -> u32, Take<'_, E>) -> Result<(), E>;
 
-/// Runs an algorithm that needs a power of two of ranks. For each excess rank, a pair of the first ranks
-/// combines its data before the algorithm, and shares the result afterwards. The even rank of a pair does not
-/// take part in the algorithm.
+/// Runs an algorithm for which the number of ranks must be a power of two. For each excess rank, a pair of
+/// the first ranks combines its data before the algorithm, and shares the result afterwards. The even rank of
+/// a pair does not take part in the algorithm.
 fn folded<E>(call: &Call<'_>, me: u32, bytes: u64, take: Take<'_, E>, inner: Inner<'_, E>) -> Result<(), E> {
     let pairs = 1 << call.ranks.ilog2();
     let extra = call.ranks - pairs;

@@ -232,9 +232,9 @@ impl<'s> Call<'s> {
     /// Creates a call if the algorithm supports it.
     ///
     /// # Errors
-    /// If the operation does not support the algorithm, the algorithm needs a power of two of ranks or
-    /// blocks of equal size, the root is out of range, or the number of sizes differs from the number of
-    /// ranks.
+    /// If the operation does not support the algorithm, the algorithm needs blocks of equal size or a number
+    /// of ranks that is a power of two, the root is out of range, or the number of sizes differs from the
+    /// number of ranks.
     pub fn new(
         operation: Collective,
         algorithm: Algorithm,
@@ -275,8 +275,8 @@ impl<'s> Call<'s> {
         Ok(Self { operation, algorithm, ranks, root, sizes })
     }
 
-    /// Passes the rounds of rank `me` to `take`, one by one. If the algorithm is [`Algorithm::InNetwork`], the peer
-    /// is the reducer, whose number is [`Call::reducer`].
+    /// Passes the rounds of rank `me` to `take`, one by one. If the algorithm is [`Algorithm::InNetwork`],
+    /// the peer is the reducer, whose number is [`Call::reducer`]. A call of a single rank has no rounds.
     ///
     /// # Errors
     /// The errors of `take`.

@@ -39,7 +39,7 @@ struct Interface {
     /// The messages of each pair of ranks, if there are any, in the order of their turns. A packet of the first pair is
     /// being sent.
     flows: VecDeque<VecDeque<Sending>>,
-    /// The time at which that packet started.
+    /// The time at which the packet that is being sent started.
     since: u64,
     /// The time at which the next message will be complete, unless another one is posted first.
     next: Option<u64>,

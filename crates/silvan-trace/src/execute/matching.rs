@@ -14,7 +14,7 @@ pub(super) struct Rank {
     posted: HashMap<Key, VecDeque<(u64, u32)>>,
     /// Messages that arrived before their receive was posted, by source and tag, in the order of arrival.
     early: HashMap<Key, VecDeque<(u64, u32)>>,
-    /// The keys of these messages in the order of arrival, for receives with wildcards.
+    /// The keys of the messages in `early`, in the order of arrival, for receives with wildcards.
     early_in_order: BTreeMap<u64, Key>,
     /// Counts postings and arrivals, to order them.
     clock: u64,

@@ -47,7 +47,8 @@ pub use loggp::{Copies, Cost, Crossbar};
 pub use ranks::{Agenda, Carrier, Parcel, Part, Ranks};
 pub use stuck::{Stuck, Why};
 
-/// Costs of communication. All of them are zero by default, so only computation takes time.
+/// Costs of communication. By default, all times are zero and no message waits for its receive, so only
+/// computations and delays take time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parameters {
     /// Latency of a message (L).
@@ -60,7 +61,7 @@ pub struct Parameters {
     pub gap_per_byte_fs: u64,
     /// CPU time per byte (O), in femtoseconds.
     pub overhead_per_byte_fs: u64,
-    /// Messages larger than this wait until their receive is posted (S).
+    /// Messages larger than this number of bytes wait until their receive is posted (S).
     pub rendezvous_above: u64,
 }
 

@@ -182,9 +182,9 @@ pub struct Ranks<T> {
     matching: Matching,
     /// The matched receive of each rendezvous in progress, by the number of its send.
     receives: HashMap<usize, u32>,
-    /// For each mark of the trace, the index of its call in the outcome; the next field contains the number of
-    /// unfinished operations of each call.
+    /// For each mark of the trace, the index of its call in the outcome.
     calls: Vec<u32>,
+    /// The number of unfinished operations of each call.
     open: Vec<u64>,
     outcome: Execution,
 }

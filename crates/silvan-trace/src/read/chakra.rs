@@ -159,7 +159,7 @@ fn node(bytes: &[u8]) -> Result<ChakraNode, String> {
 ///
 /// # Errors
 /// If a file cannot be read or is invalid, or the trace exceeds `options.limit`. In the binary form, the
-/// position is the byte (after decompression) at which the message starts.
+/// position in an error is the byte (after decompression) at which the message starts.
 pub fn read_files(files: &[PathBuf], options: &Options) -> Result<Trace, TraceError> {
     let open = |rank: usize| -> Result<(Box<dyn BufRead>, String), TraceError> {
         let name = files[rank].display().to_string();
@@ -169,7 +169,7 @@ pub fn read_files(files: &[PathBuf], options: &Options) -> Result<Trace, TraceEr
     read(files.len(), &open, options)
 }
 
-/// Opens the file of a rank and returns its name. It is called twice for each file.
+/// Opens the file of a rank; returns its content and its name. Called twice for each rank.
 pub type Open<'o, 'r> = &'o dyn Fn(usize) -> Result<(Box<dyn BufRead + 'r>, String), TraceError>;
 
 /// Reads a trace from `ranks` sources. Each source is opened twice: first to find the groups, then to read

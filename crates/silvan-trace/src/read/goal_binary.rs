@@ -151,6 +151,9 @@ impl<R: BufRead + Seek> File<R> {
     ///
     /// # Errors
     /// If the file cannot be read, or the sections exceed the rank's part of the file.
+    ///
+    /// # Panics
+    /// If the rank does not exist.
     pub fn section(&mut self, rank: u32) -> Result<Section, TraceError> {
         let (start, end) = self.sections[rank as usize];
         let start = BASE + start;
@@ -187,7 +190,7 @@ impl<R: BufRead + Seek> File<R> {
         self.go_to(section.operations_at)
     }
 
-    /// Reads the next operation of a rank.
+    /// Reads the next operation of a rank, which has the number `index`.
     ///
     /// # Errors
     /// If the file cannot be read, or the kind, the peer, the tag or a position in the appendix is invalid.

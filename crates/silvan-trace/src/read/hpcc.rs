@@ -36,8 +36,9 @@ struct Event {
     begin: i64,
     end: i64,
     what: What,
-    /// Whether the send of the call is used; the next field is for its receive.
+    /// Whether the send of the call is used.
     sends: bool,
+    /// Whether the receive of the call is used.
     receives: bool,
 }
 

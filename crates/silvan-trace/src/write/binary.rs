@@ -9,7 +9,8 @@ use crate::trace::{Kind, Operation, Trace, When};
 /// Writes a trace as binary GOAL.
 ///
 /// # Errors
-/// The errors of `out`, and an error if a rank with delays has fewer than two unused CPUs.
+/// The errors of `out`, and an error if there are fewer than two CPU numbers above those that a rank with
+/// delays uses.
 pub fn binary(trace: &Trace, out: &mut impl Write) -> Result<()> {
     out.write_all(&COOKIE.to_le_bytes())?;
     out.write_all(&trace.ranks().to_le_bytes())?;

@@ -1,7 +1,8 @@
 //! Writes traces as text or binary GOAL.
 //!
-//! All GOAL operations need a CPU, so each delay becomes a `calc` on one of the rank's unused CPUs, which
-//! take turns. Delays wait for each other only if more of them run concurrently than there are unused CPUs.
+//! All GOAL operations need a CPU, so each delay becomes a `calc` on a CPU with a higher number than those
+//! that the rank uses. These CPUs take turns. Delays wait for each other only if more of them run
+//! concurrently than there are unused CPUs.
 
 mod binary;
 mod text;

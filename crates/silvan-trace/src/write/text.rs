@@ -8,7 +8,8 @@ use crate::trace::{ANY, Kind, Operation, Trace, When};
 /// Writes a trace as text GOAL.
 ///
 /// # Errors
-/// The errors of `out`, and an error if a rank with delays has fewer than two unused CPUs.
+/// The errors of `out`, and an error if there are fewer than two CPU numbers above those that a rank with
+/// delays uses.
 pub fn text(trace: &Trace, out: &mut impl Write) -> Result<()> {
     writeln!(out, "num_ranks {}", trace.ranks())?;
     for rank in 0..trace.ranks() {

@@ -31,7 +31,7 @@ impl RouteCache {
         Self { entries: FxHashMap::default(), capacity: capacity.map_or(usize::MAX, |c| c as usize) }
     }
 
-    /// The output port of a flow, if it has an entry.
+    /// The output port (from 1) of a flow. `None` if the flow has no entry.
     #[must_use]
     #[inline]
     pub fn get(&self, key: FlowKey) -> Option<u16> {

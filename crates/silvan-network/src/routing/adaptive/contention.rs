@@ -37,7 +37,7 @@ impl Contention {
 }
 
 /// Random permutations derived from a seed. Permutation `n` depends only on the seed and the number of hosts,
-/// so networks can be compared permutation by permutation.
+/// so networks with the same number of hosts can be compared permutation by permutation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Permutations {
     /// The seed of all permutations.

@@ -91,8 +91,9 @@ impl SwitchState {
         self.caches.get(usize::from(input).wrapping_sub(1))
     }
 
-    /// Routes a set-up packet and counts its flow. If the output port is not the default port, the flow is
-    /// added to the cache. A flow that already has an entry keeps its port and is not counted again.
+    /// Routes a set-up packet and counts its flow. Returns the output port. If the output port is not the
+    /// default port, the flow is added to the cache. A flow that already has an entry keeps its port and is
+    /// not counted again.
     pub fn set_up(
         &mut self,
         table: &ExtendedTable,

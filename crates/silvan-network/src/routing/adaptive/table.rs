@@ -70,6 +70,7 @@ impl ExtendedTable {
     }
 
     /// Whether packets for a destination go up from this switch, because the destination is not below it.
+    /// False if the destination has no entry.
     #[must_use]
     pub fn is_up(&self, destination: u32) -> bool {
         self.entry(destination).is_some_and(|entry| entry.alternates == Alternates::Up)
@@ -104,8 +105,8 @@ impl AdaptiveTables {
     /// Tables of a fat tree, with or without horizontal links; default ports are those of D-mod-K.
     ///
     /// # Errors
-    /// [`RoutingError::Topology`] if the network is invalid, [`RoutingError::Unsuitable`] if it is not a generated
-    /// fat tree.
+    /// [`RoutingError::Topology`] if the network is invalid, [`RoutingError::Unsuitable`] if it is not a
+    /// generated fat tree or is too large for tables.
     pub fn new(topology: &Topology) -> Result<Self, RoutingError> {
         let Shape::FatTree(tree) = &topology.shape else {
             return Err(RoutingError::Unsuitable(format!(

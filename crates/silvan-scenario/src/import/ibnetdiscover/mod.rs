@@ -55,8 +55,9 @@ impl Default for Options {
 /// messages.
 ///
 /// # Errors
-/// If the text is malformed, a node or port appears twice, the two ends of a link disagree, a number is out
-/// of range, or LIDs do not fit the LID mask control (LMC) of their port.
+/// If the text is malformed or has no nodes, a node, port, name, LID or port GUID appears twice, the two ends
+/// of a link disagree or one of them is not described, a link has no rate and there is no default rate, a
+/// number is out of range, or LIDs do not fit the LID mask control (LMC) of their port.
 pub fn parse(text: &str, origin: &str, options: Options) -> Result<Wiring, ImportError> {
     let notes = Notes::default();
     let nodes = read::nodes(text, origin, &notes)?;

@@ -75,9 +75,9 @@ impl Forwarding {
 /// Reads forwarding tables for a topology; `origin` is the name of the file in error messages.
 ///
 /// # Errors
-/// If the text is malformed or truncated, a switch has no table, a table belongs to no switch, a LID or
-/// port is out of range or appears twice, the dump and the topology disagree about a LID, or no switch has
-/// a route to some host.
+/// If the text is malformed or truncated, a switch has no table, a table belongs to no switch, a LID or port
+/// is out of range or appears twice, the dump and the topology disagree about a LID, the LID of a host is
+/// unknown, no switch has a route to some host, or the network is too large.
 pub fn parse(text: &str, origin: &str, topology: &Topology) -> Result<Tables, ImportError> {
     parse_all(text, origin, topology).map(|forwarding| forwarding.tables)
 }
