@@ -31,7 +31,9 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
 
 
 def classes(result: Result) -> dict[str, tuple[float, float | None]]:
-    """Return the received Gbit/s and the 99th percentile of the latency (us) for each class of traffic."""
+    """Return the received Gbit/s and the 99th percentile of the latency (us) for each class of traffic.
+
+    The latency is that since injection, and None if the class has no packets."""
     tails = {
         row["class"]: row["p99_ns"] / 1000
         for row in result.summary["latency"]
@@ -43,7 +45,7 @@ def classes(result: Result) -> dict[str, tuple[float, float | None]]:
 
 
 def overloaded(studied: Simulated) -> tuple[list[int], list[int]]:
-    """Return the links between switches and the links to hosts, by relative load, largest first."""
+    """Return the links between switches and the links to hosts, by load relative to capacity, largest first."""
     share = studied.offered / studied.site.capacity
     order = [int(n) for n in np.argsort(-share, kind="stable")]
     inner = studied.site.routes.inner
