@@ -126,8 +126,8 @@ def animate(
     The frames are evenly spaced over the span (ns). The default span is from 0 to the end of the shortest
     run.
 
-    Raises `ValueError` for another suffix, for a span outside the runs, without runs or frames, or for a wrong
-    number of titles, and `KeyError` for a run without a forest. Raises :class:`silvan.SilvanError` for MP4
+    Raises `ValueError` for another suffix, a span outside the runs, a wrong number of titles, or without
+    runs or frames, and `KeyError` for a run without a forest. Raises :class:`silvan.SilvanError` for MP4
     without ffmpeg, and `OSError` if the file cannot be written.
     """
     path = Path(file)

@@ -177,7 +177,8 @@ class Viewers:
     def wait_for_none(self, end: float, *, first_s: float, return_s: float) -> None:
         """Wait until no viewer is connected, or until `end`.
 
-        Wait up to `first_s` seconds for a first viewer, and up to `return_s` seconds for a viewer to return."""
+        Wait up to `first_s` seconds for a first viewer, and up to `return_s` seconds for a viewer to return.
+        """
         with self._changed:
             if self._ever == 0:
                 self._changed.wait_for(lambda: self._ever > 0, min(first_s, end - time.monotonic()))

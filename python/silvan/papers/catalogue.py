@@ -132,7 +132,7 @@ class Published:
         return self.quick_tolerance != self.tolerance
 
     def bounds(self, quick: bool = False) -> tuple[float, float]:
-        """Return the smallest and the largest simulated number with which the row is met; infinite if unlimited."""
+        """Return the limits between which a simulated number meets the row; infinite without a limit."""
         tolerance = self.quick_tolerance if quick else self.tolerance
         if isinstance(tolerance, str):
             least = self.expected if tolerance == "at least" else -math.inf

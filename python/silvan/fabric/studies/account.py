@@ -45,7 +45,9 @@ def classes(result: Result) -> dict[str, tuple[float, float | None]]:
 
 
 def overloaded(studied: Simulated) -> tuple[list[int], list[int]]:
-    """Return the links between switches and the links to hosts, by load relative to capacity, largest first."""
+    """Return the links between switches and the links to hosts, by relative load, largest first.
+
+    The relative load is the offered load divided by the capacity."""
     share = studied.offered / studied.site.capacity
     order = [int(n) for n in np.argsort(-share, kind="stable")]
     inner = studied.site.routes.inner

@@ -76,7 +76,7 @@ class Routes:
         return load
 
     def pairs_over(self, demand: NDArray[np.float64], link: int) -> list[tuple[str, str, float]]:
-        """Return the source, the target and the demand of the pairs of hosts over a link, largest demand first."""
+        """Return source, target and demand of the pairs of hosts over a link, largest demand first."""
         found = []
         for target in np.flatnonzero(demand.any(axis=0)):
             sources = np.flatnonzero(demand[:, target])

@@ -156,7 +156,7 @@ class Effect:
 
 
 def percent(share: float) -> str:
-    """Format a positive share in percent, with two significant digits below 9.95 %, else as a whole number."""
+    """Format a positive share in percent: two significant digits below 9.95 %, else a whole number."""
     return f"{100 * share:.0f}" if share >= 0.0995 else f"{100 * share:.2g}"
 
 
