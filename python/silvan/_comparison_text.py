@@ -38,7 +38,8 @@ def in_words(value: float, half: float | None = None) -> str:
 def signed(value: float, digits: int = 3) -> str:
     """Format a difference with its sign and at most `digits` significant digits after rounding decimals.
 
-    Digits before the decimal point are not rounded. 0 has no sign."""
+    Digits before the decimal point are not rounded. 0 has no sign.
+    """
     text = _rounded(value, _decimals(value, digits))
     return text if text.startswith("-") or value == 0 else f"+{text}"
 
@@ -46,7 +47,8 @@ def signed(value: float, digits: int = 3) -> str:
 def _decimals(value: float, digits: int) -> int:
     """Return the number of decimals for `digits` significant digits, negative to round before the point.
 
-    0 if `value` is 0, infinite or NaN."""
+    0 if `value` is 0, infinite or NaN.
+    """
     return digits - 1 - math.floor(math.log10(abs(value))) if value and math.isfinite(value) else 0
 
 

@@ -113,7 +113,8 @@ def read(path: Path) -> Options:
 def parse(text: str, origin: str) -> Options:
     """Parse options from text; `origin` is the name of the text in messages.
 
-    Raises `FabricError` if an option is invalid, or if the text belongs to another program."""
+    Raises `FabricError` if an option is invalid, or if the text belongs to another program.
+    """
     known = {"congestion_control", *ABOUT_TALKING, "cc_cct", f"{SWITCH}control_map"}
     known |= {SWITCH + name for name, _ in VALID} | {f"{ADAPTER}port_control", f"{ADAPTER}control_map"}
     single: dict[str, _Value] = {}

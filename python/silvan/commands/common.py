@@ -139,7 +139,8 @@ def print_json(value: object) -> None:
 def pairs(settings: Sequence[str] | None, option: str, shape: str = "NAME=VALUE") -> dict[str, str]:
     """Parse the values of an option of the form NAME=VALUE; the last value of a name counts.
 
-    Raises `typer.BadParameter` if a value has another form or is not UTF-8."""
+    Raises `typer.BadParameter` if a value has another form or is not UTF-8.
+    """
     found: dict[str, str] = {}
     for setting in settings or ():
         name, equals, value = setting.partition("=")
@@ -154,7 +155,8 @@ def pairs(settings: Sequence[str] | None, option: str, shape: str = "NAME=VALUE"
 def overrides(settings: Sequence[str] | None, seed: int | None = None) -> dict[str, str]:
     """Parse the options `--set` and `--seed`.
 
-    Raises `typer.BadParameter` if a value of `--set` is malformed, or if both options set the seed."""
+    Raises `typer.BadParameter` if a value of `--set` is malformed, or if both options set the seed.
+    """
     found = pairs(settings, "--set", "KEY=VALUE, such as congestion.mechanism=ib-cc")
     if seed is not None:
         if "seed" in found:
@@ -177,7 +179,8 @@ def source(scenario: str) -> Callable[[dict[str, str]], silvan.Scenario]:
     """Return a function that loads the scenario with overrides.
 
     Standard input is read before this function returns. If it is too long or not UTF-8, the command exits
-    with status 1."""
+    with status 1.
+    """
     if scenario != STDIN:
         return partial(scenarios.load, scenario)
     try:
@@ -294,7 +297,8 @@ def search_bar(
     """Show the progress of the runs of a search, and then of the comparison that follows the search.
 
     Yields a function that updates the bar. Its arguments are the number of finished runs, the number of all
-    runs, which is `runs` if it is 0, and a note."""
+    runs, which is `runs` if it is 0, and a note.
+    """
     with task_bar(console, title, runs, show=show) as update:
 
         def notify(done: int, total: int, note: str) -> None:

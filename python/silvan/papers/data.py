@@ -51,7 +51,8 @@ class RunData:
     def group(self, name: str, column: str = "received_gbit_s") -> float:
         """Return an average over a group of hosts of the first forest, such as ``hotspots``.
 
-        Raises `KeyError` for an unknown group."""
+        Raises `KeyError` for an unknown group.
+        """
         return float(self._of("groups", "group", name)[column])
 
     def host(self, name: str) -> dict[str, Any]:

@@ -106,7 +106,8 @@ def check(path: Path) -> None:
 def put(path: Path, experiment: Experiment, values: Values, quick: bool) -> None:
     """Write the numbers of an experiment to a record, and replace earlier numbers of the experiment.
 
-    Raises `PapersError` if there is a record that cannot be read."""
+    Raises `PapersError` if there is a record that cannot be read.
+    """
     entries = read(path) if path.exists() else {}
     entries[experiment.id] = Entry(_core.__version__, quick, digest(experiment, quick), values)
     order = {own.id: n for n, own in enumerate(list_experiments())}

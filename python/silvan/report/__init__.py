@@ -247,7 +247,8 @@ def _failures(result: Result, number: dict[str, int], pack: Pack) -> dict[str, A
 def _utilisation(result: Result, clock: Clock, number: dict[str, int], pack: Pack) -> dict[str, Any] | None:
     """Return the utilization of links per frame, scaled to 0 to 15.
 
-    None if it was not recorded, or if there are more than :data:`MOST_SHADES` values."""
+    None if it was not recorded, or if there are more than :data:`MOST_SHADES` values.
+    """
     lines = _series.by_name(result, "links", "link", "utilisation")
     frames = len(clock.frames_ns)
     if not lines or len(number) * frames > MOST_SHADES:

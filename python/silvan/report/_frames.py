@@ -44,7 +44,8 @@ class Clock:
     def mean(self, values: NDArray[Any]) -> NDArray[np.float64]:
         """Return the mean of the samples in each frame, along the last axis, ignoring NaN.
 
-        NaN for a frame without other samples."""
+        NaN for a frame without other samples.
+        """
         values = values.astype(np.float64)
         starts = np.arange(0, values.shape[-1], self.step)
         present = ~np.isnan(values)

@@ -86,7 +86,8 @@ def loads(fabric: Fabric, ranks_on: Ints, sources: Ints, destinations: Ints) -> 
 def expand(names: Sequence[str]) -> list[str]:
     """Expand ranges of hosts, such as ``node-[00-03,7]`` for five hosts.
 
-    Raises `FabricError` if a range is invalid or has more than :data:`MOST_HOSTS` hosts."""
+    Raises `FabricError` if a range is invalid or has more than :data:`MOST_HOSTS` hosts.
+    """
     found: list[str] = []
     for name in names:
         match = re.fullmatch(r"([^\[\]]*)\[([^\[\]]*)\]([^\[\]]*)", name)

@@ -67,7 +67,8 @@ class Routes:
     def load(self, demand: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the offered load of each link, in the unit of `demand`.
 
-        `demand` has one row per source and one column per target. Raises `FabricError` for a cycle."""
+        `demand` has one row per source and one column per target. Raises `FabricError` for a cycle.
+        """
         load = np.zeros(len(self.links))
         for target in np.flatnonzero(demand.any(axis=0)):
             sources = np.flatnonzero(demand[:, target])
@@ -89,7 +90,8 @@ class Routes:
 def read(files: Mapping[str, str]) -> Routes:
     """Parse the link list and the tables from :func:`silvan.fabric.ibdmchk`.
 
-    Raises `FabricError` if a line of the link list does not have two ends."""
+    Raises `FabricError` if a line of the link list does not have two ends.
+    """
     hosts: dict[str, int] = {}
     host_lids: list[int] = []
     switches: dict[str, int] = {}
