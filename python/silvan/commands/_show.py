@@ -43,7 +43,7 @@ VERDICT_COLOURS = {
 }
 
 #: Longer lists of flows or hosts are replaced by a summary. Of lists of latencies that are more than twice as
-#: long, and of bottlenecks, only so many rows are printed.
+#: long, and of bottlenecks, only this number of rows is printed.
 LIST_AT_MOST = 16
 
 
