@@ -148,7 +148,10 @@ def runner_of(other: OtherBuild, scratch: Path) -> Runner:
 
 
 def cases(program: Path, wanted: Sequence[str]) -> list[Case]:
-    """Return this build's cases, or those with the given names; raises :class:`CannotCompareError`."""
+    """Return this build's cases, or those with the given names.
+
+    Raises :class:`CannotCompareError` for an unknown name.
+    """
     listed = json.loads(
         subprocess.run([program, "--cases"], capture_output=True, text=True, check=True).stdout
     )

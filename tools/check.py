@@ -97,7 +97,10 @@ def stages() -> list[Stage]:
 
 
 def selected(every: list[Stage], names: list[str]) -> list[Stage]:
-    """Return the stages of these names and all stages that they need, or all stages without names."""
+    """Return the stages of these names and all stages that they need, or all stages without names.
+
+    Exits if there is no stage of a name.
+    """
     by_name = {stage.name: stage for stage in every}
     if unknown := [name for name in names if name not in by_name]:
         sys.exit(f"no stage {', '.join(unknown)}; there are {', '.join(by_name)}")

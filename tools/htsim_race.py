@@ -152,7 +152,10 @@ def table(results: Mapping[str, Mapping[tuple[int, int], float]]) -> str:
 
 
 def race(options: argparse.Namespace) -> None:
-    """Run both simulators, and print the comparison; raises :class:`RaceError`."""
+    """Run both simulators, and print the comparison.
+
+    Raises :class:`RaceError` if a program fails, the matrix is invalid, or a transfer does not end.
+    """
     folder = options.out.resolve()
     pairs = read_matrix(options.matrix.read_text()) if options.matrix else permutation(options.seed)
     (folder / "flows.cm").write_text(matrix(pairs))

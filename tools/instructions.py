@@ -69,7 +69,7 @@ OTHERS = "all others"
 CODE_LINE = 64
 #: Share of the instructions that the hot code must contain.
 HOT_SHARE = 0.99
-#: Functions named in a comparison.
+#: Maximum number of functions that a comparison names for a case.
 NAMED = 5
 #: Instruction sets by which the C library chooses its functions.
 SETS = ("avx2", "bmi2", "erms")
@@ -187,7 +187,7 @@ def plain(name: str) -> str:
 
 
 def count(case: str, bench: Path = BENCH, *, caches: bool = False) -> Count:
-    """Count the events of a case; raises :class:`CannotCountError`."""
+    """Count the events of a case; raises :class:`CannotCountError` if it fails or no packet moves."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "profile"
         more = ("--cache-sim=yes",) if caches else ()
@@ -230,7 +230,10 @@ def environment() -> dict[str, str]:
 
 
 def changes(before: Mapping[str, float], after: Mapping[str, float]) -> list[tuple[str, float, float]]:
-    """Return the functions whose instructions per hop grew most, with the values before and after."""
+    """Return the functions whose instructions per hop grew most, with the values before and after.
+
+    At most `NAMED` functions are returned, without those that grew by less than half of `LEAST`.
+    """
     names = {*before, *after}
     grown = [(name, before.get(name, 0.0), after.get(name, 0.0)) for name in names]
     grown = [one for one in grown if one[2] - one[1] >= LEAST / 2]

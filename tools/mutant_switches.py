@@ -104,7 +104,7 @@ def span(text: str, lines: dict[str, dict[str, int]]) -> tuple[int, int]:
 
 
 def body(text: str, mutant: dict[str, Any]) -> tuple[int, int] | None:
-    """Return the range of a mutant's function body without its braces, or `None` if it can have no switch.
+    """Return the range of a mutant's function body without braces; `None` if the body can have no switch.
 
     A `const fn` cannot read the environment. A function that returns `impl Trait` has one concrete type,
     which a mutant would change.

@@ -41,13 +41,13 @@ from mutant_switches import REACHED, VARIABLE, body, switch, switched
 ROOT = Path(__file__).resolve().parents[1]
 #: The crates of the model.
 CRATES = ("silvan-network", "silvan-congestion", "silvan-fabric")
-#: Their sources.
+#: The sources of these crates.
 MODEL = tuple(PurePosixPath("crates", name, "src") for name in CRATES)
 #: Modules that only describe a run, that other programs check value by value, or that only tests use.
 LEFT_OUT = {"fluid", "lib", "outcome", "tests", "topology"}
 #: Possible results of a mutant, in the order of the table.
 OUTCOMES = ("caught", "timeout", "missed", "unviable", "skipped")
-#: A test that takes longer than this many times its time without a mutant is stopped.
+#: A test is stopped after this many times its time without a mutant, but not before `LEAST_PATIENCE_S`.
 PATIENCE = 5
 LEAST_PATIENCE_S = 10.0
 #: Limit of the address space of a test in KiB, because a mutant can allocate unlimited memory.

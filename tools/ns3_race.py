@@ -234,7 +234,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class Run:
-    """CPU time in seconds, and peak memory in megabytes."""
+    """CPU time in seconds, and peak memory in MiB."""
 
     cpu_s: float
     memory_mb: float
@@ -377,7 +377,7 @@ def percentile(values: Sequence[float], percent: int) -> float:
 def slowdowns(
     drawn: Sequence[Flow], header: int, results: Sequence[Mapping[tuple[int, int, int, int], list[int]]]
 ) -> list[tuple[int, list[float]]]:
-    """Return the size and the slowdowns of all flows that have ended in all results."""
+    """Return the size and the slowdowns, at least 1, of all flows that have ended in all results."""
     taken = [{key: list(times) for key, times in one.items()} for one in results]
     found = []
     for flow in drawn:

@@ -69,7 +69,7 @@ def host_target() -> str:
 def merge_tool(host: str) -> Path:
     """Return the program that merges profiles; add rustup's component with the program if it is missing.
 
-    Raises :class:`CannotProfileError`.
+    Raises :class:`CannotProfileError` if the program is missing and cannot be added.
     """
     sysroot = Path(run([*RUST, "rustc", "--print", "sysroot"]).strip())
     tool = sysroot / "lib/rustlib" / host / "bin/llvm-profdata"

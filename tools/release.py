@@ -77,7 +77,11 @@ def version() -> str:
 
 
 def notes(text: str, wanted: str, *, final: bool) -> str:
-    """Return the section of the changelog about a version; raises :class:`ReleaseError`."""
+    """Return the section of the changelog about a version.
+
+    Raises :class:`ReleaseError` if the first section is about another version, is empty, or has no date (only
+    with `final`).
+    """
     sections = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
     if not sections or not sections[0].startswith(f"{wanted},"):
         raise ReleaseError(f"CHANGELOG.md: the first section is not that of {wanted}")
@@ -138,7 +142,10 @@ def check_wheel(path: Path, wanted: str, *, final: bool) -> str:
 
 
 def package_crates(out: Path) -> list[Path]:
-    """Package the crates as `cargo publish` would, and return the files; raises :class:`ReleaseError`."""
+    """Package the crates as `cargo publish` would, and return the files.
+
+    Raises :class:`ReleaseError` if cargo fails, or if a package lacks files.
+    """
     names = [word for crate in CRATES for word in ("-p", crate)]
     command = [
         "tools/with-rust",

@@ -45,7 +45,7 @@ def half_width(samples: list[float]) -> float:
 def sampled(name: str, law: float, samples: list[float], least: float) -> Check:
     """Compare the mean over seeds with a law.
 
-    The tolerance is half of the 99.9 % confidence interval, but at least `least`.
+    The tolerance is half the width of the 99.9 % confidence interval, but at least `least`.
     """
     return Check(name, law, mean(samples), max(half_width(samples), least))
 
@@ -53,8 +53,8 @@ def sampled(name: str, law: float, samples: list[float], least: float) -> Check:
 def alike(name: str, laws: list[float], samples: list[float], least: float) -> Check:
     """Compare the means over seeds of two models.
 
-    The tolerance is the share `least` of the mean of `laws`, or half of the 99.9 % confidence interval of the
-    difference if this is larger.
+    The tolerance is the share `least` of the mean of `laws`, or half the width of the 99.9 % confidence
+    interval of the difference if this is larger.
     """
     noise = math.hypot(half_width(laws), half_width(samples))
     return Check(name, mean(laws), mean(samples), max(least * mean(laws), noise))

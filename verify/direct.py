@@ -265,12 +265,12 @@ class Groups(Direct):
         return links
 
     def spine(self, number: int) -> int:
-        """Return the index of the spine by which leaves of a group send to a host of it."""
+        """Return the index of the spine by which leaves send to host `number` of their group."""
         assert self.leaves is not None
         return self.leaves + number % (len(self.groups[0]) - self.leaves)
 
     def towards(self, at: str, group: int, number: int) -> str:
-        """Return the next switch on the route to another group."""
+        """Return the next switch to another group. The destination `number` selects among several."""
         gates = self.gates[self.group(at), group]
         own = [far for near, far in gates if near == at]
         if own:
@@ -288,7 +288,7 @@ class Groups(Direct):
         for near, far in links:
             is_last = self.group(near) == ends[1]
             if self.leaves is not None:
-                # Routes that go up and down twice use two lanes, and others use one.
+                # Routes that go up and down twice use two lanes, and other routes use one.
                 is_again = crossed and (is_last or not self.is_leaf(far))
                 lane = max(lane, int(is_over_others and is_again))
             elif is_over_others and is_last:

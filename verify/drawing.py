@@ -13,7 +13,8 @@ from verify.reading import network
 
 Scenario = dict[str, Any]
 
-#: Longer than any run, so that no expiry of the timer, whose phase is random, occurs in a run.
+#: A `ccti_timer`, in units of 1.024 us, that is longer than any run, so that the timer, whose phase is
+#: random, does not expire in a run.
 NO_TIMER = 4_000_000_000
 #: A table with which marks return but have no effect.
 NO_DELAYS = {"kind": "list", "delays_ns": [0] * 128}

@@ -41,7 +41,7 @@ class FileFabric(Wiring):
 def fabric(topology: Mapping[str, Any], routing: Mapping[str, Any] | None) -> FileFabric:
     """Read `[topology]` and `[routing]` of the kinds file and table.
 
-    `NotCovered` is raised if one is of another kind.
+    `NotCovered` is raised if one is of another kind or has other keys.
     """
     given, way = dict(topology), dict(routing or {})
     delay = time_ps(given.pop("link_delay", "20 ns"))

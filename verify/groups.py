@@ -33,7 +33,7 @@ def groups(net: Wiring, tables: Mapping[str, Mapping[str, int]]) -> Groups:
 
 
 def hops(around: Mapping[str, list[tuple[int, str]]], start: str) -> dict[str, int]:
-    """Return the number of hops from each switch to one of them."""
+    """Return the number of hops from the switch `start` to each switch that it can reach."""
     found, front = {start: 0}, deque([start])
     while front:
         near = front.popleft()

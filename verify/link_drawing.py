@@ -35,7 +35,7 @@ def variant(seed: int) -> Scenario:
 
 
 def with_shared_credits(found: Scenario, rng: random.Random) -> tuple[Scenario, dict[str, Any]]:
-    """Select shared credits, if the scenario has several lanes and undivided memory."""
+    """Return the scenario, and keys for shared credits if it has several lanes and undivided memory."""
     lanes = found.get("lanes", {})
     switch = found["switch"]
     usual = "shared" if switch.get("queues", "single") in ("single", "per-output") else "divided"

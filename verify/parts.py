@@ -285,7 +285,8 @@ class Congestion:
 def part(given: dict[str, Any], key: str, preset: Mapping[str, Any]) -> dict[str, Any]:
     """Remove and return the keys of a component.
 
-    If they contain a `kind`, they replace the preset's keys. Otherwise, they are merged with these.
+    If they contain a `kind`, they replace the preset's keys. Otherwise, they are added to the preset's keys,
+    and take precedence.
     """
     own = dict(given.pop(key, {}))
     return own if "kind" in own else {**preset.get(key, {"kind": "none"}), **own}

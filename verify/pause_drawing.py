@@ -82,7 +82,7 @@ def largest_headroom(given: Plan) -> int:
 
 
 def own_memory(rng: random.Random, packets: int, space: int) -> dict[str, Any]:
-    """Select thresholds of up to some packets, or the default ones."""
+    """Select thresholds of up to `packets` packets, or omit them for the defaults."""
     found: dict[str, Any] = {}
     if rng.random() < 0.6:
         xoff = rng.choice([0, rng.randint(0, space), rng.randint(0, packets * space), packets * space])

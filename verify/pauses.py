@@ -204,7 +204,10 @@ def shared_memory(table: Mapping[str, Any]) -> SharedMemory:
 
 
 def pfc(table: Mapping[str, Any], packets: Packets, buffers: Buffers, slowest: Mapping[End, Fraction]) -> Pfc:
-    """Read `[flow_control]` with pause frames or on/off messages."""
+    """Read `[flow_control]` with pause frames or on/off messages.
+
+    `NotCovered` is raised for on/off messages without thresholds, and for unknown keys.
+    """
     given = {key: value for key, value in table.items() if key != "kind"}
     is_on_off = table["kind"] == "on-off"
     if is_on_off and not {"xoff", "xon"} <= given.keys():

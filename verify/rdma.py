@@ -59,7 +59,7 @@ class DcqcnReaction:
 
 
 def red(given: dict[str, Any]) -> RedMarking:
-    """Read marks by thresholds."""
+    """Read the marking rule `red`, with the thresholds of all outputs or of outputs by rate."""
     of_rates = given.pop("thresholds", [])
     common = {key: given[key] for key in ("percent", "pattern") if key in given}
     by_rate = {
@@ -347,8 +347,8 @@ class RcccReaction:
     payload: int
 
 
-#: `AnsweredReaction` is any reaction that needs an acknowledgement of every packet, except RCCC.
 PccReaction = PccRttReaction | PccTelemetryReaction
+#: Reactions that need an acknowledgement of every packet, except RCCC.
 AnsweredReaction = DctcpReaction | TimelyReaction | SwiftReaction | HpccReaction | NsccReaction | PccReaction
 RdmaReaction = DcqcnReaction | AnsweredReaction | RcccReaction
 

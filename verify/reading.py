@@ -165,8 +165,8 @@ class Trimming:
     #: Limits of outputs of some rates, by picoseconds per byte.
     of_rates: Mapping[Fraction, int]
     size: int
-    #: Whether the newest packet of the queue may be trimmed instead of the arriving one. `None`: only with
-    #: FIFO queues.
+    #: Whether the newest packet of the queue may be trimmed instead of the arriving one. `None`: only if
+    #: outputs serve first come, first served.
     is_random: bool | None
 
     def limit(self, pace: Fraction) -> int:
@@ -566,7 +566,10 @@ def talkers(flows: list[Mapping[str, Any]], patterns: list[Mapping[str, Any]], h
 
 
 def network(topology: Mapping[str, Any], routing: Mapping[str, Any] | None) -> Wiring:
-    """Read `[topology]` and `[routing]`, without a check for deadlock."""
+    """Read `[topology]` and `[routing]`, without a check for deadlock.
+
+    `NotCovered` is raised for kinds and keys that the second model does not cover.
+    """
     if routing is not None:
         routing = {key: value for key, value in routing.items() if key != "allow_deadlock"}
     if topology["kind"] == "file":

@@ -85,7 +85,7 @@ class Searched(Wiring):
 def distances(
     edges: Mapping[str, list[Edge]], start: list[str], allow: Callable[[str, str], bool] = lambda *_: True
 ) -> dict[str, int]:
-    """Return the number of hops from the nearest of some switches to each switch, over allowed hops."""
+    """Return the hops from the nearest of some switches to each switch that allowed hops reach."""
     found, front = dict.fromkeys(start, 0), deque(start)
     while front:
         near = front.popleft()

@@ -15,7 +15,7 @@ ROUNDING = 1e-9
 LETTERS = 60
 #: Significant digits of numbers without an interval, and of half-widths of intervals.
 _DIGITS, _DIGITS_OF_HALF = 4, 2
-#: Numbers whose magnitude is at least this value, or below its inverse, are written with an exponent.
+#: Numbers, except 0, whose magnitude is at least this value or below its inverse have an exponent.
 _LARGE = 1e12
 
 
@@ -23,8 +23,9 @@ def in_words(value: float, half: float | None = None) -> str:
     """Format a number and the half-width of its confidence interval: ``10,540``, ``1,895 ± 120``, ``0.0213``.
 
     The half-width is rounded to two significant digits, and the value to as many decimals. Without a
-    half-width, the value is rounded to four significant digits. Digits of the value before the decimal point
-    are not rounded. Whole numbers have no decimals, and very large or very small numbers have an exponent.
+    half-width, or if it is 0, the value is rounded to four significant digits. Digits of the value
+    before the decimal point are not rounded. Whole numbers have no decimals, and very large or very small
+    numbers have an exponent.
     """
     if half is None:
         return _rounded(value, _decimals(value, _DIGITS))
@@ -35,13 +36,19 @@ def in_words(value: float, half: float | None = None) -> str:
 
 
 def signed(value: float, digits: int = 3) -> str:
-    """Format a difference with its sign, and with decimals only up to `digits` significant digits."""
+    """Format a difference with its sign and at most `digits` significant digits after rounding decimals.
+
+    Digits before the decimal point are not rounded. 0 has no sign.
+    """
     text = _rounded(value, _decimals(value, digits))
     return text if text.startswith("-") or value == 0 else f"+{text}"
 
 
 def _decimals(value: float, digits: int) -> int:
-    """Return the number of decimals for `digits` significant digits, negative to round before the point."""
+    """Return the number of decimals for `digits` significant digits, negative to round before the point.
+
+    0 if `value` is 0, infinite or NaN.
+    """
     return digits - 1 - math.floor(math.log10(abs(value))) if value and math.isfinite(value) else 0
 
 
@@ -71,7 +78,7 @@ def is_equal(row: Row) -> bool:
 
 
 def rows_that_differ(found: Comparison) -> list[Row]:
-    """Return the rows that differ between groups, and the numbers of transfers of slowdowns that differ."""
+    """Return the rows that differ between groups, each slowdown together with its number of transfers."""
     differ = {row.measure for row in found.rows if not is_equal(row)}
     subjects = {measure.rpartition(": slowdown")[0] for measure in differ}
     return [
@@ -89,7 +96,7 @@ def mean_cell(mean: Mean | None) -> str:
 def change_cell(change: Change | None, first: Mean | None) -> str:
     """Format a change in percent of the first group's mean, or as a difference if this mean is 0.
 
-    A change whose interval contains 0 is called undecided.
+    A change whose interval contains 0 is called undecided. A missing change becomes a dash.
     """
     if change is None or first is None:
         return "-"

@@ -7,7 +7,9 @@ from typing import Any
 
 
 def name(settings: Mapping[str, Any]) -> str:
-    """Return the mechanism; without one, the reaction; without both, the marking rule and the isolation.
+    """Return the mechanism; without it, the reaction; without both, the marking rule and the isolation.
+
+    Returns ``none`` if the run has no congestion management.
 
     `settings` maps the dotted keys of a resolved scenario to values.
     """

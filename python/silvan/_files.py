@@ -49,7 +49,7 @@ def to_json(value: object) -> str:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file completely or not at all; an existing file is replaced."""
+    """Write a file in UTF-8 completely or not at all, as :func:`replacing` does; raises `OSError`."""
     with replacing(path) as partial:
         partial.write_text(text, encoding="utf-8")
 

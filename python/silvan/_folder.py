@@ -46,7 +46,7 @@ FIGURES = (
     "throughput", "ccti", "hosts", "links", "congestion", "latency", "class-throughput", "class-latency",
 )  # fmt: skip
 FIGURE_ENDINGS = (".png", ".svg")
-#: The first and the last bytes of a Parquet file.
+#: The first four and the last four bytes of a Parquet file.
 PARQUET = b"PAR1"
 #: The files that the folder of a run may contain, and those of its subfolder of figures.
 FILES = frozenset((SCENARIO, SUMMARY, ACCOUNT, PROVENANCE, *(f"{name}.parquet" for name in TABLES)))
@@ -232,7 +232,7 @@ class Contents(TypedDict):
 def read(folder: Path) -> Contents:
     """Read the files in the folder of a run.
 
-    Raises `OSError`, :class:`NotARunError`, or :class:`DamagedError`.
+    Raises :class:`NotARunError`, :class:`DamagedError`, or `OSError` if a file cannot be read.
     """
     provenance = _provenance(folder)
     files = provenance.pop("files", {})
@@ -284,7 +284,7 @@ def _scenario(content: bytes) -> str:
 
 
 def _content(folder: Path, name: str, files: dict[str, dict[str, Any]]) -> bytes:
-    """Read a file of a run and check its hash, because arro3 may panic on a damaged file."""
+    """Read a file of a run and check its hash, if recorded, because arro3 may panic on a damaged file."""
     try:
         content = _files.plain(folder / name).read_bytes()
     except (FileNotFoundError, IsADirectoryError) as error:

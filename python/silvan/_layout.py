@@ -79,7 +79,7 @@ def check_provenance(value: Mapping[str, Any]) -> None:
 
 @cache
 def _check_of(hint: Any) -> Check:
-    """Return the function that checks that a JSON value has a type."""
+    """Return a function that raises :class:`LayoutError` unless a JSON value has the type `hint`."""
     if is_typeddict(hint):
         return _check_of_keys(hint)
     origin, arguments = get_origin(hint), get_args(hint)

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from silvan.results import Result
     from silvan.sweeps.table import Sweep
 
-#: Maximum number of table rows, except for the results of a comparison, and of sentences of an account.
+#: Maximum number of rows of a table, except the results of a comparison, and of sentences of an account,
+#: warnings and failed runs.
 MOST_ROWS = 12
 #: Style of the network image, for light and dark notebooks.
 _STILL = (

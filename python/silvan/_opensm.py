@@ -25,7 +25,8 @@ FEWEST_ENTRIES, MOST_ENTRIES = 128, 16_384
 #: Size of a credit in bytes.
 CREDIT = 64
 SWITCH, ADAPTER = "cc_sw_cong_setting_", "cc_ca_cong_setting_"
-#: Each option in the list takes effect only if its bit in the switches' control map is set.
+#: Options of switches, each with the number of its bit in the control map. If the bit is 0, the option has no
+#: effect.
 VALID = (
     ("victim_mask", 0),
     ("credit_mask", 1),
@@ -110,7 +111,10 @@ def read(path: Path) -> Options:
 
 
 def parse(text: str, origin: str) -> Options:
-    """Parse options from text; `origin` is the name of the text in messages. Raises `FabricError`."""
+    """Parse options from text; `origin` is the name of the text in messages.
+
+    Raises `FabricError` if an option is invalid, or if the text belongs to another program.
+    """
     known = {"congestion_control", *ABOUT_TALKING, "cc_cct", f"{SWITCH}control_map"}
     known |= {SWITCH + name for name, _ in VALID} | {f"{ADAPTER}port_control", f"{ADAPTER}control_map"}
     single: dict[str, _Value] = {}

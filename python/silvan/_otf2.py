@@ -74,7 +74,10 @@ class Communicators:
         return bool(members) and all(location in self.ranks for location in members)
 
     def number(self, comm: Any, rank: int) -> int:
-        """Return the number of a communicator; raises `TraceError`, with `rank`, if its ranks are unknown."""
+        """Return the number of a communicator.
+
+        Raises `TraceError`, which names `rank`, if the ranks of the communicator are unknown.
+        """
         if id(comm) not in self._numbers:
             raise TraceError(f"rank {rank} uses the communicator `{comm.name}`, whose ranks are not recorded")
         return self._numbers[id(comm)]

@@ -13,7 +13,10 @@ def digest(text: str) -> str:
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
-    """Replace each ``{{KEY}}`` of a template by its value, but not inside values; raises `KeyError`."""
+    """Replace each ``{{KEY}}`` of a template by its value, but not inside values.
+
+    Raises `KeyError` for a key without a value.
+    """
     parts = template.split("{{")
     return parts[0] + "".join(
         values[key] + rest for key, _, rest in (part.partition("}}") for part in parts[1:])

@@ -91,7 +91,7 @@ class RunProgress:
         return bar
 
     def stop(self) -> None:
-        """Remove the bar."""
+        """Remove the bar if it is shown."""
         if self._bar is not None:
             self._bar.stop()
 

@@ -139,7 +139,7 @@ class Reference:
         return sorted({*found} - {""})
 
     def _walk(self, path: str, outer: Schema, of_kind: str = "") -> Iterator[Table]:
-        """Yield a table and its nested tables; only the table if one with the same keys came before."""
+        """Yield a table and its nested tables; only the table if an earlier table has the same definition."""
         is_list = "items" in outer
         inner = outer.get("items", outer)
         text = outer.get("description") or self._target(inner).get("description", "")

@@ -20,5 +20,8 @@ def half_width(values: Sequence[float]) -> float:
 
 
 def prediction(values: Sequence[float]) -> float:
-    """Return the half-width of the 95 % prediction interval for a further value, around the mean."""
+    """Return the half-width of the 95 % prediction interval for a further value.
+
+    The interval is centered at the mean of two or more independent values.
+    """
     return half_width(values) * math.sqrt(len(values) + 1)

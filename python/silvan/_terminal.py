@@ -21,8 +21,8 @@ from rich.text import Text
 
 #: Exit status of a command whose reader has closed the pipe, as shells report it for other programs.
 EXIT_PIPE = 141
-#: Control characters except tab and newline, characters that change the direction of text, zero-width
-#: characters, and surrogates.
+#: Control characters except tab and newline, line and paragraph separators, characters that change the
+#: direction of text, zero-width and invisible characters, and surrogates.
 HIDDEN = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
 )

@@ -52,7 +52,7 @@ def scenarios(scenario: Scenario) -> Iterator[tuple[str, Scenario]]:
 def add(result: Result, run: Runner) -> None:
     """Run each job alone, and add the comparison to the summary and the account of the run.
 
-    A scenario that contains only one job is not run again. Raises the exceptions of `run`, and
+    A scenario with only one job and no other traffic is not run again. Raises the exceptions of `run`, and
     `ScenarioError` if the scenario has no jobs.
     """
     spec = tomllib.loads(result.scenario_toml)

@@ -122,7 +122,7 @@ class Loss:
 
     @property
     def size(self) -> float:
-        """The difference relative to the mean of the first group; infinite if that is 0."""
+        """The relative difference from the first group's mean, without sign; infinite if the mean is 0."""
         first = self.row.means[0]
         return abs(self.change.difference) / abs(first.value) if first and first.value else math.inf
 

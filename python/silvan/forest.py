@@ -175,7 +175,7 @@ class Forest:
         return len(self.trees)
 
     def __getitem__(self, tree: int) -> Tree:
-        """Return the tree with this number, from 1; raises `KeyError`."""
+        """Return the tree with this number, from 1; raises `KeyError` if there is no such tree."""
         if not 1 <= tree <= len(self.trees):
             raise KeyError(f"no tree {tree}; there are {len(self.trees)}")
         return self.trees[tree - 1]

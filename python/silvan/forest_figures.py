@@ -58,7 +58,7 @@ _UNITS = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
 
 
 def read_time(text: str) -> float:
-    """Parse a time such as ``4.5 s``, in nanoseconds; raises `ValueError`."""
+    """Return a time such as ``4.5 s`` in nanoseconds; raises `ValueError` for other text."""
     number = text.strip().rstrip("nuµms")
     unit = text.strip()[len(number) :]
     try:
@@ -126,8 +126,9 @@ def animate(
     The frames are evenly spaced over the span (ns). The default span is from 0 to the end of the shortest
     run.
 
-    Raises `ValueError` for another suffix, for a span outside the runs, or without frames. Raises
-    :class:`silvan.SilvanError` without ffmpeg, and `OSError` if the file cannot be written.
+    Raises `ValueError` for another suffix, a span outside the runs, a wrong number of titles, or without
+    runs or frames, and `KeyError` for a run without a forest. Raises :class:`silvan.SilvanError` for MP4
+    without ffmpeg, and `OSError` if the file cannot be written.
     """
     path = Path(file)
     if path.suffix not in (".gif", ".mp4"):

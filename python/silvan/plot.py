@@ -123,7 +123,10 @@ def formatted(width: str | float | None = None, *, is_print: bool = False) -> It
 
 
 def inches(width: str | float) -> float:
-    """Return a width in inches from a name of :data:`WIDTHS` or a number; raises `ValueError`."""
+    """Return a width in inches from a name of :data:`WIDTHS` or a number.
+
+    Raises `ValueError` for another name, or unless the width is from 1 to 40 inches.
+    """
     try:
         value = WIDTHS.get(str(width)) or float(width)
     except ValueError:

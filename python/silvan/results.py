@@ -143,10 +143,10 @@ class Result:
         return Forest(self)
 
     def numpy(self, name: str) -> Mapping[str, NDArray[Any]]:
-        """Return a table as arrays by column name. For an unknown column, the `KeyError` lists the columns.
+        """Return a table as arrays by column name; raises `KeyError` for a missing table.
 
         Numeric columns are read-only, and those of a new run share the simulator's memory. Columns of names
-        become arrays of strings at the first call.
+        become arrays of strings at the first call. For an unknown column, the `KeyError` lists the columns.
         """
         if name not in self._numpy:
             arrays: dict[str, NDArray[Any]] = {}
@@ -177,7 +177,10 @@ class Result:
             raise ResultError(f"{folder}: {error.strerror or error}; nothing written") from error
 
     def csv(self, name: str) -> bytes:
-        """Return a table as UTF-8 CSV, with the column names in the first line."""
+        """Return a table as UTF-8 CSV, with the column names in the first line.
+
+        Raises `KeyError` for a missing table.
+        """
         content = io.BytesIO()
         arro3.io.write_csv(_tables.plain(self.table(name)), content, header=True)
         return content.getvalue()
@@ -289,7 +292,11 @@ def _run(
 
 
 def load(folder: str | PathLike[str]) -> Result:
-    """Read a folder that :meth:`Result.save` or ``silvan run --out`` wrote; raises :class:`ResultError`."""
+    """Read a folder that :meth:`Result.save` or ``silvan run --out`` wrote.
+
+    Raises :class:`ResultError` if the folder contains no finished run, or if a file is damaged or cannot be
+    read.
+    """
     try:
         return Result(**_folder.read(Path(folder)))
     except _folder.NotARunError as error:

@@ -90,7 +90,8 @@ def load(scenario: str | os.PathLike[str], overrides: Mapping[str, Any] | None =
     """Load a scenario from a file, or by the name of one that comes with Silvan.
 
     `overrides` maps dotted keys to values. A file takes precedence over a name. Raises
-    :class:`silvan.ScenarioError`; if the file does not exist, the message suggests similar names.
+    :class:`silvan.ScenarioError` if the scenario is invalid, or if there is no such file or name. The message
+    then suggests similar names.
     """
     return Scenario.load(locate(scenario), None if overrides is None else dict(overrides))
 
@@ -98,7 +99,7 @@ def load(scenario: str | os.PathLike[str], overrides: Mapping[str, Any] | None =
 def from_toml(text: str, origin: str, overrides: Mapping[str, Any] | None = None) -> Scenario:
     """Read a scenario from text; relative file names in it are relative to the current folder.
 
-    Raises :class:`silvan.ScenarioError`.
+    Raises :class:`silvan.ScenarioError` if the scenario is invalid.
     """
     return Scenario.from_toml(text, origin=origin, overrides=None if overrides is None else dict(overrides))
 

@@ -65,8 +65,8 @@ def check(path: str | PathLike[str], *, stream: bool = False, **request: Any) ->
 def convert(path: str | PathLike[str], out: str | PathLike[str], **request: Any) -> WrittenTrace:
     """Read a trace and write it as GOAL: as text if `out` ends in `.goal`, as binary if it ends in `.bin`.
 
-    `request` contains the options of the reader, as in :func:`check`. Raises `TraceError`, and `OSError` if
-    `out` cannot be written.
+    `request` contains the options of the reader, as in :func:`check`. Raises `TraceError` if the trace
+    or an argument is invalid, and `OSError` if `out` cannot be written.
     """
     target = Path(out)
     if os.path.realpath(target) == os.path.realpath(path):

@@ -64,7 +64,10 @@ def slowdowns(
 
 
 def distribution(groups: Sequence[Sequence[Result]], titles: Sequence[str], *, acked: bool = False) -> Figure:
-    """Draw the distribution of the slowdown of all transfers, with a line per group of runs."""
+    """Draw the distribution of the slowdown of all transfers, with a line per group of runs.
+
+    Raises `SilvanError` as :func:`silvan.transfers.finished`.
+    """
     figure, (ax,) = plot.new_figure(width=6.4, height=4.0)
     for number, (group, title) in enumerate(zip(groups, titles, strict=True)):
         values = np.sort(np.concatenate([transfers.finished(run, acked=acked)[1] for run in group]))

@@ -57,7 +57,7 @@ def finished(result: Result, *, acked: bool = False) -> tuple[NDArray[np.float64
 
 
 def edges(sizes: Sequence[NDArray[np.float64]], ranges: int = RANGES) -> NDArray[np.float64]:
-    """Return the largest size in bytes of at most `ranges` ranges, each with about as many transfers."""
+    """Return the largest sizes in bytes of at most `ranges` ranges with about equally many transfers."""
     shares = np.arange(1, ranges + 1) / ranges
     return np.unique(np.quantile(np.concatenate(sizes), shares, method="inverted_cdf"))
 

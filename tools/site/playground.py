@@ -71,7 +71,10 @@ def build_module() -> bytes:
 
 
 def add_target() -> None:
-    """Install the compiler's standard library for browsers if it is missing; raises :class:`MissingError`."""
+    """Install the compiler's standard library for browsers if it is missing.
+
+    Raises :class:`MissingError` if it cannot or may not be installed.
+    """
     library = _output("tools/with-rust", "rustc", "--print", "target-libdir", "--target", TARGET)
     if library and any(Path(library).glob("libstd-*.rlib")):
         return

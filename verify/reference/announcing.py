@@ -6,7 +6,8 @@ the time of the last one. A tear-down packet behind the data subtracts the time.
 of its own time to the largest sum.
 
 Instead of probes, data packets may carry the sum that the source has and collect the largest sum. The
-receiver returns this if it differs. Retained flows have no tear-down until a message of another size follows.
+receiver returns the largest sum if it differs from the carried one. Retained flows have no tear-down until a
+message of another size follows.
 """
 
 from __future__ import annotations

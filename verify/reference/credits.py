@@ -70,7 +70,7 @@ class RcccControl(Control):
     def end_speculation(self) -> int:
         """End speculation, and return the target to request, or zero.
 
-        It is not zero if bytes wait of which no packet has informed the receiver.
+        The target is not zero if bytes wait and no packet has informed the receiver of them.
         """
         is_told = not self.is_speculative or self.has_asked
         self.stop_speculating()

@@ -42,7 +42,10 @@ class FcfsSwitch(Switch):
         self.choices_of: dict[tuple[int, int], Stream] = {}
 
     def make_room(self, packet: Packet, port: int, rule: Trimming) -> None:
-        """Trim a data packet that does not fit, or instead the newest packet of its queue."""
+        """Trim a data packet that would exceed the limit of its queue.
+
+        The newest packet of the queue is trimmed instead at random, if this makes enough room.
+        """
         queue = self.queues[packet.output, packet.lane, False]
         limit = rule.limit(self.out[packet.output].usual_pace)
         waiting = sum(other.size for other, _ in queue)

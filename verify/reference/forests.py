@@ -69,9 +69,9 @@ class Placement:
         return min(max(now - self.traffic.timing.start_ps, 0) // forest.lifetime_ps, self.periods - 1)
 
     def target(self, period: int, subset: int, me: str) -> str | None:
-        """Return the hotspot of a member of a subset; if this is the member, that of the next subset.
+        """Return the hotspot to which the host `me` of a subset sends.
 
-        `None` if this is the member as well.
+        If `me` is the hotspot of the subset, the hotspot of the next subset; `None` if `me` is that one, too.
         """
         hotspots = self.hotspots[period]
         own, following = hotspots[subset], hotspots[(subset + 1) % len(hotspots)]
@@ -133,7 +133,7 @@ class Generator:
         return max(self.placement.traffic.timing.start_ps + (period + 1) * lifetime, floor(self.hot_due))
 
     def random_time(self, *, has_room: bool) -> int | None:
-        """Return when a message for a random host may be generated; `None` if not, or without room."""
+        """Return when a message for a random host may be generated; `None` if never, or without room."""
         return floor(self.random_due) if self.percent < 100 and has_room else None
 
     def times(self, now: int, *, has_room: bool) -> list[int]:

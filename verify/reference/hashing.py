@@ -1,6 +1,6 @@
 """Equal-cost multipath: a hash of a packet's fields selects one of the ports that lead nearer.
 
-If hosts have several LIDs, it selects one of the LIDs of the destination.
+If hosts have several LIDs, the hash selects one of the LIDs of the destination.
 """
 
 from __future__ import annotations

@@ -34,7 +34,10 @@ TIMERS = (4, 0)
 
 @dataclass
 class Limiter:
-    """A rate limit that is exact for any number of packets, because fractions of a picosecond are kept."""
+    """A rate limit that is exact for any number of packets, because fractions of a picosecond are kept.
+
+    `pace` is the time per byte, in picoseconds.
+    """
 
     pace: Fraction
     free_at: int = 0
@@ -408,7 +411,7 @@ class Host:
             self.reply(answer)
 
     def covered(self, packet: Packet) -> int:
-        """Return the bytes of a flow that an answer to a packet acknowledges."""
+        """Return the bytes of a flow that an answer to a packet acknowledges, and count them."""
         if self.congestion.notification in ("ack-each", "ack-grant"):
             return packet.payload
         return self.uncovered.pop(packet.flow, 0)
@@ -419,7 +422,10 @@ class Host:
         return self.congestion.notification in ("ack", "ack-message", "ack-each", "ack-grant")
 
     def may_notify(self, flow: Flow) -> bool:
-        """Return whether a mark causes a notification packet, or comes too soon after another one."""
+        """Return whether a mark causes a notification packet, and if so, note the time.
+
+        With coalescing, a mark causes none within the interval after the last notification.
+        """
         if self.congestion.coalescing is None:
             return True
         interval, is_per_flow = self.congestion.coalescing
@@ -663,7 +669,7 @@ class Host:
             self.recovery.await_grant(flow)
 
     def ask(self, flow: Flow, target: int, *, is_repeated: bool = False) -> None:
-        """Request credit up to a target, unless it is zero. The validation bit marks a repeated request."""
+        """Request credit up to a target, unless the target is zero. The validation bit marks a repetition."""
         if target:
             request = self.control_packet(flow, flow.destination, flow.lane, "request")
             request.target, request.validated = target, is_repeated

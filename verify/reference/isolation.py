@@ -198,10 +198,10 @@ class IsolatingBuffers(Buffers):
         return has_moved
 
     def special_for(self, packet: Packet, place: Input) -> int | None:
-        """Return the number of the special queue for a packet, or `None`.
+        """Return the number of the special queue for a packet, or `None` if the packet stays.
 
-        It is one with packets to the same destination, one of a line that lists it, or a new one for a line
-        of the next node.
+        This is a queue that holds packets to the same destination, otherwise the queue of the oldest line
+        that lists the destination, or otherwise a new queue for a line of the next node.
         """
         way, to = (packet.output, packet.lane), packet.destination
         lines = [(number, line) for number, line in enumerate(self.lines(place)) if line is not None]
@@ -366,7 +366,7 @@ class IsolatingBuffers(Buffers):
 
     @property
     def is_strict(self) -> bool:  # type: ignore[override]
-        """Return whether special queues are served after all others."""
+        """Whether special queues also yield to queues for other outputs, and are served in order of waits."""
         return self.rule.arbitration == "strict"
 
     def with_yielding(self, way: Way, others: set[int], yielding: set[int]) -> set[int]:
@@ -397,7 +397,10 @@ class IsolatingBuffers(Buffers):
         self.due[queue] = now if share is None else max(now, min(now, self.due[queue]) + passes)
 
     def share(self, line: Line) -> int | None:
-        """Return the rate of a line's flows in bit/s: that of the root, divided by the local lines for it."""
+        """Return the rate of a line's flows in bit/s, or `None` if it is unknown.
+
+        This is the rate of the root, divided by the number of local lines for the root.
+        """
         if line.roots is not None:
             whole: int | None = int(8 * 10**12 / self.place.pace(line.way[0]))
         else:
@@ -476,7 +479,7 @@ class IsolatingBuffers(Buffers):
         ]
 
     def telling_bytes(self, port: int, output: int, lane: int, destination: str) -> int:
-        """Return the bytes of the root's special queue, if roots have special queues."""
+        """Return the bytes of the root's special queue, if roots have special queues; zero without one."""
         if not self.rule.at_root:
             return super().telling_bytes(port, output, lane, destination)
         for number, line in enumerate(self.lines((port, lane))):

@@ -58,7 +58,7 @@ class Transfer:
 
 
 class OwnSource(Source):
-    """The flow of one message. It ends with its last acknowledgement or, without these, when it has left."""
+    """The flow of one message, which ends with the last acknowledgement or, without these, the last byte."""
 
     def __init__(self, parent: Source, destination: str, number: int, size: int) -> None:
         super().__init__(parent.name, parent.timing, parent.level, lambda: destination)
@@ -75,8 +75,8 @@ class Generator(Source):
     def __init__(self, net: Network, plan: TrafficPlan, owner: int, choose: Callable[[], str]) -> None:
         super().__init__(plan.name, plan.timing, plan.level, choose)
         self.net, self.plan, self.given = net, plan, plan.given
-        #: The times at which messages are due, in ascending order. With a rate, it contains only the next
-        #: one.
+        #: The times at which messages are due, in ascending order. With a rate, the list contains only the
+        #: next one.
         self.due: list[int] = []
         self.listed: list[Transfer] = []
         self.random = Stream(net.plan.seed, "message sizes", owner)

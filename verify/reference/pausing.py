@@ -120,7 +120,7 @@ class SharedBuffer:
     def store(self, space: int) -> Lack | None:
         """Store a packet, and return its lack of space if it does not fit.
 
-        It is stored in the reserve and the rest in shared memory, or completely in the headroom.
+        The packet is stored in the reserve and the rest in shared memory, or completely in the headroom.
         """
         if self.fits(space):
             of_reserve = min(space, self.memory.rule.reserve - self.reserved)
@@ -227,7 +227,7 @@ class Pausing:
         self.net.at(time, self.look, rank=(4, 6))
 
     def look(self) -> None:
-        """Decide which lanes are to be paused, and start a frame if this has changed and the link is free."""
+        """Decide which lanes to pause, and start a frame if these have changed and the link is free."""
         for lane in (self.arrived | self.left) - self.rule.lossy:
             if lane in self.stopped:
                 if lane in self.left and self.buffers[lane].may_resume():

@@ -25,7 +25,7 @@ class Queue:
     role: str
     number: int
     packets: deque[Packet] = field(default_factory=deque)
-    #: The output for which it takes turns or stands aside.
+    #: The output and lane for which the queue takes turns or stands aside; `None` if the queue is empty.
     seat: Way | None = None
     is_aside: bool = False
 
@@ -64,7 +64,7 @@ class Buffers:
         return sorted(port for port, queues in self.turns.get(way, {}).items() if queues)
 
     def in_turn(self, way: Way, busy: set[int]) -> set[int]:
-        """Return the inputs to serve. Inputs whose queues yield are included only if all others are busy."""
+        """Return the inputs to serve: those whose queues yield only if all other inputs are busy."""
         asking = set(self.asking(way))
         others = {port for port in asking if not self.lets_pass(self.first(way, port))}
         if others - busy or not asking:

@@ -32,7 +32,7 @@ LINE = 2**30
 def part(bits: int | None, pace: Fraction, usual: int) -> int:
     """Return a rate in units of the link's rate / `LINE`.
 
-    Without `bits`, it is the link's rate / `usual`.
+    `bits` is the rate in bit/s. Without `bits`, the rate is that of the link / `usual`.
     """
     if bits is None:
         return LINE // usual
@@ -540,7 +540,10 @@ class SwiftControl(Control):
         self.outstanding -= 1
 
     def eligible_at(self, now: int) -> int | None:
-        """Return when the flow may send. With a window of less than a packet, this is after a pause."""
+        """Return when the flow may send; `None` if its window is closed.
+
+        If the window is less than a packet, only one packet is in flight at a time, and a pause follows.
+        """
         if self.window >= self.one:
             return now if (self.outstanding + 1) * self.one <= self.window else None
         pause = self.delay * self.one // self.window

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from verify.reference.links import Hop, Packet
     from verify.reference.network import Network
 
-#: Units of the lowest rate, in which rates of AIMD and FIMD are counted.
+#: The lowest rate of AIMD and FIMD, in the unit of their rates.
 ONE = 2**16
 #: The maximum pause between two packets of a flow with MVCM, in picoseconds.
 LONGEST_WAIT = 10**12
@@ -301,7 +301,7 @@ class PauseControl(WindowControl):
     """A window, and a pause after each packet."""
 
     def eligible_at(self, now: int) -> int | None:
-        """Return the end of the pause after the last packet, if the window is open."""
+        """Return the end of the pause after the last packet; `None` if the window is closed."""
         return None if super().eligible_at(now) is None else max(now, self.last_end + self.pause())
 
     def pause(self) -> int:
@@ -322,7 +322,7 @@ class RateControl(PauseControl):
         return span * (full - self.rate) // self.rate
 
     def answered(self, mark: str, now: int, severity: int = 0) -> None:
-        """Change the rate. A mark divides it by m.
+        """Change the rate. A mark divides the rate by the factor m.
 
         An answer without a mark adds the lowest rate, or with FIMD multiplies the rate by m^(lowest / rate).
         """
@@ -387,7 +387,7 @@ class SlotControl(PauseControl):
         return self.slots * self.reaction.step_ps
 
     def answered(self, mark: str, now: int, severity: int = 0) -> None:
-        """Reduce the window for a mark, or add waiting slots if it is one packet.
+        """Reduce the window for a mark, or add waiting slots if the window is one packet.
 
         Without a mark, remove the slots, or open the window if there are none.
         """

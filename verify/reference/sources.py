@@ -78,8 +78,8 @@ class Source:
     def next_draw(self, now: int, *, is_ready: bool) -> int | None:
         """Return when the next message is generated; `None` if none is.
 
-        A time in the past means that it may be generated now. `is_ready` states whether the turn of any of
-        its flows may come.
+        A time in the past means that the message may be generated now. `is_ready` states whether the turn of
+        any of the source's flows may come.
         """
         due, has_room = floor(self.next_due), self.backlog < MOST_WAITING
         if self.generator:
@@ -202,7 +202,7 @@ def _chooser(
 
 
 def permutation(seed: int, class_number: int, hosts: list[str]) -> list[str]:
-    """Draw a random permutation in which no host sends to itself."""
+    """Draw a random permutation of at least two hosts, in which no host sends to itself."""
     random, images = Stream(seed, "permutation", class_number), list(hosts)
     while any(image == host for image, host in zip(images, hosts, strict=True)):
         random.shuffle(images)

@@ -57,7 +57,10 @@ class Sprayer:
         return self.in_turn(path)
 
     def in_turn(self, path: Path) -> int:
-        """Return the next value of the round without a pending skip. The first value uses up one skip."""
+        """Return the next value of the round without a pending skip.
+
+        Of the values that are skipped, only the first uses up one of its skips.
+        """
         if path.due.get(path.value, 0):
             path.due[path.value] -= 1
             tries = 0

@@ -70,7 +70,7 @@ class Stream:
 
 
 def log_q32(value: int) -> int:
-    """Return the natural logarithm in units of 2^-32.
+    """Return the natural logarithm of a positive integer, in units of 2^-32.
 
     It follows from 32 bits of the binary logarithm, which are computed by squaring the mantissa.
     """

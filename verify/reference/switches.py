@@ -236,7 +236,7 @@ class Switch:
     def mark(self, packet: Packet, severity: int = 0) -> None:
         """Mark a packet, or notify its source.
 
-        Only the first mark of a data packet is counted. With direct notification, each marked data packet is.
+        Only the first mark of a data packet is counted; with direct notification, every mark is.
         """
         if self.net.plan.congestion.notification == "backward":
             if not packet.is_control:

@@ -1,4 +1,4 @@
-//! The tests of whole networks, in one program, because each program takes seconds to compile and link.
+//! Most tests of whole networks, in one program, because each program takes seconds to compile and link.
 #![allow(missing_docs)]
 
 mod common;

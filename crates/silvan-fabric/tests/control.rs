@@ -180,7 +180,7 @@ fn to_slow_and_fast(queues: HostQueues, queue_count: u16, fast: &str) -> f64 {
     config.host.output_buffer = Bytes(16_384);
     config.host.buffer = Bytes(8_192);
     config.switch.buffer = Bytes(65_536);
-    // H2 receives little from H1, because three other hosts send to it.
+    // H2 receives little from H1, because its link is slow and two other hosts send to it.
     config.flows = vec![flow("H1", "H2"), flow("H1", fast), flow("H5", "H2"), flow("H6", "H2")];
     config.host.drain_rate = None;
     let network = topology(

@@ -132,8 +132,8 @@ fn a_permutation_suffers_from_collisions() {
     assert!(share.iter().all(|share| (0.3..0.8).contains(share)), "{share:?}");
 }
 
-/// For any switch and queues, debug builds check all invariants, and that no packet is lost or overtakes
-/// another one.
+/// For all of these switches and queues, debug builds check all invariants, and that no packet is lost or
+/// overtakes another one.
 #[test]
 fn every_architecture_hashes_packets() {
     let topology = topology(TREES[3]);
@@ -166,7 +166,7 @@ fn sprayed(config: Config, spraying: Spraying, values: u16) -> Config {
     Config { ecmp: Some(Ecmp { spraying, values, ..Ecmp::default() }), ..config }
 }
 
-/// NSCC, and marks for queues between 0.2 and 0.8 of 43 packets.
+/// NSCC, and marks for queues between 0.2 and 0.8 of 43 packets, rounded up to whole packets.
 fn nscc() -> Congestion {
     Congestion {
         marking: Some(Marking::Red(Red {
@@ -264,8 +264,8 @@ fn rules_that_read_marks_avoid_a_slow_link() {
     assert!(found[2..].iter().all(|&rate| rate > 1.1 * blind), "{found:?}");
 }
 
-/// For any switch and queues, debug builds check all invariants, and that no packet is lost. Threads make no
-/// difference.
+/// For all of these switches and queues, debug builds check all invariants, and that no packet is lost. The
+/// result does not depend on the number of threads.
 #[test]
 fn every_architecture_sprays_packets() {
     let topology = topology(TREES[3]);

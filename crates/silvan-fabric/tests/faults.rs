@@ -126,8 +126,8 @@ fn a_host_waits_until_its_link_is_up() {
     }
 }
 
-/// At half the rate, a packet takes 1,000 ns longer on the link, and waits that long at the next switch,
-/// which sends on a faster link.
+/// At half the rate, the tail of a packet arrives 1,000 ns later at the next switch. The head waits there for
+/// this time, because the next link is faster.
 #[test]
 fn a_rate_applies_from_the_next_packet_on() {
     let (topology, mut config) = ten_packets();
@@ -330,8 +330,8 @@ fn two_spines() -> (Topology, Config) {
     (topology, config)
 }
 
-/// The number of packets that are lost if the link at each of two ports goes down at 15 us, in switches of
-/// all kinds.
+/// For each of two ports, the number of packets that are lost if its link goes down at 15 us. Checks that the
+/// numbers are equal in all kinds of switches.
 fn lost_at(ports: [&str; 2], topology: &Topology, config: &Config, lasts: Option<Time>) -> [u64; 2] {
     ports.map(|port| {
         let mut config =
@@ -780,8 +780,8 @@ fn reactions() -> impl Iterator<Item = Mechanism> {
     Mechanism::ALL.into_iter().filter(move |one| !has_none.contains(one) && !isolates.contains(one))
 }
 
-/// Packets and messages of both directions get lost. Packets that reactions count as in flight are no longer
-/// counted, and requests are repeated. All data arrive, and after the losses the flows are as fast as without
+/// Packets and control packets of both directions are lost. Reactions do not count lost packets as in flight,
+/// and requests are repeated. All data arrive, and after the losses the flows are as fast as without
 /// losses.
 #[test]
 fn every_reaction_recovers_from_losses() {

@@ -30,12 +30,12 @@ fn retry(error_rate_ppb: u32, retry: LinkRetry) -> LinkConfig {
     LinkConfig { error_rate_ppb, retry: Some(retry) }
 }
 
-/// The throughput of the flow, relative to the link of A.
+/// The throughput of the first flow, relative to the rate of A's link.
 fn share(topology: &Topology, config: &Config) -> f64 {
     rates(&run(topology, config))[0] / 8.0
 }
 
-/// A column of the table of retries, by the name of the link.
+/// The value of a column of the table of retries for a link.
 fn column(outcome: &Outcome, name: &str, link: &str) -> u64 {
     let table = outcome.tables.iter().find(|table| table.name == "retries").unwrap();
     let Values::Name { codes, names } = &table.columns[0].values else { panic!("no names") };
@@ -107,7 +107,8 @@ fn batches_of_credits_bound_throughput() {
     }
 }
 
-/// With p = 1/1000, second errors of one frame are rare.
+/// The efficiency is (1 - p) / (1 - p + p (1 + R / f)), which ignores second errors of one frame. With
+/// p = 1/1000, these are rare.
 #[test]
 fn the_efficiency_of_go_back_n() {
     let (topology, mut config) = one_link(2_000, 80, us(50_000));

@@ -133,7 +133,7 @@ fn hotspot(config: &mut Config) -> Topology {
     topology(r#"{"kind": "k-ary-n-tree", "k": 4, "n": 2, "link_rate": "8 Gbit/s"}"#)
 }
 
-/// Number of leaf ports towards spines that carried more than one percent of their capacity.
+/// Number of ports of leaf L1 towards spines that were busy for more than one percent of an interval.
 fn used_up_ports(outcome: &Outcome) -> usize {
     let span = 1.0;
     carried(outcome).iter().filter(|(name, busy)| name.starts_with("L1.") && *busy > 0.01 * span).count()

@@ -13,7 +13,7 @@ use silvan_fabric::outcome::{Outcome, Values};
 use silvan_network::topology::Topology;
 use silvan_network::traffic::Flow;
 
-/// The rows of some columns of a table, each formatted as one string.
+/// The rows of a table, each formatted as one string that contains the given columns.
 fn rows(outcome: &Outcome, table: &str, columns: &[&str]) -> Vec<String> {
     let table = outcome.tables.iter().find(|known| known.name == table).unwrap();
     let shown = |name: &&str| -> Vec<String> {

@@ -15,7 +15,7 @@ use silvan_network::traffic::{
     Arrivals, Bursts, Cdf, Flow, Incast, Listed, ListedTransfer, Pattern, Sizes, Traffic,
 };
 
-/// A column of the table of transfers.
+/// A column of the table of transfers; a time that does not exist is NaN.
 fn column(outcome: &Outcome, name: &str) -> Vec<f64> {
     let table = outcome.tables.iter().find(|table| table.name == "transfers").unwrap();
     let column = table.columns.iter().find(|column| column.name == name).unwrap();
@@ -217,7 +217,8 @@ fn results_do_not_depend_on_the_number_of_threads() {
     assert_eq!(one.tables, several.tables);
 }
 
-/// Traffic from A to B whose sizes have these points.
+/// Traffic from A to B whose message sizes have a distribution with these points: bytes and cumulative
+/// percentages.
 fn sized(points: &[(u32, f64)]) -> Traffic {
     let mut traffic = pattern(Pattern::Hotspots { to: vec!["B".into()] });
     traffic.hosts = Some(vec!["A".into()]);

@@ -50,7 +50,7 @@ fn message(from: usize, to: usize, bytes: u64) -> Flow {
     Flow { message, total, ..flow(&format!("H{from}"), &format!("H{to}")) }
 }
 
-/// The time at which each flow was complete, in nanoseconds.
+/// The time at which each flow was complete, in nanoseconds; `None` for unfinished flows.
 fn completed(outcome: &Outcome) -> Vec<Option<u64>> {
     outcome.summary.flows.iter().map(|flow| flow.completed_ns).collect()
 }
@@ -178,7 +178,7 @@ fn a_queue_with_enough_room_trims_nothing() {
     assert_eq!(completed(&outcome).into_iter().max().unwrap(), Some(8_000));
 }
 
-/// All hosts but one send to that one.
+/// A run in which all hosts except H1 send a message of `bytes` to H1.
 fn incast(hosts: usize, bytes: u64, config: Config) -> Outcome {
     let flows = (2..=hosts).map(|host| message(host, 1, bytes)).collect();
     run(&star(hosts), &Config { flows, ..config })
@@ -222,7 +222,7 @@ fn a_queue_never_exceeds_its_limit() {
 }
 
 /// If only the arriving packet is trimmed, a sender whose packets always arrive last delivers no payload.
-/// With a random choice, it delivers some.
+/// With a random choice, such a sender delivers some.
 #[test]
 fn a_random_choice_treats_senders_alike() {
     let first = |which| {

@@ -113,8 +113,8 @@ fn flows_to_different_outputs_do_not_wait_for_each_other() {
     }
 }
 
-/// The packet at the head of a first-in first-out queue blocks the packets behind it. Queues per output do
-/// not.
+/// The packet at the head of a first-in first-out queue blocks the packets behind it. With queues per output,
+/// packets for other outputs do not wait.
 #[test]
 fn only_first_in_first_out_queues_block_packets_to_idle_outputs() {
     for (what, mut config) in switches() {

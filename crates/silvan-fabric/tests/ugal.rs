@@ -69,8 +69,8 @@ fn it_uses_minimal_routes_at_low_load() {
     assert!(ugal < 1.1 * minimal && valiant > 1.2 * minimal, "{minimal} {valiant} {ugal}");
 }
 
-/// With a bias that no queue reaches, all packets use minimal routes: the run is the same, except for the
-/// lane in the last group.
+/// With a bias that no queue reaches, all packets use minimal routes: the throughput is that of minimal
+/// routing, although packets use another lane in the last group.
 #[test]
 fn a_large_bias_forces_minimal_routes() {
     let topology = dragonfly();

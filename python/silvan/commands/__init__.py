@@ -34,7 +34,7 @@ MODULES = (
 
 
 def register(app: typer.Typer, command: str | None = None) -> None:
-    """Add all commands, or only `command` if there is one of that name, so that it starts sooner."""
+    """Add all commands, or only `command` if it is the name of one, so that this command starts sooner."""
     from silvan.commands import version
 
     for name in (command,) if command in MODULES else MODULES:

@@ -42,7 +42,8 @@ VERDICT_COLOURS = {
     "not run": "yellow",
 }
 
-#: Longer lists of flows or hosts are replaced by a summary.
+#: Longer lists of flows or hosts are replaced by a summary. Of lists of latencies that are more than twice as
+#: long, and of bottlenecks, only this number of rows is printed.
 LIST_AT_MOST = 16
 
 
@@ -155,7 +156,7 @@ def _jobs(jobs: Sequence[JobSummary]) -> Table:
 
 
 def _spread(what: str, columns: Mapping[str, Sequence[float]]) -> Table:
-    """Return the distribution of values in Gbit/s, with one row for each column of `columns`."""
+    """Return the distribution of values in Gbit/s, with one row for each list in `columns`."""
     import numpy as np
 
     number = len(next(iter(columns.values())))

@@ -58,7 +58,7 @@ def _few(shares: Sequence[tuple[FluidFlow, FluidShare]]) -> Table:
 
 
 def _many(shares: Sequence[FluidShare]) -> Table:
-    """Return the bottlenecks with the most flows, and the distribution of the rates of the flows of each."""
+    """Return the number and the rates of flows, for the bottlenecks with the most flows and for all flows."""
     import numpy as np
 
     behind = Counter(share["bottleneck"] for share in shares)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 EXIT_FAILED = 1
 EXIT_CAN_DEADLOCK = 3
 EXIT_STOPPED = 130
-#: Argument that stands for standard input instead of a scenario file.
+#: Argument that stands for standard input or output instead of a file.
 STDIN = "-"
 #: Maximum number of characters of a scenario from standard input. A file may have as many bytes.
 MAX_STDIN = 16 << 20
@@ -137,7 +137,10 @@ def print_json(value: object) -> None:
 
 
 def pairs(settings: Sequence[str] | None, option: str, shape: str = "NAME=VALUE") -> dict[str, str]:
-    """Parse the values of an option of the form NAME=VALUE; raises `typer.BadParameter`."""
+    """Parse the values of an option of the form NAME=VALUE; the last value of a name counts.
+
+    Raises `typer.BadParameter` if a value has another form or is not UTF-8.
+    """
     found: dict[str, str] = {}
     for setting in settings or ():
         name, equals, value = setting.partition("=")
@@ -150,7 +153,10 @@ def pairs(settings: Sequence[str] | None, option: str, shape: str = "NAME=VALUE"
 
 
 def overrides(settings: Sequence[str] | None, seed: int | None = None) -> dict[str, str]:
-    """Parse the options `--set` and `--seed`; raises `typer.BadParameter`."""
+    """Parse the options `--set` and `--seed`.
+
+    Raises `typer.BadParameter` if a value of `--set` is malformed, or if both options set the seed.
+    """
     found = pairs(settings, "--set", "KEY=VALUE, such as congestion.mechanism=ib-cc")
     if seed is not None:
         if "seed" in found:
@@ -170,7 +176,11 @@ def load_scenario(scenario: str, given: dict[str, str]) -> silvan.Scenario:
 
 
 def source(scenario: str) -> Callable[[dict[str, str]], silvan.Scenario]:
-    """Return a function that loads the scenario with overrides. Only this function reads standard input."""
+    """Return a function that loads the scenario with overrides.
+
+    Standard input is read before this function returns. If it is too long or not UTF-8, the command exits
+    with status 1.
+    """
     if scenario != STDIN:
         return partial(scenarios.load, scenario)
     try:
@@ -284,7 +294,11 @@ def task_bar(console: Console, title: str, total: int | None, *, show: bool) -> 
 def search_bar(
     console: Console, title: str, runs: int, *, show: bool
 ) -> Iterator[Callable[[int, int, str], None]]:
-    """Show the progress of the runs of a search, and then of the comparison that follows the search."""
+    """Show the progress of the runs of a search, and then of the comparison that follows the search.
+
+    Yields a function that updates the bar. Its arguments are the number of finished runs, the number of all
+    runs, which is `runs` if it is 0, and a note.
+    """
     with task_bar(console, title, runs, show=show) as update:
 
         def notify(done: int, total: int, note: str) -> None:

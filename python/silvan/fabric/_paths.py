@@ -57,7 +57,10 @@ def _listed(paths: Paths) -> Sequence[str | PathLike[str]]:
 
 
 def _shipped(path: Path) -> Path | None:
-    """Return the file of the scenario with this name that comes with Silvan; None if `path` exists."""
+    """Return the file of the scenario with this name that comes with Silvan.
+
+    None if there is no such scenario, or if `path` exists.
+    """
     if os.path.lexists(path):
         return None
     named = {one.name: one.path for one in scenarios.listed() if one.kind == "scenario"}

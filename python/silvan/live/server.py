@@ -1,7 +1,8 @@
 """Serves the page of a run on the loopback interface.
 
 Each address contains a random token, and only the page, the events and the report have addresses. Requests
-with another host name are rejected, so that no other site can reach the server under its own name.
+with a host name other than `localhost` or a loopback address are rejected, so that no other site can reach
+the server under its own name.
 """
 
 from __future__ import annotations
@@ -174,7 +175,10 @@ class Viewers:
             self._changed.wait_for(lambda: self._received >= self._now, timeout_s)
 
     def wait_for_none(self, end: float, *, first_s: float, return_s: float) -> None:
-        """Wait until no viewer is connected, or until `end`; also wait for a first or a returning viewer."""
+        """Wait until no viewer is connected, or until `end`.
+
+        Wait up to `first_s` seconds for a first viewer, and up to `return_s` seconds for a viewer to return.
+        """
         with self._changed:
             if self._ever == 0:
                 self._changed.wait_for(lambda: self._ever > 0, min(first_s, end - time.monotonic()))

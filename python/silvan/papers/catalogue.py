@@ -135,7 +135,7 @@ class Published:
         return self.quick_tolerance != self.tolerance
 
     def bounds(self, quick: bool = False) -> tuple[float, float]:
-        """Return the smallest and the largest number that would be met."""
+        """Return the limits between which a simulated number meets the row; infinite without a limit."""
         tolerance = self.quick_tolerance if quick else self.tolerance
         if isinstance(tolerance, str):
             least = self.expected if tolerance == "at least" else -math.inf
@@ -151,9 +151,10 @@ class Published:
         return tolerance * abs(self.expected)
 
     def margin(self, simulated: float) -> float | None:
-        """Return the ratio of a simulated number to its bound, at least 1 if the bound is met.
+        """Return the ratio of a simulated number to its bound (``at least``), or the inverse (``at most``).
 
-        None if the number is not compared with a bound, or if one of them is not positive.
+        The ratio is at least 1 if the bound is met. None if there is no bound, or if the number or the bound
+        is not positive.
         """
         if self.tolerance not in ONE_SIDED or not (self.expected > 0 and simulated > 0):
             return None
@@ -212,7 +213,7 @@ class Experiment:
 
     @cached_property
     def code(self) -> ModuleType:
-        """The module ``experiment.py``; raises `PapersError` if a function is missing."""
+        """The module ``experiment.py``; raises `PapersError` if the file or a function is missing."""
         module = load_module(self.folder / "experiment.py", f"silvan_papers_{self.id}")
         for name in ("runs", "compare", "plot"):
             if not callable(getattr(module, name, None)):
@@ -424,7 +425,7 @@ def _order(name: str) -> tuple[str, int]:
 
 
 def list_experiments() -> list[Experiment]:
-    """Return all experiments, in the order of their ids."""
+    """Return all experiments, in the order of their ids; raises `PapersError` if one is invalid."""
     folders = [f.parent for f in find_papers().glob("*/published.toml")]
     return [read_experiment(f) for f in sorted(folders, key=lambda f: _order(f.name))]
 

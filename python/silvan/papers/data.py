@@ -35,7 +35,7 @@ class RunData:
         return float(self.summary["simulated_ns"]) * 1e-9
 
     def received_gbit_s(self, flow: str) -> float:
-        """Return a flow's average throughput from the end of the warm-up to the end of the run."""
+        """Return a flow's average throughput after the warm-up; raises `KeyError` for an unknown flow."""
         return float(self._of("flows", "flow", flow)["received_gbit_s"])
 
     def mean_latency_ns(self, name: str, since: str) -> float:
@@ -49,11 +49,14 @@ class RunData:
         raise KeyError(f"no latency of `{name}` since {since} in the summary")
 
     def group(self, name: str, column: str = "received_gbit_s") -> float:
-        """Return an average over a group of hosts of the first forest, such as ``hotspots``."""
+        """Return an average over a group of hosts of the first forest, such as ``hotspots``.
+
+        Raises `KeyError` for an unknown group.
+        """
         return float(self._of("groups", "group", name)[column])
 
     def host(self, name: str) -> dict[str, Any]:
-        """Return the row of a host in the summary; raises `KeyError`."""
+        """Return the row of a host in the summary; raises `KeyError` for an unknown host."""
         return self._of("hosts", "host", name)
 
     def _of(self, table: str, key: str, name: str) -> dict[str, Any]:

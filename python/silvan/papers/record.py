@@ -53,7 +53,7 @@ Found = Mapping[str, tuple[Experiment, Entry | None, list[Row]]]
 
 
 def find_record() -> Path:
-    """Return the record that comes with the experiments."""
+    """Return the path of the record that comes with the experiments."""
     return find_papers() / "record.json"
 
 
@@ -104,7 +104,10 @@ def check(path: Path) -> None:
 
 
 def put(path: Path, experiment: Experiment, values: Values, quick: bool) -> None:
-    """Write the numbers of an experiment to a record, and replace earlier numbers of the experiment."""
+    """Write the numbers of an experiment to a record, and replace earlier numbers of the experiment.
+
+    Raises `PapersError` if there is a record that cannot be read.
+    """
     entries = read(path) if path.exists() else {}
     entries[experiment.id] = Entry(_core.__version__, quick, digest(experiment, quick), values)
     order = {own.id: n for n, own in enumerate(list_experiments())}
@@ -132,7 +135,7 @@ def rows_by_experiment(
     """Return the recorded results of experiments and their rows, by id.
 
     If an experiment is not on record, or if its rows or runs have changed since, the entry is None and the
-    verdict of all rows is ``not run``.
+    verdict of all its rows is ``not run``. Raises `PapersError` if the record cannot be read.
     """
     entries = read(path)
     found: dict[str, tuple[Experiment, Entry | None, list[Row]]] = {}

@@ -247,7 +247,7 @@ def run_experiments(
         One row per expected number.
 
     Raises:
-        PapersError: an unknown id, an invalid experiment or record, or a run that failed.
+        PapersError: an unknown id, fewer than 1 seed, an invalid experiment or record, or a run that failed.
 
     """
     experiments = choose(ids)

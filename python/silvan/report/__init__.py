@@ -167,7 +167,7 @@ def run_titles(results: Sequence[Result]) -> list[str]:
 
 
 def _distinguishing_key(results: Sequence[Result]) -> str | None:
-    """Return the first key with short values that differ between all runs."""
+    """Return the first key whose values are short and different in all runs; None if there is none."""
     settings = [_text.flat(result) for result in results]
     for key in dict.fromkeys(key for one in settings for key in one):
         values = {one.get(key, "-") for one in settings}
@@ -245,7 +245,10 @@ def _failures(result: Result, number: dict[str, int], pack: Pack) -> dict[str, A
 
 
 def _utilisation(result: Result, clock: Clock, number: dict[str, int], pack: Pack) -> dict[str, Any] | None:
-    """Return the utilization of links per frame, from 0 to 15; None if it is unknown or too large."""
+    """Return the utilization of links per frame, scaled to 0 to 15.
+
+    None if it was not recorded, or if there are more than :data:`MOST_SHADES` values.
+    """
     lines = _series.by_name(result, "links", "link", "utilisation")
     frames = len(clock.frames_ns)
     if not lines or len(number) * frames > MOST_SHADES:

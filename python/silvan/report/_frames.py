@@ -37,12 +37,15 @@ class Clock:
         return self.time_ns[np.minimum(last, len(self.time_ns) - 1)] if len(self.time_ns) else self.time_ns
 
     def frame(self, time_ns: NDArray[Any]) -> NDArray[np.int64]:
-        """Return the frame that contains the end of an interval."""
+        """Return the frame of each interval whose end, in ns, is given."""
         frames: NDArray[np.int64] = np.searchsorted(self.time_ns, time_ns) // self.step
         return frames
 
     def mean(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the mean of the samples in each frame, along the last axis, ignoring NaN."""
+        """Return the mean of the samples in each frame, along the last axis, ignoring NaN.
+
+        NaN for a frame without other samples.
+        """
         values = values.astype(np.float64)
         starts = np.arange(0, values.shape[-1], self.step)
         present = ~np.isnan(values)
@@ -93,7 +96,7 @@ def spans(result: Result, clock: Clock, place: dict[str, int]) -> dict[str, NDAr
 
 
 def _ends(*columns: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the last row of each sequence of equal rows."""
+    """Return the index of the last row of each sequence of equal rows."""
     changes = np.zeros(len(columns[0]) - 1, bool)
     for column in columns:
         changes |= column[1:] != column[:-1]

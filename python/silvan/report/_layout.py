@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-#: If more than this share of the links between switches connects switches of the same level, the network is
-#: not drawn in rows.
+#: If more than this share of the links between switches connects switches of the same level, a network of 3
+#: to :data:`MOST_SPRUNG` switches is not drawn in rows.
 LEVEL_SHARE = 0.5
 #: Number of steps of the force-directed layout, and maximum number of switches, because a step visits all
 #: pairs.

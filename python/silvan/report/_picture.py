@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 WIDTH, HEIGHT = 1000, 420
 MARGIN = 24
-#: Maximum number of links outside of trees in a still image.
+#: If there are more links outside of trees, a still image omits them.
 MOST_IDLE = 6_000
 #: Colors of trees: six colors of Okabe and Ito, and two others. `data.js` has the same list.
 HUES = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a6d00", "#7a5fb0")

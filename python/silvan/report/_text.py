@@ -35,7 +35,7 @@ Cell = tuple[str, float | str]
 
 
 def number(value: float, digits: int = 2) -> Cell:
-    """Format a number as a cell."""
+    """Format a number as a cell; NaN becomes a dash."""
     return ("\N{EN DASH}" if np.isnan(value) else f"{value:,.{digits}f}", float(value))
 
 
@@ -71,7 +71,7 @@ def name(value: str) -> Cell:
 
 
 def table(title: str, identifier: str, heads: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
-    """Return a table with at most :data:`MOST_ROWS` rows; the number of omitted rows is stated."""
+    """Return a table with at most :data:`MOST_ROWS` rows, and the number of omitted rows."""
     rows = list(rows)
     if not rows:
         return f'<section class="table"><h3>{escape(title)}</h3><p class="none">None.</p></section>'

@@ -91,7 +91,10 @@ def _points(axes: Sequence[Axis], seeds: Sequence[int] | None, fixed: Mapping[st
 
 
 def read_axis(path: str, table: dict[str, Any], place: Place) -> Axis:
-    """Parse one ``[[axis]]``: `key` with `values` or a `range`, or a `zip` of keys; raises `SweepError`."""
+    """Parse one ``[[axis]]``: `key` with `values` or a `range`, or a `zip` of keys.
+
+    Raises :class:`SweepError` if the table is invalid.
+    """
     place.keys(path, table, AXIS_KEYS)
     unit = place.text(f"{path}.unit", table.get("unit"), "")
     if ("key" in table) == ("zip" in table):

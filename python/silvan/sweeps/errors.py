@@ -59,7 +59,7 @@ class Place:
         return value
 
     def _line(self, path: str) -> int | None:
-        """Return the line number of the key, or of the innermost table that contains it.
+        """Return the line number of the key, or of the innermost table that contains it; None without either.
 
         The TOML parser of the standard library reports no line numbers, so this function searches for headers
         and keys at the start of lines.

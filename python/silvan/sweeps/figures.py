@@ -90,7 +90,9 @@ def _save(sweep: Sweep, folder: Path) -> int:
 
 
 def cube(sweep: Sweep, measure: str) -> NDArray[np.float64]:
-    """Return a measure as an array over all axes and, as the last dimension, the seeds; NaN for failed runs.
+    """Return a measure as an array over all axes and, as the last dimension, the seeds.
+
+    Missing values and those of failed runs are NaN.
 
     Raises :class:`SweepError` for a measure that the sweep does not contain.
     """
@@ -203,7 +205,7 @@ def _positions(axis: Axis) -> tuple[NDArray[np.float64], list[str] | None]:
 
 
 def _written(value: float) -> str:
-    """Return a number with three digits, or with all digits before the point from 1000 to a million."""
+    """Return a number with three significant digits; from 1000 to a million, rounded to a whole number."""
     return f"{value:.0f}" if 1000 <= abs(value) < 1e6 else f"{value:.3g}"
 
 

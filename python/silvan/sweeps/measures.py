@@ -301,7 +301,10 @@ def _inside(
 
 
 def read_measure(path: str, table: dict[str, Any], place: Place) -> Measure:
-    """Parse one ``[[measure]]`` of the `summary`, or of a `column` of a `table`; raises `SweepError`."""
+    """Parse one ``[[measure]]`` of the `summary`, or of a `column` of a `table`.
+
+    Raises :class:`SweepError` if the measure is invalid.
+    """
     place.keys(path, table, MEASURE_KEYS)
     name = place.text(f"{path}.name", table.get("name"))
     unit = place.text(f"{path}.unit", table.get("unit"), "")

@@ -48,8 +48,10 @@ def call_all(calls: Sequence[Call]) -> list[Outcome]:
 class SlurmExecutor(Executor):
     """Combines submitted calls into arrays of Slurm tasks.
 
-    `expected` is the total number of calls, from which the size of the tasks is computed. Raises
-    :class:`SweepError` if submitit or Slurm is not available.
+    `expected` is the total number of calls, from which the size of the tasks is computed.
+
+    Raises :class:`SweepError` if submitit or Slurm is not available, or if the cluster is neither `slurm` nor
+    `local`.
     """
 
     def __init__(self, options: Options, expected: int) -> None:
@@ -90,7 +92,7 @@ class SlurmExecutor(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Stop accepting calls; with `cancel_futures`, cancel queued and running calls."""
+        """Stop accepting calls. With `cancel_futures`, cancel all calls; with `wait`, wait for them."""
         with self._lock:
             self._closed = True
             if cancel_futures:

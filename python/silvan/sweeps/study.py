@@ -50,7 +50,7 @@ class Base:
     overrides: tuple[tuple[str, Any], ...] = ()
 
     def at(self, overrides: Mapping[str, Any]) -> Scenario:
-        """Return the scenario with more overrides; raises :class:`silvan.ScenarioError`."""
+        """Return the scenario with more overrides; raises :class:`silvan.ScenarioError` if it is invalid."""
         return Scenario.from_toml(
             self.text,
             origin=self.origin,
@@ -160,7 +160,7 @@ def read_base(table: Mapping[str, Any], place: Place, file: Path) -> Base:
 
 
 def read_axis_tables(table: Mapping[str, Any], place: Place) -> list[Axis]:
-    """Parse the tables ``[[axis]]``; raises :class:`SweepError`."""
+    """Parse the tables ``[[axis]]``; raises :class:`SweepError` if one is invalid."""
     return [
         read_axis(f"axis.{n}", one, place) for n, one in enumerate(place.tables("axis", table.get("axis")))
     ]
@@ -188,7 +188,11 @@ def _read(table: dict[str, Any], place: Place, file: Path, overrides: dict[str, 
 
 
 def file_name(path: str, value: Any, place: Place) -> str:
-    """Parse a name that is also used as the name of a folder; raises :class:`SweepError`."""
+    """Parse a name that is also used as the name of a folder.
+
+    Raises :class:`SweepError` if the name is empty or too long, starts with a dot, or contains a slash or
+    control characters.
+    """
     name = place.text(path, value)
     if "/" in name or os.sep in name or name.startswith("."):
         place.fail(path, "is also the name of a folder: no slash, no dot in front", name)
@@ -203,7 +207,7 @@ def read_settings(path: str, value: Any, place: Place) -> dict[str, Any]:
 
     A quoted key that contains dots acts like `--set`: its value, even a table, replaces the value in the
     scenario. Other tables (`congestion.mechanism = ...`, `[set.congestion]`) set only the keys that they
-    contain.
+    contain. Raises :class:`SweepError` if `value` is not a table or contains a date.
     """
     if not isinstance(value, dict):
         place.fail(path, "must be a table of keys of the scenario and their values", value)
@@ -225,7 +229,7 @@ def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 def of_file(path: Path) -> Base:
     """Read the scenario of a study from its file, or by the name of one that comes with Silvan.
 
-    Raises :class:`silvan.ScenarioError`.
+    Raises :class:`silvan.ScenarioError` if the scenario is missing or invalid.
     """
     path = scenarios.locate(path)
     Scenario.load(path)  # raises the errors of the scenario file

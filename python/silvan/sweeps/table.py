@@ -101,7 +101,7 @@ class Sweep:
         return Table.from_arrays(arrays, schema=Schema(fields))
 
     def to_parquet(self, path: str | PathLike[str]) -> Path:
-        """Write the table to a Parquet file, and return its path; raises `OSError`.
+        """Write the table to a Parquet file, and return its path; raises `OSError` if that fails.
 
         The file does not depend on how the study was executed.
         """
@@ -112,7 +112,7 @@ class Sweep:
         return target
 
     def to_xarray(self) -> xarray.Dataset:
-        """Return the measures as arrays over the axes and the seeds; NaN for failed runs.
+        """Return the measures as arrays over the axes and the seeds; NaN for failed runs and missing values.
 
         Attributes contain the units. Keys that change together with an axis are coordinates along that axis.
         Raises :class:`SweepError` without xarray.

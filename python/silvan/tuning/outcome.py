@@ -41,7 +41,7 @@ class Interval:
 
     @staticmethod
     def of_logs(logs: Sequence[float]) -> Interval:
-        """Return the interval of a geometric mean from the logarithms of the ratios, one per seed."""
+        """Return the interval of a geometric mean from the logarithms of the ratios of two or more seeds."""
         middle = math.fsum(logs) / len(logs)
         half = half_width(logs)
         return Interval(math.exp(middle), math.exp(middle - half), math.exp(middle + half))
@@ -134,7 +134,7 @@ class Tuned:
 
     @property
     def importance(self) -> dict[str, float]:
-        """The share of each parameter in the variation of the score (PED-ANOVA), from 0 to 1."""
+        """The share of each parameter in the variation of the score (PED-ANOVA), 0 to 1; may be empty."""
         return self.found.importance
 
     @cached_property
@@ -267,7 +267,7 @@ def _parts(tuning: Tuning, trial: Trial) -> tuple[float, ...]:
 
 
 def _ratios(tuning: Tuning, one: Values, other: Values) -> tuple[float, ...]:
-    """Return the ratio of two runs for each objective; 1 if both lack a value."""
+    """Return the ratio of two runs for each objective; 1 if neither has a positive value."""
     ratios = []
     for objective, value, against in zip(tuning.objectives, one, other, strict=True):
         if against is None or against <= 0:

@@ -85,8 +85,8 @@ class Tuning:
     batch: int = BATCH
     sampler_seed: int = 1
     #: Kinds of traffic that the search does not use. For each, a separate search of `unseen_runs` simulations
-    #: (default `runs`, 0 for none) finds the settings that are best for this kind alone, and the result is
-    #: compared with these.
+    #: (default `runs`, 0 for none) finds the settings that are best for this kind alone. The result of the
+    #: tuning is compared with these settings.
     unseen: tuple[Kind, ...] = ()
     unseen_runs: int | None = None
     fixed: Mapping[str, Any] = field(default_factory=dict)
@@ -187,7 +187,9 @@ class Tuning:
     def overrides(
         self, setting: Mapping[str, Any], kind: Kind, seed: int | None, short: bool = False
     ) -> dict[str, Any]:
-        """Return the overrides of a run. A setting takes precedence over the fixed keys.
+        """Return the overrides of a run. A setting takes precedence over the other keys.
+
+        If the setting turns congestion control off, other keys of `congestion` are omitted.
 
         Raises :class:`SweepError` if the exponent and the longest delay do not define a table.
         """
@@ -286,13 +288,19 @@ def _is_names(value: Any) -> bool:
 
 
 def read_objectives(tables: Sequence[Mapping[str, Any]], place: Place) -> tuple[Objective, ...]:
-    """Parse ``[[objective]]``; without such tables, return the default objectives. Raises `SweepError`."""
+    """Parse ``[[objective]]``; without such tables, return the default objectives.
+
+    Raises :class:`SweepError` if a table is invalid.
+    """
     found = tuple(read_objective(f"objective.{n}", dict(one), place) for n, one in enumerate(tables))
     return found or USUAL
 
 
 def read_hotspots(value: Any, place: Place) -> tuple[str, ...] | None:
-    """Parse the list of the names of hotspots; raises :class:`SweepError`."""
+    """Parse the list of the names of hotspots, which may be None.
+
+    Raises :class:`SweepError` for another value than None or a non-empty list of names.
+    """
     if value is None:
         return None
     if not _is_names(value):

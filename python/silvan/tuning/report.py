@@ -45,7 +45,7 @@ def refuse_foreign(out: Path) -> None:
 
 
 def save(tuned: Tuned, out: Path) -> Path:
-    """Write all files; raises :class:`SweepError` if that fails."""
+    """Write all files; raises :class:`SweepError` if that fails or would replace files of no tuning."""
     from silvan.tuning import figures
 
     refuse_foreign(out)

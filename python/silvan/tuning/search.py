@@ -103,7 +103,10 @@ class Search(Racing):
         return study
 
     def run(self) -> Found:
-        """Search until no runs or no settings remain; raises :class:`SweepError` if no setting runs."""
+        """Search until no runs or no settings remain.
+
+        Raises :class:`SweepError` if the reference fails, or if no setting finishes.
+        """
         self.run_reference()
         while self.spent < self.tuning.runs and len(self._by_steps) < self.tuning.size:
             batch = self._ask_batch()

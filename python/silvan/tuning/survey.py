@@ -28,7 +28,7 @@ class Survey(Racing):
         self._limits = dict(limits or {})
 
     def run(self) -> Found:
-        """Try all settings; raises :class:`SweepError` if none runs."""
+        """Try all settings; raises :class:`SweepError` if the reference or all settings fail."""
         self.run_reference()
         racing = [
             self.new_trial(steps) for steps in itertools.product(*(range(len(one)) for one in self.axes))
@@ -107,7 +107,7 @@ class Survey(Racing):
         return max(done, key=lambda trial: (trial.score or 0.0, -trial.number))
 
     def neighbours(self, trial: Trial) -> list[Trial]:
-        """Return the settings that differ from another setting by one step along one axis."""
+        """Return the trials whose settings differ from that of `trial` by one step along one axis."""
         by_steps = {one.steps: one for one in self.trials}
         return [by_steps[steps] for steps in self._steps_beside(trial) if steps in by_steps]
 

@@ -66,7 +66,7 @@ class ForestCheck(TypedDict):
     contributors: int
     #: Number of hosts that send only to random hosts.
     victims: int
-    #: Number of hosts that send to both.
+    #: Number of hosts that send to their hotspot and to random hosts.
     mixed: int
     #: Number of senders in each subset.
     subset_sizes: list[int]

@@ -273,7 +273,7 @@ impl FlowTable {
         left.min(u64::from(mtu)) as u32
     }
 
-    /// The first packet that a flow is to send again.
+    /// The first packet that a flow is to send again; `None` without such packets.
     #[inline]
     fn first_lost(&self, id: FlowId) -> Option<&LostPacket> {
         if self.lost.is_empty() {
@@ -293,7 +293,8 @@ impl FlowTable {
         self.lost.entry(id).or_default().insert(number, packet);
     }
 
-    /// Removes and returns the first packet that a flow is to send again, with its number.
+    /// Removes and returns the first packet that a flow is to send again, with its number; `None` without
+    /// such packets.
     #[inline]
     pub fn take_lost(&mut self, id: FlowId) -> Option<(u64, LostPacket)> {
         if self.lost.is_empty() {
@@ -649,7 +650,7 @@ impl FlowTable {
         Some(id)
     }
 
-    /// The earliest time at which a throttled flow may send.
+    /// The earliest time at which a throttled flow may send; `None` without throttled flows.
     #[inline]
     pub fn next_release(&mut self) -> Option<Time> {
         loop {

@@ -57,8 +57,8 @@ impl Hours {
         state.unwrap_or(&self.now).until(time)
     }
 
-    /// Changes the state of the host. `exchanged` is the time of the last exchange between partitions. If it
-    /// is `Time::NEVER`, the earlier states are not kept.
+    /// Changes the state of the host. `exchanged` is the time of the last exchange between partitions. If
+    /// `exchanged` is `Time::NEVER`, the earlier states are not kept.
     fn change(&mut self, state: HostActivity, exchanged: Time) {
         if self.now.since < exchanged {
             self.past.clear();

@@ -62,7 +62,7 @@ impl Index {
         at
     }
 
-    /// The flow with this hash for which `is_it` returns true.
+    /// The flow with this hash for which `is_it` returns true; `None` without such a flow.
     #[inline]
     pub fn find(&self, hash: Hash, is_it: impl Fn(FlowId) -> bool) -> Option<FlowId> {
         let slot = self.slots[self.probe(hash, |slot| slot.hash == hash && is_it(slot.id))];

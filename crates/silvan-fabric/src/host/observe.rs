@@ -69,7 +69,7 @@ impl Host {
         self.adapter.as_deref().map(of).unwrap_or_default()
     }
 
-    /// Payload in bytes, and class, of each packet whose negative acknowledgement has not been sent yet.
+    /// Class, and payload in bytes, of each packet whose negative acknowledgement has not been sent yet.
     pub fn unreported(&self) -> impl Iterator<Item = (u16, u64)> {
         let waiting = self.control.iter().filter(|control| control.missing.is_some());
         waiting.filter_map(|control| match control.payload {

@@ -1,5 +1,5 @@
-//! The receiving side of a host, which passes arriving data packets to the receiver component, and turns its
-//! replies into control packets.
+//! The receiving side of a host, which passes arriving data packets to the receiver component, and turns the
+//! component's replies into control packets.
 
 use std::cell::RefCell;
 
@@ -71,8 +71,8 @@ impl Host {
         }
     }
 
-    /// Answers the header of a packet whose payload was lost. What the receiver component sends precedes the
-    /// answer.
+    /// Answers the header of a packet whose payload was lost. The replies of the receiver component precede
+    /// this answer.
     #[inline(never)]
     pub(super) fn answer_header(
         &mut self,

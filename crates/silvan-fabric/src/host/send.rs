@@ -269,8 +269,8 @@ impl Host {
         ctx.packets.set_entropy(id, entropy);
     }
 
-    /// Writes the target and the connection of its flow into a packet that is about to be sent, if there is a
-    /// target.
+    /// Writes the target and the connection of a flow into a packet of the flow that is about to be sent, if
+    /// the reaction has a target.
     #[inline(never)]
     fn note_target(&self, ctx: &mut Context, id: FlowId, packet: PacketId, (size, payload): (u32, u32)) {
         let Some(reactor) = &self.reactor else { return };

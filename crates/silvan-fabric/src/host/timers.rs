@@ -59,7 +59,7 @@ impl Timers {
         *self.armed(owner) = None;
     }
 
-    /// Removes and returns an owner whose timer has expired.
+    /// Removes and returns an owner whose timer has expired; `None` if no timer has expired.
     fn take(&mut self, now: Time) -> Option<Owner> {
         while let Some(&Reverse((time, owner))) = self.entries.peek()
             && time <= now

@@ -28,7 +28,7 @@ impl RoutedFlow {
 /// The hosts and flows whose packets are counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Saved)]
 pub(crate) struct Watch {
-    /// Whether the payload received by each host is counted. The list is empty if no host is watched.
+    /// For each host, whether its received payload is counted. The list is empty if no host is watched.
     pub hosts: Vec<bool>,
     /// If there are many flows, only those whose hash under this mask equals `rest` are counted. `rest`
     /// cycles through all values.

@@ -230,7 +230,8 @@ impl Series {
         self.one_of(&self.flow_rows.received, flow, self.flows.len())
     }
 
-    /// The same for a host; empty if hosts are not recorded.
+    /// The end of each interval in nanoseconds, and the payload that a host received in it; empty if hosts
+    /// are not recorded.
     pub fn received_of_host(&self, host: u32) -> impl Iterator<Item = (u64, u64)> {
         self.one_of(&self.hosts_rows.received, host, self.hosts_rows.last.len())
     }

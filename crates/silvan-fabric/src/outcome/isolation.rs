@@ -164,7 +164,7 @@ impl Section for IsolationSection {
     }
 }
 
-/// The totals, for a network with special queues.
+/// The totals; `None` if no switch has special queues.
 fn summary(special: &SpecialQueues, view: View) -> Option<IsolationSummary> {
     view.all_cams().next()?;
     let sum = tally(all(view));

@@ -19,7 +19,7 @@ struct OfJobs {
 }
 
 impl OfJobs {
-    /// All rows, where `count` is the number of those of a job.
+    /// All rows; `count` returns the number of rows of a job.
     fn new(jobs: &Arc<Vec<Closed>>, count: fn(&Closed) -> usize) -> Self {
         let rows = (0..).zip(&**jobs).flat_map(|(number, job)| (0..count(job)).map(move |at| (number, at)));
         Self { jobs: Arc::clone(jobs), rows: rows.collect() }

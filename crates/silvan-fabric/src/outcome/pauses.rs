@@ -129,8 +129,8 @@ fn sentence(pauses: &PauseSummary) -> String {
     format!("Pause frames stopped {lanes} {times}; the longest pause, of {link}, took {longest:.1} us.")
 }
 
-/// The warning about lanes that were paused for at least `limit` without interruption. It names the longest
-/// pause.
+/// The warning about lanes that were paused for at least `limit` without interruption; `None` without such
+/// lanes. The warning names the longest pause.
 fn warning(rows: &RowsOf<(Lane, Paused)>, limit: Time, end: &Ending) -> Option<String> {
     let long = || rows.0.iter().filter(|(_, paused)| paused.longest >= limit);
     let ((link, vl), paused) =

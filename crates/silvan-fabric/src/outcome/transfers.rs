@@ -151,7 +151,7 @@ impl Quantiles {
         }
     }
 
-    /// Changes to a histogram, if that can be created.
+    /// Replaces exact values by a histogram, if one can be created.
     fn round(&mut self) {
         if let Self::Exact(values) = self
             && let Ok(mut histogram) = Histogram::new_with_bounds(1, 1 << 44, 3)
@@ -246,7 +246,7 @@ impl Completions {
         Some(route.ideal(transfer.bytes, sizes, back.as_ref(), is_each))
     }
 
-    /// The class under which a transfer appears: all flows share one.
+    /// The class under which a transfer appears: 0 for all named flows, otherwise the transfer's own class.
     fn class(&self, class: u16) -> u16 {
         if class < self.plan.flows { 0 } else { class }
     }

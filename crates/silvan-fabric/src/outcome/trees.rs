@@ -87,7 +87,7 @@ fn trees(end: &Ending, judged: &Judged) -> Vec<String> {
     lines
 }
 
-/// Lists the contributors and the victims of these trees.
+/// Describes the contributors and the victims of the given trees.
 fn roles<'a>(end: &Ending, trees: impl Iterator<Item = &'a TreeKind>) -> Vec<String> {
     let mut feeding: BTreeMap<u16, BTreeSet<u32>> = BTreeMap::new();
     let mut waiting: BTreeMap<u16, (BTreeSet<u32>, f64, f64)> = BTreeMap::new();

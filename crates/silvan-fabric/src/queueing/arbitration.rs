@@ -128,7 +128,8 @@ impl DueTimes {
         }
     }
 
-    /// Selects the queue whose turn it is. `ring` contains the queues in the order of their turns.
+    /// Selects the queue whose turn it is. `ring` contains the queues in the order of their turns. If all
+    /// queues yield, the first one is selected. `None` without queues.
     pub fn choose<Q: Copy>(&self, ring: impl Iterator<Item = (Q, Standing)>, now: Time) -> Option<Q> {
         let (mut first, mut in_turn, mut late) = (None, None, None);
         for (queue, standing) in ring {

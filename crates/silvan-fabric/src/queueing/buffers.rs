@@ -157,7 +157,7 @@ pub(crate) enum Stored {
     Behind,
     /// The packet became the first packet of its queue, which now waits for the packet's output.
     First,
-    /// See [`Changes`].
+    /// Further queues may have changed, which [`Changes`] then records.
     Otherwise,
 }
 

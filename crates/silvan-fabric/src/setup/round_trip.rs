@@ -9,9 +9,9 @@ use silvan_network::traffic::{Pattern, Traffic};
 use super::HostNames;
 use crate::config::Config;
 
-/// Computes an upper bound of the round trips between hosts that send or receive. It has the most hops of any
-/// route between two of them, and all its links have the largest delay of a link on these routes. Hosts
-/// without traffic have no effect, unless fewer than two hosts have traffic.
+/// Computes an upper bound of the round trips between hosts that send or receive. The bound assumes a route
+/// with the most hops of any route between two of these hosts, on which all links have the largest delay of a
+/// link on these routes. Hosts without traffic have no effect, unless fewer than two hosts have traffic.
 #[must_use]
 pub fn round_trip(topology: &Topology, tables: &Tables, config: &Config) -> RoundTrip {
     let hosts = communicating(topology, config);

@@ -1,8 +1,8 @@
 """Finds the links that a job's messages share, from the routes alone, and suggests a better placement.
 
-A *flow* is an ordered pair of hosts that exchange messages. If every host divides its link evenly among its
-flows, the rate of a flow is the rate of the host's link divided by the number of flows at its source or its
-destination, whichever is larger. The *demand* on a link is the sum of the rates of its flows, relative to the
+A *flow* is an ordered pair of hosts that exchange messages. The rate of
+a flow is the rate of its source's link divided by the number of flows at its source or its destination,
+whichever is larger. The *demand* on a link is the sum of the rates of its flows, relative to the
 capacity of the link. A demand above 1 cannot be met, and the flows take longer by this factor. The
 computation treats all flows as concurrent. The rounds of a collective operation do not all overlap, so the
 demand is an upper bound.
@@ -31,7 +31,7 @@ PLACEMENTS = ("linear", "round-robin")
 #: Maximum number of hosts in a range.
 MOST_HOSTS = 1 << 20
 
-#: Maximum number of flows that all steps of the search for a better placement route together.
+#: Maximum number of flows per step of the search for a better placement, multiplied by the number of steps.
 MOST_FOLLOWED = 20_000_000
 
 
@@ -84,7 +84,10 @@ def loads(fabric: Fabric, ranks_on: Ints, sources: Ints, destinations: Ints) -> 
 
 
 def expand(names: Sequence[str]) -> list[str]:
-    """Expand ranges of hosts, such as ``node-[00-03,7]`` for five hosts. Raises `FabricError`."""
+    """Expand ranges of hosts, such as ``node-[00-03,7]`` for five hosts.
+
+    Raises `FabricError` if a range is invalid or has more than :data:`MOST_HOSTS` hosts.
+    """
     found: list[str] = []
     for name in names:
         match = re.fullmatch(r"([^\[\]]*)\[([^\[\]]*)\]([^\[\]]*)", name)
@@ -153,7 +156,7 @@ class Job:
         return -(-self.ranks // self.per_host)
 
     def on(self, fabric: Fabric, order: Ints) -> Loads:
-        """Return the demand of the job if it uses the first of the given hosts."""
+        """Return the demand of the job if its ranks are placed on the first hosts of `order`."""
         ranks_on = order[np.arange(self.ranks) // self.per_host]
         return loads(fabric, ranks_on, self.sources, self.destinations)
 

@@ -27,7 +27,8 @@ def of_pattern(pattern: str, ranks: int, distance: int | None) -> tuple[Ints, In
     """Return the pairs of ranks that exchange messages, as two columns.
 
     `pattern` is one of :data:`PATTERNS`, or a collective operation, ``NAME`` or ``NAME=ALGORITHM``, with the
-    messages of all its rounds. Raises `TraceError` for an unknown pattern or an invalid number.
+    messages of all its rounds. Raises `TraceError` for an unknown pattern or algorithm,
+    or an invalid number of ranks or distance.
     """
     if not 2 <= ranks <= MOST_RANKS:
         raise TraceError(f"ranks = {ranks}: must be 2 to {MOST_RANKS:,}")
@@ -67,7 +68,7 @@ def _of_collective(pattern: str, ranks: int) -> tuple[Ints, Ints]:
 def of_trace(path: str | PathLike[str]) -> tuple[Ints, Ints, int]:
     """Return the pairs of ranks that exchange messages in a trace, and the number of ranks of the trace.
 
-    Raises `TraceError` if the trace cannot be read.
+    Raises `TraceError` if the trace cannot be read, or if no rank sends a message to another.
     """
     with tempfile.TemporaryDirectory(prefix="silvan-") as folder:
         goal = Path(folder) / "trace.goal"

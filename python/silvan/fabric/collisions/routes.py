@@ -80,7 +80,7 @@ class Fabric:
 
     @property
     def leaves(self) -> Ints:
-        """For each host: the switch to which it is connected."""
+        """For each host: the switch to which it sends; -1 if its link leads to a host."""
         return self.to_switch[self.first]
 
     @property
@@ -159,7 +159,7 @@ class _Nodes:
         self.lids: list[int] = []
 
     def of(self, kind: str, guid: str, name: str, lid: str, port: str) -> tuple[str, int]:
-        """Return the kind and the number of the node at an end of a link."""
+        """Return the kind and the number of the node at an end of a link; a new node gets the next number."""
         known = self.hosts if kind == "CA" else self.switches
         key = f"{guid}/{port}" if kind == "CA" else guid
         if key not in known:

@@ -31,7 +31,10 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
 
 
 def classes(result: Result) -> dict[str, tuple[float, float | None]]:
-    """Return the received Gbit/s and the 99th percentile of the latency (us) for each class of traffic."""
+    """Return the received Gbit/s and the 99th percentile of the latency (us) for each class of traffic.
+
+    The latency is that since injection, and None if the class has no packets.
+    """
     tails = {
         row["class"]: row["p99_ns"] / 1000
         for row in result.summary["latency"]
@@ -43,7 +46,10 @@ def classes(result: Result) -> dict[str, tuple[float, float | None]]:
 
 
 def overloaded(studied: Simulated) -> tuple[list[int], list[int]]:
-    """Return the links between switches and the links to hosts, by relative load, largest first."""
+    """Return the links between switches and the links to hosts, by relative load, largest first.
+
+    The relative load is the offered load divided by the capacity.
+    """
     share = studied.offered / studied.site.capacity
     order = [int(n) for n in np.argsort(-share, kind="stable")]
     inner = studied.site.routes.inner

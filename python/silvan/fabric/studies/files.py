@@ -29,7 +29,10 @@ def refuse_foreign(out: Path) -> None:
 
 
 def write(simulated: Simulated, out: Path) -> None:
-    """Write the account, figures, report, runs and option lines; raises :class:`SilvanError`."""
+    """Write the account, figures, report, runs and option lines.
+
+    Raises :class:`SilvanError` if a file cannot be written, or if a folder of a run contains other files.
+    """
     from silvan import report
     from silvan.fabric.studies import account, figures
     from silvan.tuning.presets import CCMGR

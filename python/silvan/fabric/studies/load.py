@@ -31,11 +31,11 @@ class Shape:
     hotspots: int | None = None
     #: Names of the hotspots; if empty, the hotspots are drawn at random.
     names: tuple[str, ...] = ()
-    #: Share of the hosts that send to hotspots, 0 to 1.
+    #: Share of the hosts that send to hotspots, above 0. Its sum with `storage_share` is at most 0.95.
     hot_share: float = HOT_SHARE
-    #: Share of the hosts that write to storage, 0 to 1.
+    #: Share of the hosts that write to storage; 0 for no storage.
     storage_share: float = STORAGE_SHARE
-    #: Load that the other hosts offer, as a share of their links, 0 to 1.
+    #: Load that the other hosts offer, as a share of their links, above 0 and at most 1.
     background: float = BACKGROUND
 
     def __post_init__(self) -> None:

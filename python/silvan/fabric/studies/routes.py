@@ -65,7 +65,10 @@ class Routes:
         raise FabricError(f"the tables have a cycle on the way to {self.hosts[target]}")
 
     def load(self, demand: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the offered load of each link; `demand` has one row per source and one column per target."""
+        """Return the offered load of each link, in the unit of `demand`.
+
+        `demand` has one row per source and one column per target. Raises `FabricError` for a cycle.
+        """
         load = np.zeros(len(self.links))
         for target in np.flatnonzero(demand.any(axis=0)):
             sources = np.flatnonzero(demand[:, target])
@@ -74,7 +77,7 @@ class Routes:
         return load
 
     def pairs_over(self, demand: NDArray[np.float64], link: int) -> list[tuple[str, str, float]]:
-        """Return the pairs of hosts with demand over a link, and the demand, largest demand first."""
+        """Return source, target and demand of the pairs of hosts over a link, largest demand first."""
         found = []
         for target in np.flatnonzero(demand.any(axis=0)):
             sources = np.flatnonzero(demand[:, target])
@@ -85,7 +88,10 @@ class Routes:
 
 
 def read(files: Mapping[str, str]) -> Routes:
-    """Parse the link list and the tables from :func:`silvan.fabric.ibdmchk`; raises `FabricError`."""
+    """Parse the link list and the tables from :func:`silvan.fabric.ibdmchk`.
+
+    Raises `FabricError` if a line of the link list does not have two ends.
+    """
     hosts: dict[str, int] = {}
     host_lids: list[int] = []
     switches: dict[str, int] = {}
@@ -137,7 +143,7 @@ def _end_name(end: re.Match[str]) -> str:
 def _tables(
     text: str, switches: Mapping[str, int], rows: Sequence[tuple[re.Match[str], re.Match[str]]]
 ) -> tuple[Numbers, int]:
-    """Return the port for each switch and LID, and the largest number of ports of a switch."""
+    """Return the port for each switch and LID, -1 without one, and the largest port number plus 1."""
     most_lid = max(int(end["lid"], 16) for pair in rows for end in pair)
     most_port = max(int(end["port"], 16) for pair in rows for end in pair)
     port = np.full((len(switches), most_lid + 1), -1, dtype=np.int64)

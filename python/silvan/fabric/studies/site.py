@@ -45,7 +45,7 @@ class Site:
     host_gbit_s: float
     default_rate: str | None
     notes: tuple[str, ...]
-    #: A cycle on the one lane that the runs use for data, if the fabric has tables of lanes; otherwise None.
+    #: A cycle on the lane that the runs use for data. None if there is none, or without tables of lanes.
     one_lane_cycle: str | None = None
     #: Wiring and tables without the aggregation nodes, if these are omitted; otherwise None.
     texts: tuple[str, str] | None = None
@@ -54,9 +54,10 @@ class Site:
 def read_site(
     fabric: Sequence[Path], tables: Path | None, default_rate: str | None, *, whole: bool = False
 ) -> Site:
-    """Read the fabric without writing any files; raises :class:`FabricError`.
+    """Read the fabric without writing any files.
 
-    Aggregation nodes (SHARP) are omitted unless `whole` is true.
+    Aggregation nodes (SHARP) are omitted unless `whole` is true. Raises :class:`FabricError` if the files are
+    wrong or inconsistent, or if a pair of hosts has no route.
     """
     report = _core.fabric_check(_paths.files(fabric), tables, default_rate)
     if report["pairs_unroutable"]:

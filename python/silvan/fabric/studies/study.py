@@ -50,7 +50,7 @@ Simulate = Callable[[Scenario, str], Result]
 
 @dataclass(frozen=True)
 class Asked:
-    """The options that the user chose for a study."""
+    """The options that the user chose for a study; raises `FabricError` if `seeds` is out of range."""
 
     fabric: Sequence[Path]
     out: Path

@@ -156,7 +156,7 @@ class Effect:
 
 
 def percent(share: float) -> str:
-    """Format a positive share as a number of percent, with two digits if it is small."""
+    """Format a positive share in percent: two significant digits below 9.95 %, else a whole number."""
     return f"{100 * share:.0f}" if share >= 0.0995 else f"{100 * share:.2g}"
 
 
@@ -270,9 +270,10 @@ class Verdict:
 
 
 def judge(tuned: Tuned, runs: Runs, care: Care, most: int) -> tuple[Tuned, Verdict]:
-    """Compare all finalists with no control, on at most `most` seeds; raises :class:`FabricError`.
+    """Compare all finalists with no control, on at most `most` seeds.
 
-    The returned result lists the recommended settings first.
+    The returned result lists the settings that the study shows first. Raises :class:`FabricError` if a run
+    without control failed, or if no settings could be compared.
     """
     off = next((one for one in tuned.known if one.name == NO_CONTROL), None)
     if off is None:

@@ -246,9 +246,9 @@ impl Moment {
     }
 
     /// Finds the trees of this sample. A root is an output for which other outputs wait, or that has special
-    /// queues. It does not wait itself, but is offered more traffic than it can send: it was busy all the
+    /// queues. A root does not wait itself, but is offered more traffic than it can send: it was busy all the
     /// time, or it faces a host. A root that already had a tree, according to `lives`, keeps the tree while
-    /// it is busy.
+    /// the root is busy.
     pub fn find(&mut self, view: View, map: &mut Map, span: Time, lives: impl Fn(u32) -> bool) {
         for &link in &self.order {
             self.members[link as usize] = NOT_IN;

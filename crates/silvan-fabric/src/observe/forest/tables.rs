@@ -13,8 +13,8 @@ use crate::table::{
     small,
 };
 
-/// The meanings of the numbers in the columns `kind`, `root_kind`, `origin`, `end`, and of those of kinds of
-/// nodes.
+/// The meanings of the numbers in the columns `kind`, `root_kind`, `origin` and `end`, and of the numbers of
+/// kinds of nodes.
 const KINDS: [&str; 3] = ["silent", "windy", "moving"];
 const ROOT_KINDS: [&str; 2] = ["endpoint", "inner"];
 const ORIGINS: [&str; 3] = ["new", "split", "moved"];
@@ -58,7 +58,7 @@ struct Wires {
 }
 
 impl Wires {
-    /// The kinds of nodes.
+    /// The kind of the node that `node` returns for each row, as an index into [`NODE_KINDS`].
     fn kinds(&self, node: fn(&Wire) -> u32) -> Vec<u32> {
         self.rows.of(|row| u32::from(node(row) as usize >= self.hosts))
     }

@@ -40,7 +40,8 @@ pub(super) fn pass(key: FlowKey, view: View, map: &Map, each: impl FnMut(u32)) {
     }
 }
 
-/// If packets change lanes, the lane on each link is unknown, so all lanes count.
+/// The first root among `links` or, if there is none, the first branch. If packets change lanes, the lane on
+/// each link is unknown, so all lanes count.
 #[inline(always)]
 fn first_met(links: impl Iterator<Item = u32>, vl: u8, map: &Map, moment: &Moment) -> Meets {
     let mut found = Meets::Nothing;

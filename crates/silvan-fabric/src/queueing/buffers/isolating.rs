@@ -85,7 +85,8 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
         }
     }
 
-    /// Releases an empty special queue, and isolates packets that waited for one.
+    /// Releases an empty special queue unless it is stopped, and then isolates packets that waited for a
+    /// special queue.
     fn release(&mut self, packets: &mut Pool, now: Time, input: PortVl, at: usize) {
         let vl = input.vl(self.lanes());
         let Some(cams) = &mut self.cams else { return self.changes.report_broken(NO_CAMS) };
