@@ -65,7 +65,7 @@ pub(crate) fn around(topology: &Topology, tables: &Tables, is_down: &[bool]) -> 
     Remaining { topology: remaining, tables: found }
 }
 
-/// Returns `tables` with the routes of `others` in place of missing routes.
+/// Returns `tables` with the routes of `others` instead of missing routes.
 #[must_use]
 pub fn completed(mut tables: Tables, others: &Tables) -> Tables {
     let rows = std::iter::once(&mut tables.out).chain(&mut tables.further);
