@@ -194,8 +194,8 @@ VALUES = [
         Value("docs/isolation.md", rf"\| `{name}` \| (\d.*?) [| ]*\n", row_of(congestion__mechanism=name))
         for name in ("ib-cc", "fbicm", "ccfit", "hfdi", "ecocc")
     ),
-    Value("docs/isolation.md", r"finds no free queue (\d+) times", exhausted("hfdi")),
-    Value("docs/isolation.md", r"`ecocc` finds none only (\d+)\s+times", exhausted("ecocc")),
+    Value("docs/isolation.md", r"lacks a free queue (\d+) times", exhausted("hfdi")),
+    Value("docs/isolation.md", r"and `ecocc` (\d+)\s+times", exhausted("ecocc")),
     Value("docs/sweeps.md", r"executes these (\d+) runs", runs_of("studies/hotspot-rates.toml")),
     Value("docs/sweeps.md", r"the treatment variation Var; (\d+) runs", runs_of(STUDY)),
 ]

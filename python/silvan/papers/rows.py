@@ -23,13 +23,13 @@ from silvan.papers.catalogue import (
 #: ``id, key, quantity, unit, published, expected, provenance, kind, simulated, ratio, tolerance, verdict,
 #: source, assumption, reading``. ``expected`` is the number with which ``simulated`` is compared, and
 #: ``published`` is the same number if the source prints it, else None. With several seeds also their number,
-#: ``seeds``, and half the width of the 95 % confidence interval of ``simulated``, ``interval``; for two-sided
-#: rows also ``spread``, half the width of the 95 % prediction interval of a single draw. Where they apply:
-#: ``margin`` (a ratio to the bound that is at least 1 if the row is met), ``reason`` and ``cause`` (why a row
-#: is not met), ``basis`` (the origin of a number that is not published), ``gain`` (the tolerance applies to
-#: the difference from 1), ``mean_of`` (the source prints the mean of so many runs), and the marks ``weak``,
-#: ``calibrated``, ``computed``, ``restated``, ``trivial``, ``undecidable``, ``duplicate_of`` and ``smoke``
-#: (see `MARKS`).
+#: ``seeds``, and half the width of the 95 % confidence interval of ``simulated``, ``interval``; for
+#: two-sided rows also ``spread``, half the width of the 95 % prediction interval of a single draw. Where
+#: they apply: ``margin`` (a ratio to the bound that is at least 1 if the row is met), ``reason`` and
+#: ``cause`` (why a row is not met), ``basis`` (the origin of a number that is not published), ``gain`` (the
+#: tolerance applies to the difference from 1), ``mean_of`` (the source prints the mean of this number of
+#: runs), and the marks ``weak``, ``calibrated``, ``computed``, ``restated``, ``trivial``, ``undecidable``,
+#: ``duplicate_of`` and ``smoke`` (see `MARKS`).
 Row = dict[str, Any]
 
 #: Fields of rows that exist only where they apply and do not depend on simulated numbers.

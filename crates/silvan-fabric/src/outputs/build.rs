@@ -8,7 +8,7 @@ use silvan_engine::units::BytePace;
 use silvan_engine::{Bins, Rate, Time};
 use silvan_network::port::{LaneOrder, Vl};
 
-use super::changes::Changes;
+use super::changes::ChangingLinks;
 use super::credit::OutputLedgers;
 use super::pauses::Pauses;
 use super::prefetch::MANY;
@@ -369,13 +369,16 @@ impl<'a> OutputsBuilder<'a> {
     }
 
     /// The data on changes of links, if there are any.
-    fn changes(&self, partition: u16, switches: &[BinnedSwitch]) -> Option<Box<Changes>> {
+    fn changes(&self, partition: u16, switches: &[BinnedSwitch]) -> Option<Box<ChangingLinks>> {
         let links = self.plan.effects.links;
         let places = own(switches, partition)
             .flat_map(|switch| std::iter::repeat_n(switch.ports.place, switch.ports.count()));
         links.has_changes().then(|| {
             let switches_of = links.changes_routes().then(|| places.collect());
-            Box::new(Changes { channels: channels(partition, switches).collect(), switches: switches_of })
+            Box::new(ChangingLinks {
+                channels: channels(partition, switches).collect(),
+                switches: switches_of,
+            })
         })
     }
 

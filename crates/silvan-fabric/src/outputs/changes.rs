@@ -12,7 +12,7 @@ use crate::voq::Sending;
 
 /// See the module. Inputs and outputs have the same indexes.
 #[derive(Debug)]
-pub(super) struct Changes {
+pub(super) struct ChangingLinks {
     /// The channel on which each output sends, and the one on which the input receives.
     pub channels: Box<[(ChannelId, ChannelId)]>,
     /// For each output, the place of its switch in the partition, if switches change their tables or avoid ports.

@@ -46,7 +46,7 @@ use crate::switch_marking::SwitchMarking;
 use crate::trimming::Trimmer;
 use crate::voq::{ALL_EVENTS, DEPARTURES, MOST_LANES, UNMARKED, VoqOutputs};
 pub(crate) use build::{OutputQueues, Plan};
-use changes::Changes;
+use changes::ChangingLinks;
 use pauses::Pauses;
 use run::OutputLinks;
 
@@ -241,7 +241,7 @@ pub(crate) struct Bank<const LANES: usize, const MARKS: u8, const FIFO: bool> {
     pauses: Option<Box<Pauses>>,
     /// Present if links change during the run.
     #[saved(constant)]
-    changes: Option<Box<Changes>>,
+    changes: Option<Box<ChangingLinks>>,
     routes: Arc<Routes>,
     /// Present if switches hash packets onto ports.
     #[saved(constant)]
