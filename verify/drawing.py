@@ -648,7 +648,7 @@ def rates(found: Scenario) -> list[str]:
 
 
 def with_rate_settings(found: Scenario) -> Scenario:
-    """Give the outputs of each rate of a random scenario with FECN their own thresholds."""
+    """Give separate thresholds to the outputs of each link rate, in some random scenarios with FECN."""
     marking = found.get("congestion", {}).get("marking", {})
     rng = random.Random(f"rates {found['seed']}")
     if marking.get("kind") != "fecn" or rng.random() < 0.8:

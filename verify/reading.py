@@ -84,7 +84,10 @@ class Given:
     rows: tuple[tuple[str, str, int, int, int], ...] = ()
 
     def transfers(self, net: Wiring) -> Iterator[Any]:
-        """Yield the listed transfers. A host is given by name, or by number in the order of the network."""
+        """Yield the listed transfers.
+
+        A host is given by its name, or by its number, from 0, in the order of the network.
+        """
         from verify.reference.own_flows import Transfer
 
         for source, destination, size, start, level in self.rows:

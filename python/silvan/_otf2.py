@@ -92,9 +92,11 @@ class Calls:
         self._ranks = [_Rank(rank, communicators) for rank in range(len(communicators.ranks))]
 
     def add(self, location: Any, event: Any) -> None:
-        """Add an event to the calls of its location.
+        """Add an event to the calls of its rank.
 
-        Raises `TraceError` for communication of a location that is not a rank, and for unsupported events.
+        Events of other locations are ignored unless they are communication. Raises `TraceError` for
+        communication of a location that is not a rank, for unsupported collective operations, and for
+        communicators whose ranks are not recorded.
         """
         kind = type(event).__name__
         rank = self._communicators.ranks.get(location)

@@ -434,7 +434,7 @@ impl Links {
         usize::from(self.parameters_of[id as usize])
     }
 
-    /// Receive buffer of an undivided virtual lane.
+    /// The size of the receive buffer of an undivided virtual lane, in bytes.
     pub fn capacity(&self, id: ChannelId, vl: Vl) -> u32 {
         self.capacities[id as usize * self.lane_count + vl.index()]
     }

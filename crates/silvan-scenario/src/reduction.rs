@@ -24,8 +24,9 @@ use crate::validate::ensure;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Reduction {
-    /// Time from the arrival of the last copy of a chunk until the unit sends the combined chunk, in whole nanoseconds.
-    /// The time of the switch (`switch.latency`) is added on the way to the unit and on the way from it.
+    /// Time from the arrival of a chunk from the last child until the unit sends the combined chunk, in whole
+    /// nanoseconds. The time of the switch (`switch.latency`) is added on the way to the unit and on the way
+    /// from it.
     pub combining: Time,
     /// Data rate of the link between a unit and its switch, in each direction. Default: the total rate of the switch's
     /// links, so that a unit can receive from all of them at the same time.

@@ -34,7 +34,7 @@ pub struct Chunks {
     pub bytes: u64,
     /// Number of chunks for which a rank waits at the same time, more than 0.
     pub outstanding: u32,
-    /// Time from the arrival of the last copy of a chunk at a unit until the unit sends the result, in ns.
+    /// Time from the arrival of a chunk from the last child until the unit sends the combined chunk, in ns.
     pub combining_ns: u64,
 }
 

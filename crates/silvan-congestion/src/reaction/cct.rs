@@ -18,7 +18,7 @@ use crate::unfit::{Check, LONGEST_DELAY, Limits, Unfit, ensure};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Cct {
-    /// Increment of a flow's index for each BECN.
+    /// Increment of the index for each BECN.
     pub ccti_increase: u16,
     /// Increment for a BECN with the greatest severity (63). For lower severities it is proportionally smaller, but at
     /// least `ccti_increase`.
@@ -73,7 +73,7 @@ pub struct PerSl {
     /// The service level, 0 to 15.
     #[schemars(range(max = 15))]
     pub sl: u8,
-    /// Increment of a flow's index for each BECN.
+    /// Increment of the index for each BECN.
     pub ccti_increase: Option<u16>,
     /// Upper bound of the index.
     pub ccti_limit: Option<u16>,

@@ -237,7 +237,7 @@ fn a_host_that_starts_is_woken_for_its_first_message() {
     assert_eq!(wakes(&hosts[1], ctx), [], "a host without sources");
 }
 
-/// A host of the binned scheduler that always has data to send from time 0 on.
+/// A started partition of the binned scheduler. From time 0, its first host always has data to send.
 fn solo() -> Partition {
     let mut partition = partition(|config| {
         config.scheduler = Scheduler::Binned;

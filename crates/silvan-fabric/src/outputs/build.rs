@@ -38,7 +38,8 @@ const FEW_ARRIVALS: &str = "it is so small that a bin would contain less than on
 pub(crate) enum OutputQueues {
     /// Each output has a queue per input.
     PerInput,
-    /// The packets of all inputs share a queue, which control packets leave before data if `control_first`.
+    /// Each output has one queue for all inputs. If `control_first`, control packets leave it before data
+    /// packets.
     Fifo { control_first: bool },
 }
 
@@ -465,7 +466,8 @@ fn channels(partition: u16, switches: &[BinnedSwitch]) -> impl Iterator<Item = (
     wirings.map(move |wiring| wiring.map_or(unwired, |wiring| (wiring.out, wiring.into)))
 }
 
-/// How the switches to which a partition sends hash packets; `None` if they do not.
+/// The hash functions of a partition's own switches and of the switches to which it sends; `None` if any of
+/// these switches does not hash packets.
 fn hashing(partition: u16, switches: &[BinnedSwitch], remotes: &[Remote]) -> Option<Box<Hashing>> {
     let own = own(switches, partition)
         .flat_map(|switch| std::iter::repeat_n(switch.ports.hasher(), switch.ports.count()));

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def save_all(simulated: Simulated, folder: Path) -> list[str]:
-    """Draw all figures for which there are runs as PNG and SVG; return their names."""
+    """Draw the figures that the results allow, and save each as PNG and SVG. Return their names."""
     from silvan.fabric.studies.study import Studied
 
     figures = {"offered": offered(simulated)}

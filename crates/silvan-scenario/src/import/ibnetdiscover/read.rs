@@ -59,7 +59,7 @@ pub(in crate::import) struct Port<'a> {
 /// Keys of lines without information about the topology.
 const IGNORED_KEYS: [&str; 3] = ["vendid", "devid", "sysimgguid"];
 const GUID_KEYS: [&str; 4] = ["switchguid", "caguid", "rtguid", "hcaguid"];
-/// Lines that `ibnetdiscover -g` prints between the chassis.
+/// Beginnings of the heading lines that `ibnetdiscover -g` prints for chassis; these lines are ignored.
 const IGNORED_STARTS: [&str; 3] = ["Chassis ", "Non-Chassis Nodes", "Hostname:"];
 
 /// Reads all nodes.
