@@ -204,8 +204,8 @@ impl Detours {
         (port, lane)
     }
 
-    /// Number of links between switches on the route of a packet from host `src` to host `dst`. `next` returns
-    /// the switch at the other end of a port's link.
+    /// Number of links between switches on the route of a packet from host `src` to host `dst`. `next`
+    /// returns the switch at the other end of a port's link.
     #[must_use]
     pub fn links(
         &self,
