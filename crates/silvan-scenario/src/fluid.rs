@@ -509,7 +509,8 @@ mod tests {
         let report = fluid(&format!("{open}{shift}load_percent = 40\n")).unwrap();
         let rates: Vec<f64> = report.flows.iter().map(|flow| flow.max_min.gbit_s).collect();
         assert_eq!(rates, [3.2; 4], "40 % of 8 Gbit/s");
-        let message = fluid(&format!("{shift}outstanding = 2\n")).err().unwrap();
+        let message =
+            fluid(&format!("{shift}outstanding = 2\n[congestion]\nnotification = \"ack\"\n")).err().unwrap();
         assert!(message.contains("traffic.0.outstanding = 2: has no rates to compute"), "{message}");
     }
 
