@@ -27,7 +27,7 @@ impl Limiter {
 
     /// Passes `bytes` at `start`, but not before the previous packets have passed. Returns the time at
     /// which the bytes have passed.
-    #[inline]
+    #[inline(always)]
     pub fn pass(&mut self, start: Time, bytes: u32) -> Time {
         if self.memo.0 != bytes {
             self.memo = (bytes, self.pace.parts(bytes));

@@ -114,7 +114,7 @@ impl Host {
     /// this before, unless the pace of the buffer changes during the run.
     #[inline]
     fn take_in(&mut self, ctx: &mut Context, packet: &Packet) -> Time {
-        if ctx.is_binned() && !ctx.sinks[self.place as usize].changes {
+        if ctx.is_binned() && !(ctx.links.has_changes() && ctx.sinks[self.place as usize].changes) {
             return ctx.now + packet.tail_lag;
         }
         let way = (self.into, packet.vl, packet.dst);
@@ -124,16 +124,10 @@ impl Host {
         let times = (ctx.now.saturating_sub(packet.tail_lag), ctx.now);
         // A new route may be faster than the old one.
         let may_reorder = self.order.is_some() || ctx.links.has_changes();
+        let is_slowed = self.shares_paces && self.injection.free_at > ctx.now;
+        let packet = if is_slowed { &Packet { size: 2 * packet.size, ..*packet } } else { packet };
         let sink = &mut ctx.sinks[self.place as usize];
-        let done = match self.shares_paces && self.injection.free_at > ctx.now {
-            false => sink.take_in(&mut ctx.meters, packet, times, may_reorder),
-            true => sink.take_in(
-                &mut ctx.meters,
-                &Packet { size: 2 * packet.size, ..*packet },
-                times,
-                may_reorder,
-            ),
-        };
+        let done = sink.take_in(&mut ctx.meters, packet, times, may_reorder);
         ctx.release(CreditReturn { way, space: packet.space, leaves_at: done, ledger: NO_LEDGER });
         done
     }

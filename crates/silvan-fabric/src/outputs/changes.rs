@@ -57,22 +57,32 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         true
     }
 
-    /// Whether a packet that starts to leave for a host is lost on its way. If so, returns its credit, and lets an event
-    /// count it at the time at which its tail would have arrived.
+    /// Schedules the arrival of a packet that starts to leave for a host, if the packet is lost on its way, or if its time
+    /// in the buffer of the host is not known yet. Returns whether this is the case. The credit of a lost packet returns
+    /// now; a host whose pace changes returns the credit itself ([`Outputs::free`]).
     #[inline(never)]
-    pub(super) fn loses(&mut self, around: &mut Around, sending: Sending, host: u32, tail_at: Time) -> bool {
+    pub(super) fn leaves_to_host(
+        &mut self,
+        around: &mut Around,
+        sending: Sending,
+        host: u32,
+        tail_at: Time,
+    ) -> bool {
         let Sending { slot, head } = sending;
         let Some(changes) = &self.changes else { return false };
         let channel = changes.channels[slot.output()].0;
         let link = &self.wiring.links[usize::from(self.voq.records[slot.output()].own.link)].parameters;
         let (delay, lag) = (link.delay, around.packets[head.packet].tail_lag);
-        if !around.links.will_be_lost(channel, head.packet, (tail_at - delay - lag, tail_at)) {
+        let is_lost = around.links.will_be_lost(channel, head.packet, (tail_at - delay - lag, tail_at));
+        if !is_lost && !around.sinks[host as usize].changes {
             return false;
         }
         let event =
             Event { time: tail_at, key: key(Class::HostArrival, host, Port::FIRST), data: head.packet };
         around.queue.push(event);
-        self.credit(slot.output(), slot.vl(), tail_at + delay, head.space);
+        if is_lost {
+            self.credit(slot.output(), slot.vl(), tail_at + delay, head.space);
+        }
         true
     }
 

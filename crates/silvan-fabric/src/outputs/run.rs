@@ -473,7 +473,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     /// drained the packet is already known, and therefore also the time at which its credit returns. The packet is
     /// delivered immediately if the host does not answer it, no rank waits for it, and there is no sample before.
     #[inline(always)]
-    fn deliver(
+    fn deliver<const CHANGES: bool>(
         &mut self,
         around: &mut Around,
         sending: Sending,
@@ -482,14 +482,8 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     ) {
         let Sending { slot, head } = sending;
         let (output, vl) = (slot.output(), slot.vl());
-        if MARKS == ALL_EVENTS && self.changes.is_some() && self.loses(around, sending, host, tail_at) {
+        if CHANGES && self.leaves_to_host(around, sending, host, tail_at) {
             return;
-        }
-        if MARKS == ALL_EVENTS && around.sinks[host as usize].changes {
-            // The host returns the credit; see `Outputs::free`.
-            let event =
-                Event { time: tail_at, key: key(Class::HostArrival, host, Port::FIRST), data: head.packet };
-            return around.queue.push(event);
         }
         let packet = &mut around.packets[head.packet];
         let is_data = packet.kind == Kind::Data;
@@ -509,7 +503,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         let delay = self.wiring.links[usize::from(self.voq.records[output].own.link)].parameters.delay;
         let back = done + delay;
         // If packets get lost, the space of data becomes free earlier than a host could drain it.
-        if is_data && !(MARKS == ALL_EVENTS && self.changes.is_some()) {
+        if is_data && !CHANGES {
             self.credit_of_drained(output, vl, back, head.space);
         } else {
             self.credit(output, vl, back, head.space);
@@ -519,6 +513,22 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     /// Puts a packet on the wire and returns the credit for its space.
     #[inline(always)]
     fn transmit(&mut self, around: &mut Around, sending: Sending, now: Time) {
+        if MARKS == ALL_EVENTS && self.changes.is_some() {
+            self.transmit_with_changes(around, sending, now);
+        } else {
+            self.transmit_as::<false>(around, sending, now);
+        }
+    }
+
+    /// Same as [`Self::transmit`], if links change during the run.
+    #[inline(never)]
+    fn transmit_with_changes(&mut self, around: &mut Around, sending: Sending, now: Time) {
+        self.transmit_as::<true>(around, sending, now);
+    }
+
+    /// `CHANGES` states whether links change during the run.
+    #[inline(always)]
+    fn transmit_as<const CHANGES: bool>(&mut self, around: &mut Around, sending: Sending, now: Time) {
         let Sending { slot, mut head } = sending;
         let (output, vl, input) = (slot.output(), slot.vl(), slot.input());
         let occupied = head.space;
@@ -547,11 +557,11 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         {
             pauses.leaves(frames, (feeder, output), vl, head.space, end);
         }
-        if MARKS == ALL_EVENTS && self.changes.is_some() {
+        if CHANGES {
             around.packets[head.packet].tail_lag = span;
         }
         if row == TO_HOST {
-            self.deliver(around, Sending { slot, head }, peer, (now + delay, end + delay));
+            self.deliver::<CHANGES>(around, Sending { slot, head }, peer, (now + delay, end + delay));
         } else if row == REMOTE {
             self.arrive_elsewhere(around, peer, head, vl as u8, now + head_delay);
         } else {
