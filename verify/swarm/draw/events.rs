@@ -77,8 +77,9 @@ impl Draw {
             let rate = self.rate(share);
             put(&mut event, "rate", rate);
         }
-        if kind == "drain" && !around.is_limited && self.chance(50) {
-            put(&mut event, "shared", true);
+        if kind == "drain" && !around.is_limited {
+            let is_shared = self.chance(50);
+            put(&mut event, "shared", is_shared);
         }
         if kind == "errors" {
             let loss = self.pick(&[1_000, 1_000_000, 30_000_000, 500_000_000]);
