@@ -9,7 +9,7 @@ from typing import Any
 from verify import drawing, ecmp_drawing, lid_drawing, pause_drawing, rdma_drawing, trimming_drawing
 from verify.pause_drawing import largest_headroom
 from verify.quantities import NotCovered, size_bytes, time_ps
-from verify.reading import network, plan
+from verify.reading import KINDS_OF_HOSTS, network, plan
 
 Scenario = dict[str, Any]
 
@@ -141,7 +141,7 @@ def event(
     ends, hosts = places
     kind = rng.choice(kinds)
     found: Scenario = {"kind": kind}
-    if kind in ("stall", "drain", "stop"):
+    if kind in KINDS_OF_HOSTS:
         found["hosts"] = rng.sample(hosts, min(len(hosts), rng.choice([1, 1, 2])))
     else:
         found["links"] = [rng.choice(ends)]

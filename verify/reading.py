@@ -23,6 +23,8 @@ from verify.searched import searched
 from verify.trees import Tree, tree
 from verify.wiring import Wiring, wiring
 
+#: The kinds of events that concern hosts, and not links.
+KINDS_OF_HOSTS = ("stall", "drain", "stop")
 #: Credit in bytes of a link without credits.
 UNLIMITED = 2**30
 
@@ -275,7 +277,7 @@ class EventPlan:
     @property
     def is_of_hosts(self) -> bool:
         """Whether hosts change, and not links."""
-        return self.kind in ("stall", "drain", "stop")
+        return self.kind in KINDS_OF_HOSTS
 
     def slower(self, usual: Fraction) -> Fraction | None:
         """Return the pace of a link in picoseconds per byte during the event; `None` for the usual one."""
@@ -505,7 +507,7 @@ def _event(table: Mapping[str, Any]) -> EventPlan:
     lasts, every = given.pop("lasts", None), given.pop("every", None)
     found = EventPlan(
         kind=kind,
-        places=tuple(given.pop("hosts" if kind in ("stall", "drain", "stop") else "links", ())),
+        places=tuple(given.pop("hosts" if kind in KINDS_OF_HOSTS else "links", ())),
         pace=rate_ps_per_byte(given.pop("rate")) if "rate" in given else None,
         width=_width(given.pop("width")) if "width" in given else None,
         shared=given.pop("shared", False),

@@ -91,7 +91,7 @@ class Control:
         """
 
     def lose(self, loss: Loss) -> int:
-        """Process the loss of a packet that is to be sent again. Return the target to request, or zero."""
+        """Process the loss of a packet that the host sends again. Return the target to request, or zero."""
         return 0
 
     def arrived(self, size: int) -> None:

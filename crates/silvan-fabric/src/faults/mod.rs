@@ -18,12 +18,6 @@ pub use reroute::completed;
 pub(crate) use reroute::{FaultRoutes, Remaining, Reroutes, around};
 pub use width::Width;
 
-/// Whether a setting has its default.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_false(value: &bool) -> bool {
-    !value
-}
-
 /// A change of links or hosts for a time, once or repeatedly. If several changes of a link overlap, the link
 /// is down if one of them takes it down. It has the lowest of their rates and the highest of their losses.
 /// The same applies to hosts.
@@ -59,7 +53,7 @@ pub struct Event {
     /// usual. A packet takes twice as long if packets in the other direction pass when it starts or has
     /// arrived. With traffic in both directions, each direction therefore gets half of the rate. By default,
     /// the hosts send at their usual rate.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shared: bool,
     /// For the kind `errors`: the mean number of packets that are lost, per billion, at most half of them.
     /// Each direction of a link has a random stream of its own, which draws for each packet, independently of

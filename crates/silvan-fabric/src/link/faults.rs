@@ -245,10 +245,14 @@ impl Links {
         })
     }
 
+    /// All changes of the run, in order of time.
+    fn changes(&self) -> impl Iterator<Item = &Change> {
+        self.faults.iter().flat_map(|faults| faults.changes.iter())
+    }
+
     /// The channels to hosts whose paces change during the run, once per change.
     pub fn changing_hosts(&self) -> impl Iterator<Item = ChannelId> {
-        let changes = self.faults.iter().flat_map(|faults| faults.changes.iter());
-        changes.filter_map(|change| match change.what {
+        self.changes().filter_map(|change| match change.what {
             What::Host(channel, _) => Some(channel),
             What::Channel(..) | What::Port(..) | What::Tables(_) => None,
         })
@@ -256,8 +260,7 @@ impl Links {
 
     /// Whether switches change their tables or avoid ports during the run.
     pub fn changes_routes(&self) -> bool {
-        let mut changes = self.faults.iter().flat_map(|faults| faults.changes.iter());
-        changes.any(|change| matches!(change.what, What::Tables(_) | What::Port(..)))
+        self.changes().any(|change| matches!(change.what, What::Tables(_) | What::Port(..)))
     }
 
     /// The channel that the last change that was taken concerns, if its state has changed.
@@ -378,7 +381,6 @@ impl Links {
 
     /// A channel's data rate without changes.
     pub fn usual_rate(&self, channel: ChannelId) -> Rate {
-        let usual = self.faults.as_deref().and_then(|faults| faults.usual.get(&channel));
-        usual.map_or_else(|| self.rate(channel), |&usual| self.parameters[usize::from(usual)].rate)
+        self.parameters[self.usual_index(channel)].rate
     }
 }

@@ -1,11 +1,11 @@
 //! Links that change during the run, with the binned scheduler. A partition handles a bin in parts that end with the
 //! changes. So an arrival, and a decision of an output, meets the state of the links at its time.
 
-use silvan_engine::{Event, Time};
-use silvan_network::port::Port;
+use silvan_engine::Time;
 
+use super::run::host_arrival;
 use super::{Around, Arrival, Bank, Outputs, with_bank};
-use crate::link::{ChannelId, Class, key};
+use crate::link::ChannelId;
 use crate::message::CreditReturn;
 use crate::packet::Kind;
 use crate::voq::Sending;
@@ -71,15 +71,13 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         let Sending { slot, head } = sending;
         let Some(changes) = &self.changes else { return false };
         let channel = changes.channels[slot.output()].0;
-        let link = &self.wiring.links[usize::from(self.voq.records[slot.output()].own.link)].parameters;
+        let link = self.link(slot.output());
         let (delay, lag) = (link.delay, around.packets[head.packet].tail_lag);
         let is_lost = around.links.will_be_lost(channel, head.packet, (tail_at - delay - lag, tail_at));
         if !is_lost && !around.sinks[host as usize].changes {
             return false;
         }
-        let event =
-            Event { time: tail_at, key: key(Class::HostArrival, host, Port::FIRST), data: head.packet };
-        around.queue.push(event);
+        around.queue.push(host_arrival(host, tail_at, head.packet));
         if is_lost {
             self.credit(slot.output(), slot.vl(), tail_at + delay, head.space);
         }
@@ -89,8 +87,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     fn free(&mut self, credit: CreditReturn) {
         let (channel, vl, _) = credit.way;
         let Some(output) = self.sender(channel) else { return };
-        let link = &self.wiring.links[usize::from(self.voq.records[output].own.link)].parameters;
-        self.credit(output, vl.index(), credit.leaves_at + link.delay, credit.space);
+        self.credit(output, vl.index(), credit.leaves_at + self.link(output).delay, credit.space);
     }
 
     fn use_parameters(&mut self, channel: ChannelId, index: usize) {

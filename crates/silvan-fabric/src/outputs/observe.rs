@@ -22,8 +22,8 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
 
     fn sent_by(&self, output: usize, now: Time) -> u64 {
         let record = &self.voq.records[output];
-        let rate = self.wiring.links[usize::from(record.own.link)].parameters.rate;
-        record.own.sent_bytes.saturating_sub(rate.bytes_in(record.free_at.saturating_sub(now)))
+        let unsent = self.link(output).rate.bytes_in(record.free_at.saturating_sub(now));
+        record.own.sent_bytes.saturating_sub(unsent)
     }
 
     fn log(&self, output: usize) -> &[MarkEvent] {

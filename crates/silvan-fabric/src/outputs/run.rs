@@ -10,7 +10,7 @@ use super::{
     Around, Arrival, Bank, Binned, Company, Feeder, InOrder, MAX_INPUTS, NONE, OutputLink, REMOTE, Remote,
     RemoteOutput, TO_HOST,
 };
-use crate::link::{ChannelId, Class, ReturnClock, key};
+use crate::link::{ChannelId, Class, LinkParameters, ReturnClock, key};
 use crate::message::{Entering, OutputCredit};
 use crate::packet::{Kind, PacketId, Pool};
 use crate::routes::fields;
@@ -43,6 +43,12 @@ pub(super) struct OutputClock {
     pub clock: ReturnClock,
     /// The channel on which each output sends.
     pub channels: Box<[ChannelId]>,
+}
+
+/// The event of the arrival of a packet's tail at a host, which has a place in its partition.
+#[inline(always)]
+pub(super) fn host_arrival(host: u32, time: Time, packet: PacketId) -> Event {
+    Event { time, key: key(Class::HostArrival, host, Port::FIRST), data: packet }
 }
 
 impl<'a, const L: usize> Wires<L, Binned, Around<'a>> for OutputLinks {
@@ -135,6 +141,12 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     pub(super) fn sender(&self, channel: ChannelId) -> Option<usize> {
         let output = self.output_of[channel as usize];
         (output != NONE).then_some(output as usize)
+    }
+
+    /// The rate and the delays of the link on which an output sends.
+    #[inline(always)]
+    pub(super) fn link(&self, output: usize) -> &LinkParameters {
+        &self.wiring.links[usize::from(self.voq.records[output].own.link)].parameters
     }
 
     /// See [`super::Outputs::enter`].
@@ -496,12 +508,9 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
             around.packets.remove(head.packet);
         } else {
             packet.tail_lag = done - tail_at;
-            let event =
-                Event { time: tail_at, key: key(Class::HostArrival, host, Port::FIRST), data: head.packet };
-            around.queue.push(event);
+            around.queue.push(host_arrival(host, tail_at, head.packet));
         }
-        let delay = self.wiring.links[usize::from(self.voq.records[output].own.link)].parameters.delay;
-        let back = done + delay;
+        let back = done + self.link(output).delay;
         // If packets get lost, the space of data becomes free earlier than a host could drain it.
         if is_data && !CHANGES {
             self.credit_of_drained(output, vl, back, head.space);
@@ -585,9 +594,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         match self.feeders[feeder] {
             Feeder::Output(feeder) => {
                 let feeder = feeder as usize;
-                let link = usize::from(self.voq.records[feeder].own.link);
-                let delay = self.wiring.links[link].parameters.delay;
-                self.credit(feeder, vl, freed + delay, space);
+                self.credit(feeder, vl, freed + self.link(feeder).delay, space);
             }
             Feeder::Remote(sender) => {
                 let RemoteOutput { partition, output, delay } = self.senders[sender as usize];

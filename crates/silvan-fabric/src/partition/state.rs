@@ -207,7 +207,7 @@ impl Partition {
     /// packet returns as soon as the packet leaves, as with other hosts.
     fn in_flight_to_changing_hosts(&self, add: &mut impl FnMut(ChannelId, Vl, u32)) {
         let Context { packets, links, queue, sinks, .. } = &self.ctx;
-        if links.changing_hosts().next().is_none() {
+        if !sinks.iter().any(|sink| sink.changes) {
             return;
         }
         for event in queue.iter() {

@@ -34,6 +34,11 @@ use crate::trimming::TrimmingRule;
 /// A rate that imposes no limit.
 const UNLIMITED: Rate = Rate(u64::MAX);
 
+/// The pace of a limit; instantaneous without one.
+fn pace_up_to(limit: Rate) -> BytePace {
+    if limit == UNLIMITED { BytePace::INSTANT } else { limit.pace() }
+}
+
 /// The resolved settings of a network and its traffic.
 pub(super) struct Model<'a> {
     /// The settings as they were given.
@@ -467,12 +472,12 @@ impl HostModel {
 
     /// The pace at which a host puts packets on a faster link; instantaneous if only the link limits the host.
     pub fn usual_injection(&self) -> BytePace {
-        if self.injection == UNLIMITED { BytePace::INSTANT } else { self.injection.pace() }
+        pace_up_to(self.injection)
     }
 
     /// The pace at which a host empties its input buffer.
     pub fn drain(&self) -> BytePace {
-        if self.drain == UNLIMITED { BytePace::INSTANT } else { self.drain.pace() }
+        pace_up_to(self.drain)
     }
 }
 
