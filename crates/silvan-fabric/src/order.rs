@@ -45,6 +45,11 @@ pub(crate) struct Order {
     ready: Vec<Packet>,
 }
 
+/// Bytes of payload of a packet.
+fn bytes(packet: &Packet) -> u64 {
+    packet.segment().map_or(0, |segment| segment.bytes.into())
+}
+
 impl Order {
     pub fn new(pins_throttled: bool, accepts: bool) -> Self {
         Self { pins_throttled, accepts, ..Self::default() }
@@ -75,12 +80,12 @@ impl Order {
                 flow.arrived.resize(ahead + 1, false);
             }
             flow.arrived[ahead] = true;
-            if self.accepts && !packet.last {
+            if self.accepts && !packet.ends_message() {
                 self.ready.push(*packet);
                 return;
             }
             flow.held.insert(number, (done, *packet));
-            self.held_bytes += u64::from(packet.payload);
+            self.held_bytes += bytes(packet);
             tally.held += 1;
             tally.most_bytes = tally.most_bytes.max(self.held_bytes);
             return;
@@ -93,7 +98,7 @@ impl Order {
                 return;
             }
             let Some((since, packet)) = flow.held.remove(&flow.next) else { continue };
-            self.held_bytes -= u64::from(packet.payload);
+            self.held_bytes -= bytes(&packet);
             tally.released += 1;
             tally.waited_ps += u128::from((done - since).0);
             self.ready.push(packet);
@@ -121,6 +126,7 @@ impl Order {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packet::{Contents, Segment};
 
     fn packet(src: u32, source: u16) -> Packet {
         Packet { src, source, ..Packet::example() }
@@ -148,7 +154,9 @@ mod tests {
         let mut delivered = Vec::new();
         // Packets 3 and 5 are the last ones of their messages.
         for (step, number) in [1, 3, 2, 5, 0, 4].into_iter().enumerate() {
-            let packet = Packet { last: number % 2 == 1 && number > 1, ..packet(1, 0) };
+            let is_last = number % 2 == 1 && number > 1;
+            let segment = Segment { bytes: 100, created: Time(0), is_last };
+            let packet = Packet { contents: Contents::data(segment, Time(0)), ..packet(1, 0) };
             order.take(number, &packet, Time(10 * step as u64), &mut tally);
             delivered.push(order.ready.drain(..).count());
             assert_eq!(order.held().count() as u64 * 100, order.held_bytes);

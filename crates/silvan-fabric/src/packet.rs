@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU16;
 
-use silvan_congestion::facts::Telemetry;
+use silvan_congestion::facts::{Severity, Telemetry};
 use silvan_engine::Time;
 use silvan_engine::cache::{prefetch, prefetch_all, prefetch_end, prefetch_lines};
 use silvan_engine::saved::Saved;
@@ -17,47 +17,167 @@ pub(crate) const NO_PACKET: PacketId = u32::MAX;
 /// Represents no ledger; see [`Pool::ledger`].
 pub(crate) const NO_LEDGER: u32 = u32::MAX;
 
-/// The type of a packet.
+/// The type of a packet; see [`Contents`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 pub(crate) enum Kind {
-    /// Carries payload.
     Data,
-    /// Explicit congestion notification: carries a BECN to the source of a marked packet.
     Cnp,
-    /// Acknowledges one or several packets.
     Ack,
-    /// From a source to the receiver of its flow: requests the amount in `payload`. The components define the
-    /// meaning of the amount.
     Request,
-    /// From a receiver to the source of a flow: grants the amount in `payload`. The components define the
-    /// meaning of the amount.
     Grant,
-    /// Set-up packet: precedes a flow, selects its route, and announces its size to the links.
     SetUp,
-    /// Probe: reads from the links of a flow's route how much data is announced to them.
     Probe,
-    /// Tear-down packet: follows a flow, erases its route, and removes its announced size from the links.
     TearDown,
-    /// Returns the result of a set-up, probe or tear-down packet to the source.
     Reply,
-    /// The header of a data packet whose payload a switch has removed. It has the fields of that packet, and
-    /// `payload` is what was lost.
     Header,
-    /// Negative acknowledgement: from a receiver to the source of a [`Self::Header`], whose number, lost
-    /// payload and last bit it repeats.
     Nack,
-    /// With loss recovery, from a receiver to the source of a data packet. It states that the packet with its
-    /// number has arrived or, if the validation bit is set, is missing.
     Receipt,
 }
 
-impl Kind {
-    /// Whether packets of this kind announce a flow to switches.
-    #[inline]
-    pub fn announces(self) -> bool {
-        matches!(self, Self::SetUp | Self::Probe | Self::TearDown)
+/// The part of a message that a data packet carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
+pub(crate) struct Segment {
+    /// Bytes of payload.
+    pub bytes: u32,
+    /// The time at which the message was generated.
+    pub created: Time,
+    /// Whether the segment is the last one of its message.
+    pub is_last: bool,
+}
+
+/// What an answer repeats of a data packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
+pub(crate) struct Echoed {
+    /// The time at which the source started to send the packet. If the answer covers several packets, the receiver component
+    /// defines which of them counts, also for the other fields.
+    pub sent_at: Time,
+    /// Acknowledged bytes of payload.
+    pub bytes: u32,
+    pub severity: Severity,
+    /// Backward explicit congestion notification.
+    pub is_marked: bool,
+    /// The validation bit.
+    pub is_validated: bool,
+}
+
+/// What a packet carries. The host that sends the packet writes it. A switch only validates or trims a data packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
+pub(crate) enum Contents {
+    /// A segment of a message.
+    Data {
+        /// See [`Segment`].
+        bytes: u32,
+        created: Time,
+        is_last: bool,
+        /// The time at which the source started to send the packet.
+        injected: Time,
+        /// Validation bit: the packet left through a congested output after it was marked.
+        is_validated: bool,
+    },
+    /// Explicit congestion notification to the source of a marked packet.
+    Cnp(Echoed),
+    /// Acknowledges one or several packets.
+    Ack(Echoed),
+    /// From a source to the receiver of its flow: requests an amount, whose meaning the components define.
+    Request {
+        amount: u32,
+        /// Whether the source has not received the grant of an earlier request in time.
+        is_repeated: bool,
+    },
+    /// From a receiver to the source of a flow: grants an amount, whose meaning the components define.
+    Grant { amount: u32 },
+    /// Precedes a flow, selects its route, and announces its size to the links. Carries the index of its announcement.
+    SetUp(u32),
+    /// Reads from the links of a flow's route how much data is announced to them. Carries the index of its announcement.
+    Probe(u32),
+    /// Follows a flow, erases its route, and removes its announced size from the links. Carries the index of its
+    /// announcement.
+    TearDown(u32),
+    /// Returns the announcement of a set-up, probe, tear-down or data packet to the source.
+    Reply(u32),
+    /// The header of a data packet whose payload a switch has removed.
+    Header {
+        /// The lost segment; see [`Segment`].
+        bytes: u32,
+        created: Time,
+        is_last: bool,
+        /// The time at which the source started to send the data packet.
+        injected: Time,
+        /// Whether the payload was lost at the output to the receiver.
+        at_last_hop: bool,
+    },
+    /// Negative acknowledgement: from a receiver to the source of a header, whose number and fields it repeats.
+    Nack {
+        bytes: u32,
+        created: Time,
+        is_last: bool,
+        /// The time at which the source started to send the data packet.
+        sent_at: Time,
+        at_last_hop: bool,
+        /// Whether the header was marked.
+        is_marked: bool,
+    },
+    /// With loss recovery, from a receiver to the source of a data packet: the packet with its number has arrived, or is
+    /// missing.
+    Receipt { is_missing: bool },
+}
+
+impl Contents {
+    /// A segment that its source starts to send at a time.
+    #[inline(always)]
+    pub fn data(Segment { bytes, created, is_last }: Segment, injected: Time) -> Self {
+        Self::Data { bytes, created, is_last, injected, is_validated: false }
     }
 
+    #[inline(always)]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Data { .. } => Kind::Data,
+            Self::Cnp(_) => Kind::Cnp,
+            Self::Ack(_) => Kind::Ack,
+            Self::Request { .. } => Kind::Request,
+            Self::Grant { .. } => Kind::Grant,
+            Self::SetUp(_) => Kind::SetUp,
+            Self::Probe(_) => Kind::Probe,
+            Self::TearDown(_) => Kind::TearDown,
+            Self::Reply(_) => Kind::Reply,
+            Self::Header { .. } => Kind::Header,
+            Self::Nack { .. } => Kind::Nack,
+            Self::Receipt { .. } => Kind::Receipt,
+        }
+    }
+
+    /// The segment that the packet carries or, for a header or a negative acknowledgement, the lost one.
+    #[inline(always)]
+    pub fn segment(&self) -> Option<Segment> {
+        match *self {
+            Self::Data { bytes, created, is_last, .. }
+            | Self::Header { bytes, created, is_last, .. }
+            | Self::Nack { bytes, created, is_last, .. } => Some(Segment { bytes, created, is_last }),
+            _ => None,
+        }
+    }
+
+    /// The index of the announcement of a packet that announces a flow, or of its reply.
+    pub fn announcement(&self) -> Option<u32> {
+        match *self {
+            Self::SetUp(number) | Self::Probe(number) | Self::TearDown(number) | Self::Reply(number) => {
+                Some(number)
+            }
+            _ => None,
+        }
+    }
+
+    /// Changes [`Self::announcement`], if there is one.
+    pub fn set_announcement(&mut self, to: u32) {
+        if let Self::SetUp(number) | Self::Probe(number) | Self::TearDown(number) | Self::Reply(number) = self
+        {
+            *number = to;
+        }
+    }
+}
+
+impl Kind {
     /// Whether packets of this kind answer a packet of the host that receives them. Replies to announcements
     /// do not count.
     #[inline]
@@ -77,18 +197,9 @@ impl Kind {
 #[derive(Debug, Clone, Copy, Saved)]
 #[repr(align(64))]
 pub(crate) struct Packet {
-    /// For a data packet, the time at which its message was generated. For an answer to a data packet, the
-    /// time at which the source started to send that packet.
-    pub created: Time,
-    /// Time at which the source started to send the packet. For a [`Kind::Nack`], the time at which the
-    /// message of the lost packet was generated.
-    pub injected: Time,
+    pub contents: Contents,
     /// Time between the arrivals of the packet's head and tail on the last link.
     pub tail_lag: Time,
-    /// For a data packet, the bytes of the message in the packet; for a header or a negative acknowledgement,
-    /// the lost bytes; for an acknowledgement, the acknowledged bytes; for a request or a grant, the amount;
-    /// for a packet that announces a flow, the index of the announcement.
-    pub payload: u32,
     /// Bytes on the wire.
     pub size: u32,
     /// Bytes that the packet occupies in a buffer (whole credit blocks).
@@ -105,8 +216,6 @@ pub(crate) struct Packet {
     pub class: u16,
     /// The source (traffic generator) in the sending host to which the flow belongs.
     pub source: u16,
-    /// See [`Kind`].
-    pub kind: Kind,
     /// Service level.
     pub sl: u8,
     /// On a link, the packet's virtual lane; in a switch, the virtual lane on which it will leave.
@@ -115,18 +224,65 @@ pub(crate) struct Packet {
     pub came: Vl,
     /// Forward explicit congestion notification, or marking bit. A switch sets it, and nothing clears it.
     pub fecn: bool,
-    /// Validation bit: the packet left through a congested output after it was marked. In an acknowledgement,
-    /// the bit of the acknowledged packet. For a [`Kind::Header`] or a [`Kind::Nack`], whether the payload
-    /// was lost at the output to its receiver. For a [`Kind::Receipt`], whether a packet is missing.
-    pub validated: bool,
-    /// Backward explicit congestion notification.
-    pub becn: bool,
     /// Severity of the congestion that a mark reports; 0 if marks are single bits.
-    pub severity: u8,
-    /// Whether the packet is the last one of its message.
-    pub last: bool,
+    pub severity: Severity,
     /// Whether the packet uses the ports of the forwarding tables although other packets select their ports.
     pub pinned: bool,
+}
+
+impl Packet {
+    /// See [`Contents::kind`].
+    #[inline(always)]
+    pub fn kind(&self) -> Kind {
+        self.contents.kind()
+    }
+
+    #[inline(always)]
+    pub fn is_data(&self) -> bool {
+        matches!(self.contents, Contents::Data { .. })
+    }
+
+    /// See [`Contents::segment`].
+    #[inline(always)]
+    pub fn segment(&self) -> Option<Segment> {
+        self.contents.segment()
+    }
+
+    /// Whether a data packet is the last one of its message.
+    #[inline(always)]
+    pub fn ends_message(&self) -> bool {
+        matches!(self.contents, Contents::Data { is_last: true, .. })
+    }
+
+    /// Whether a data packet has the validation bit.
+    #[inline(always)]
+    pub fn is_validated(&self) -> bool {
+        matches!(self.contents, Contents::Data { is_validated: true, .. })
+    }
+}
+
+#[cfg(test)]
+impl Contents {
+    /// Contents of a kind, with 100 bytes in a segment, for tests.
+    pub fn example(kind: Kind) -> Self {
+        let (bytes, created, is_last) = (100, Time(0), false);
+        let (injected, sent_at, at_last_hop, is_marked) = (Time(0), Time(0), false, false);
+        let echoed = Echoed { sent_at, bytes, severity: 0, is_marked, is_validated: false };
+        match kind {
+            Kind::Data => Self::data(Segment { bytes, created, is_last }, injected),
+            Kind::Cnp => Self::Cnp(echoed),
+            Kind::Ack => Self::Ack(echoed),
+            Kind::Request => Self::Request { amount: bytes, is_repeated: false },
+            Kind::Grant => Self::Grant { amount: bytes },
+            Kind::SetUp => Self::SetUp(0),
+            Kind::Probe => Self::Probe(0),
+            Kind::TearDown => Self::TearDown(0),
+            Kind::Reply => Self::Reply(0),
+            Kind::Header => Self::Header { bytes, created, is_last, injected, at_last_hop },
+            Kind::Nack => Self::Nack { bytes, created, is_last, sent_at, at_last_hop, is_marked },
+            Kind::Receipt => Self::Receipt { is_missing: false },
+        }
+    }
 }
 
 #[cfg(test)]
@@ -134,10 +290,8 @@ impl Packet {
     /// A data packet of 100 bytes from host 0 to host 9, for tests.
     pub fn example() -> Self {
         Self {
-            created: Time(0),
-            injected: Time(0),
+            contents: Contents::example(Kind::Data),
             tail_lag: Time(0),
-            payload: 100,
             size: 120,
             space: 128,
             src: 0,
@@ -146,15 +300,11 @@ impl Packet {
             out: Port::FIRST,
             class: 0,
             source: 0,
-            kind: Kind::Data,
             sl: 0,
             vl: Vl::FIRST,
             came: Vl::FIRST,
             fecn: false,
-            validated: false,
-            becn: false,
             severity: 0,
-            last: false,
             pinned: false,
         }
     }
@@ -215,16 +365,13 @@ impl Pool {
             && let Some(slot) = self.slots.get_mut(id as usize)
         {
             // Write the fields one by one: copying a packet that was just built would stall the processor.
-            let Packet { created, injected, tail_lag, payload, size, space, src, dst, next, .. } = packet;
-            let Packet { out, class, source, kind, sl, vl, came, .. } = packet;
-            let Packet { fecn, validated, becn, severity, last, pinned, .. } = packet;
-            (slot.created, slot.injected, slot.tail_lag) = (created, injected, tail_lag);
-            (slot.payload, slot.size, slot.space) = (payload, size, space);
+            let Packet { contents, tail_lag, size, space, src, dst, next, .. } = packet;
+            let Packet { out, class, source, sl, vl, came, fecn, severity, pinned, .. } = packet;
+            (slot.contents, slot.tail_lag, slot.size, slot.space) = (contents, tail_lag, size, space);
             (slot.src, slot.dst, slot.next) = (src, dst, next);
-            (slot.out, slot.class, slot.source, slot.kind, slot.sl, slot.vl, slot.came) =
-                (out, class, source, kind, sl, vl, came);
-            (slot.fecn, slot.validated, slot.becn, slot.severity, slot.last, slot.pinned) =
-                (fecn, validated, becn, severity, last, pinned);
+            (slot.out, slot.class, slot.source, slot.sl, slot.vl, slot.came) =
+                (out, class, source, sl, vl, came);
+            (slot.fecn, slot.severity, slot.pinned) = (fecn, severity, pinned);
             id
         } else {
             self.slots.push(packet);
@@ -384,6 +531,12 @@ impl Pool {
     #[inline]
     pub fn announcement(&self, id: PacketId) -> Option<u32> {
         self.marks.get(id as usize).and_then(|marks| marks.announcement())
+    }
+
+    /// The announcement that a packet of any kind carries.
+    pub fn carried_announcement(&self, id: PacketId) -> Option<u32> {
+        let packet = &self[id];
+        if packet.is_data() { self.announcement(id) } else { packet.contents.announcement() }
     }
 
     /// Sets or removes the announcement that a data packet carries.

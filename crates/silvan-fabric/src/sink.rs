@@ -6,7 +6,7 @@ use silvan_engine::units::BytePace;
 
 use crate::limiter::Limiter;
 use crate::meters::Meters;
-use crate::packet::{Kind, Packet};
+use crate::packet::Packet;
 
 /// The input buffer of a host, which drains at a limited rate.
 #[derive(Debug, Clone, Copy, Saved)]
@@ -40,7 +40,7 @@ impl HostSink {
     /// drained. Its credit leaves at that time.
     #[inline(always)]
     pub fn drained_at(&mut self, packet: &Packet, (head_at, tail_at): (Time, Time)) -> Time {
-        if packet.kind != Kind::Data {
+        if !packet.is_data() {
             return tail_at;
         }
         self.drain.pass(head_at, packet.size).max(tail_at)
@@ -56,7 +56,7 @@ impl HostSink {
         (head_at, tail_at): (Time, Time),
         may_reorder: bool,
     ) -> Time {
-        if packet.kind == Kind::Data && !may_reorder {
+        if packet.is_data() && !may_reorder {
             meters.check_order(packet, tail_at);
         }
         self.drained_at(packet, (head_at, tail_at))
@@ -68,9 +68,10 @@ mod tests {
     use silvan_engine::Rate;
 
     use super::*;
+    use crate::packet::{Contents, Kind};
 
     fn packet(kind: Kind) -> Packet {
-        Packet { kind, size: 1_000, ..Packet::example() }
+        Packet { contents: Contents::example(kind), size: 1_000, ..Packet::example() }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use silvan_engine::{Rate, Time};
 
 use crate::congestion_log::{MarkEvent, OutputLog};
 use crate::message::SourceReport;
-use crate::packet::{Kind, Packet, PacketId, Pool};
+use crate::packet::{Contents, Packet, PacketId, Pool};
 
 /// The marking rule and its state, for the outputs of one switch or of a partition.
 #[derive(Debug, Saved)]
@@ -84,7 +84,7 @@ pub(crate) struct Leaving {
 impl Leaving {
     #[inline]
     pub fn of(packet: &Packet) -> Self {
-        Self { size: packet.size, is_data: packet.kind == Kind::Data, is_marked: packet.fecn }
+        Self { size: packet.size, is_data: packet.is_data(), is_marked: packet.fecn }
     }
 }
 
@@ -246,13 +246,15 @@ impl SwitchMarking {
         verdict: Verdict,
     ) -> Applied {
         let packet = &mut packets[id];
-        let is_data = packet.kind == Kind::Data;
+        let is_data = packet.is_data();
         match verdict {
             Verdict::Forward => {}
             Verdict::Mark(severity) => return self.mark(at, packet, severity),
             Verdict::Validate => {
-                let is_validation = is_data && !packet.validated;
-                packet.validated |= is_data;
+                let Contents::Data { is_validated, .. } = &mut packet.contents else {
+                    return Applied::default();
+                };
+                let is_validation = !std::mem::replace(is_validated, true);
                 return Applied { is_validation, ..Applied::default() };
             }
             Verdict::Stamp(telemetry) if is_data => packets.stamp(id, telemetry),
@@ -264,13 +266,11 @@ impl SwitchMarking {
     /// Marks a packet at an output and a time, or instead requests a notification of its source.
     pub fn mark(&mut self, at: (usize, Time), packet: &mut Packet, severity: Severity) -> Applied {
         let severity = if self.is_quantized { severity } else { 0 };
-        let is_data = packet.kind == Kind::Data;
+        let is_data = packet.is_data();
         if self.report.is_some() {
-            if !is_data {
-                return Applied::default();
-            }
+            let Contents::Data { injected: sent_at, .. } = packet.contents else { return Applied::default() };
             self.count(at, packet);
-            let Packet { src: to, dst: destination, source, injected: sent_at, .. } = *packet;
+            let Packet { src: to, dst: destination, source, .. } = *packet;
             let report = Some(SourceReport { to, destination, source, severity, sent_at });
             return Applied { is_mark: true, report, ..Applied::default() };
         }

@@ -14,7 +14,7 @@ use silvan_engine::saved::Saved;
 use silvan_network::port::Vl;
 
 use crate::meters::Meters;
-use crate::packet::{Kind, Packet, PacketId, Pool};
+use crate::packet::{Contents, Packet, PacketId, Pool};
 
 /// The settings that all switches share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,11 +124,13 @@ impl Trimmer {
         *count += 1;
         let packet = &mut packets[id];
         let freed = Freed { vl: packet.vl, dst: packet.dst, space: packet.space };
-        packet.kind = Kind::Header;
+        if let Contents::Data { bytes, created, is_last, injected, .. } = packet.contents {
+            packet.contents =
+                Contents::Header { bytes, created, is_last, injected, at_last_hop: *faces_host };
+        }
         packet.size = packet.size.min(self.rule.size);
         packet.space = 0;
         packet.vl = self.rule.headers;
-        packet.validated = *faces_host;
         meters.trimmed += 1;
         meters.trimmed_marked += u64::from(packet.fecn);
         freed

@@ -20,7 +20,7 @@ use crate::message::{
     Announcements, Cause, CreditReturn, Entering, Mailbox, Notices, PacketMessage, SourceReport, Word,
 };
 use crate::meters::Meters;
-use crate::packet::{Kind, NO_LEDGER, Packet, PacketId, Pool};
+use crate::packet::{NO_LEDGER, Packet, PacketId, Pool};
 use crate::sink::HostSink;
 use crate::switch_marking::Applied;
 pub(crate) use ahead::Ahead;
@@ -270,10 +270,7 @@ impl Context {
             return self.queue.push(arrival);
         };
         let packet = self.packets[id];
-        let number = match packet.kind {
-            Kind::Data => self.announcements.are_used().then(|| self.packets.announcement(id)).flatten(),
-            kind => (kind.announces() || kind == Kind::Reply).then_some(packet.payload),
-        };
+        let number = self.announcements.are_used().then(|| self.packets.carried_announcement(id)).flatten();
         let announcement = number.map(|number| self.announcements.take(number));
         let marks = self.packets.marks(id);
         let telemetry = self.packets.take_telemetry(id);
@@ -289,7 +286,7 @@ impl Context {
         let Some(ahead) = &mut self.ahead else { return };
         let (class, host, _) = unkey(arrival.key);
         let packet = &self.packets[arrival.data];
-        if class == Class::HostArrival && packet.kind == Kind::Data {
+        if class == Class::HostArrival && packet.is_data() {
             ahead.expect(host, (self.packets.number(arrival.data), packet), arrival.time);
         }
     }
@@ -349,7 +346,7 @@ impl Context {
         if !is_lost && !is_dropped {
             return false;
         }
-        let is_data = packet.kind == Kind::Data;
+        let is_data = packet.is_data();
         self.links.count_lost(channel, (is_data, is_dropped), packet.size);
         self.meters.was_lost(&packet);
         let (ledger, way) = (self.packets.ledger(id), (channel, packet.vl, packet.dst));
@@ -450,7 +447,7 @@ impl Context {
         let was_open = retry.is_open(channel);
         for id in retry.reset(channel) {
             let (packet, ledger) = (self.packets[id], self.packets.ledger(id));
-            self.links.count_lost(channel, (packet.kind == Kind::Data, false), packet.size);
+            self.links.count_lost(channel, (packet.is_data(), false), packet.size);
             self.meters.was_lost(&packet);
             self.packets.remove(id);
             let way = (channel, packet.vl, packet.dst);
@@ -537,9 +534,9 @@ impl Context {
             mailbox.packets.drain(..)
         {
             let number = announcement.map(|announcement| self.announcements.add(announcement));
-            let is_data = packet.kind == Kind::Data;
-            if let Some(number) = number.filter(|_| !is_data) {
-                packet.payload = number;
+            let is_data = packet.is_data();
+            if let Some(number) = number {
+                packet.contents.set_announcement(number);
             }
             let data = self.packets.insert(packet);
             self.packets.set_marks(data, marks);

@@ -6,6 +6,7 @@ use silvan_engine::Rate;
 use super::*;
 use crate::link::{BufferDivision, ChannelSpec, key};
 use crate::meters::ClassMeter;
+use crate::packet::{Contents, Kind};
 
 /// Bytes of each buffer.
 const CAPACITY: u32 = 4_096;
@@ -294,7 +295,12 @@ fn deliveries_are_known_when_a_packet_starts_to_cross_its_last_link() {
     ctx.ahead = Some(Box::new(Ahead::new([(sink, None), (sink, None)].into_iter())));
     let span = ctx.links.span(2, 1_000);
     send(&mut ctx, 2, 1_024);
-    let control = ctx.packets.insert(Packet { kind: Kind::Ack, size: 64, space: 64, ..Packet::example() });
+    let control = ctx.packets.insert(Packet {
+        contents: Contents::example(Kind::Ack),
+        size: 64,
+        space: 64,
+        ..Packet::example()
+    });
     ctx.now = span;
     ctx.send(2, control);
     send(&mut ctx, 1, 1_024);

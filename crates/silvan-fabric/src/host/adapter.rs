@@ -18,7 +18,7 @@ use silvan_network::traffic::source::Message;
 use super::{Attempt, Host, PacketSizes};
 use crate::context::Context;
 use crate::message::Word;
-use crate::packet::Kind;
+use crate::packet::Contents;
 use crate::queueing::Organisation;
 use crate::queueing::buffers::Buffers;
 use crate::queueing::isolation::Cams;
@@ -238,9 +238,9 @@ impl Host {
                     adapter.left(vl, dst, space);
                     adapter.lane_turn = vl.after(lanes);
                     let packet = &mut ctx.packets[id];
-                    packet.injected = ctx.now;
-                    if packet.kind == Kind::Data {
-                        ctx.meters.injected(&*packet);
+                    if let Contents::Data { injected, .. } = &mut packet.contents {
+                        *injected = ctx.now;
+                        ctx.meters.injected(packet);
                     }
                     ctx.send(out, id);
                     self.end_changes(ctx);

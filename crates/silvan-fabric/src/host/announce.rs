@@ -23,10 +23,10 @@ use silvan_network::port::Port;
 
 use super::Host;
 use super::flows::{Connection, FlowId};
-use super::outbox::{ControlPacket, Payload};
+use super::outbox::ControlPacket;
 use crate::context::Context;
 use crate::message::Announcement;
-use crate::packet::{Kind, Packet, PacketId};
+use crate::packet::{Contents, Kind, Packet, PacketId};
 use crate::switch::weight_ps;
 
 /// State of a flow.
@@ -179,9 +179,13 @@ impl Host {
         self.announcer.is_some()
     }
 
-    /// Creates the control packet that announces a flow of this host, probes its links, or ends it.
-    fn announcement(&self, kind: Kind, flow: Connection, bytes: u64) -> ControlPacket {
-        self.control_for(kind, flow, Payload::New(Announcement { kind, bytes, largest_ps: 0, known_ps: 0 }))
+    /// Creates the control packet that announces a flow of this host, probes its links, or ends it. `contents` creates the
+    /// contents from the index of the announcement.
+    fn announcement(&self, contents: fn(u32) -> Contents, flow: Connection, bytes: u64) -> ControlPacket {
+        // The index is not known before the packet is sent.
+        let contents = contents(0);
+        let announcement = Announcement { kind: contents.kind(), bytes, largest_ps: 0, known_ps: 0 };
+        ControlPacket { announcement: Some(announcement), ..self.control_for(contents, flow) }
     }
 
     /// Whether a flow with data may send. Announces the flow if it has not been announced.
@@ -192,7 +196,7 @@ impl Host {
         let bytes = message.left;
         let Some(announcer) = &mut self.announcer else { return Leave::Go };
         if let Err(retained) = announcer.resume(key, bytes, now) {
-            let tear_down = self.announcement(Kind::TearDown, key, retained);
+            let tear_down = self.announcement(Contents::TearDown, key, retained);
             self.control.push_back(tear_down);
             return Leave::Wait;
         }
@@ -226,7 +230,7 @@ impl Host {
         };
         announcer.trips.insert(key, trip);
         announcer.own_ps += weight_ps;
-        let set_up = self.announcement(Kind::SetUp, key, bytes);
+        let set_up = self.announcement(Contents::SetUp, key, bytes);
         self.control.push_back(set_up);
         Leave::Wait
     }
@@ -282,7 +286,7 @@ impl Host {
         }
         trip.stage = FlowStage::Ending;
         announcer.own_ps -= trip.weight_ps;
-        Some(self.announcement(Kind::TearDown, key, bytes))
+        Some(self.announcement(Contents::TearDown, key, bytes))
     }
 
     /// Sends a tear-down packet. In a host with an output buffer, the packet follows the data through that
@@ -310,7 +314,7 @@ impl Host {
             announcer.probes.pop();
             let trip = announcer.trips.get(&flow);
             if trip.is_some_and(|trip| trip.stage == FlowStage::Running) {
-                let probe = self.announcement(Kind::Probe, flow, 0);
+                let probe = self.announcement(Contents::Probe, flow, 0);
                 self.control.push_back(probe);
             }
         }
@@ -328,21 +332,16 @@ impl Host {
         }
     }
 
-    /// Returns an announcement packet of another host to that host.
-    pub(super) fn send_back(&mut self, ctx: &mut Context, packet: &Packet) {
-        self.reply(ctx, packet, packet.payload);
-    }
-
-    /// Sends an announcement back to the source of `packet`.
-    fn reply(&mut self, ctx: &mut Context, packet: &Packet, number: u32) {
+    /// Returns an announcement to the source of the packet that carried it.
+    pub(super) fn reply(&mut self, ctx: &mut Context, packet: &Packet, number: u32) {
         let way = self.way_back(packet, (packet.sl, packet.vl));
-        self.control.push_back(ControlPacket::new(Kind::Reply, way, Payload::Back(number)));
+        self.control.push_back(ControlPacket::new(Contents::Reply(number), way));
         self.wake(ctx);
     }
 
-    /// Handles a packet that announced a flow of this host and has returned.
-    pub(super) fn announcement_returned(&mut self, ctx: &mut Context, packet: &Packet) {
-        let announcement = ctx.announcements.take(packet.payload);
+    /// Handles the return of an announcement of this host, by its index.
+    pub(super) fn announcement_returned(&mut self, ctx: &mut Context, packet: &Packet, number: u32) {
+        let announcement = ctx.announcements.take(number);
         let key = Connection { source: packet.source, destination: packet.src };
         let Some(announcer) = &mut self.announcer else {
             return ctx.report_broken(format!("host {} has announced no flow, but got an answer", self.id));

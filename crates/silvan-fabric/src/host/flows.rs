@@ -17,6 +17,7 @@ use silvan_engine::saved::Saved;
 use silvan_network::traffic::source::{Message, Source};
 
 use super::index::{Index, hash};
+use crate::packet::Segment;
 
 /// Index of a flow in its [`FlowTable`].
 pub(crate) type FlowId = u32;
@@ -92,16 +93,6 @@ impl MessageQueue {
     }
 }
 
-/// A packet that is to be sent again, after a negative acknowledgement or a timeout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
-pub(crate) struct LostPacket {
-    pub payload: u32,
-    /// The time at which the packet's message was generated.
-    pub created: Time,
-    /// Whether the packet is the last one of its message.
-    pub is_last: bool,
-}
-
 /// The traffic from one source of a host to one destination. Occupies one cache line. Its index also
 /// identifies the flow's state in the reaction.
 #[derive(Debug, Clone, Saved)]
@@ -144,7 +135,7 @@ pub(crate) struct FlowTable {
     /// For each source, the value of `served` after its last packet; zero if it was never served.
     last_served: Vec<u64>,
     /// Packets that must be sent again, by number, for each flow that has any.
-    lost: FxHashMap<FlowId, BTreeMap<u64, LostPacket>>,
+    lost: FxHashMap<FlowId, BTreeMap<u64, Segment>>,
     /// Number of flows that are throttled or closed.
     waiting: u32,
     /// For each flow, a number that grows each time a flow begins to wait. Empty unless [`Self::keep_order`]
@@ -267,7 +258,7 @@ impl FlowTable {
     #[inline]
     pub fn next_payload(&self, id: FlowId, mtu: u32) -> u32 {
         if let Some(packet) = self.first_lost(id) {
-            return packet.payload;
+            return packet.bytes;
         }
         let left = self.get(id).messages.first().map_or(0, |message| message.left);
         left.min(u64::from(mtu)) as u32
@@ -275,7 +266,7 @@ impl FlowTable {
 
     /// The first packet that a flow is to send again; `None` without such packets.
     #[inline]
-    fn first_lost(&self, id: FlowId) -> Option<&LostPacket> {
+    fn first_lost(&self, id: FlowId) -> Option<&Segment> {
         if self.lost.is_empty() {
             return None;
         }
@@ -289,14 +280,14 @@ impl FlowTable {
     }
 
     /// Adds a packet that a flow is to send again.
-    pub fn add_lost(&mut self, id: FlowId, number: u64, packet: LostPacket) {
+    pub fn add_lost(&mut self, id: FlowId, number: u64, packet: Segment) {
         self.lost.entry(id).or_default().insert(number, packet);
     }
 
     /// Removes and returns the first packet that a flow is to send again, with its number; `None` without
     /// such packets.
     #[inline]
-    pub fn take_lost(&mut self, id: FlowId) -> Option<(u64, LostPacket)> {
+    pub fn take_lost(&mut self, id: FlowId) -> Option<(u64, Segment)> {
         if self.lost.is_empty() {
             return None;
         }
@@ -310,7 +301,7 @@ impl FlowTable {
 
     /// Payload that a flow is to send again, in bytes.
     pub fn lost_bytes(&self, id: FlowId) -> u64 {
-        self.lost.get(&id).into_iter().flatten().map(|(_, packet)| u64::from(packet.payload)).sum()
+        self.lost.get(&id).into_iter().flatten().map(|(_, packet)| u64::from(packet.bytes)).sum()
     }
 
     /// The flow from a source to a destination, if it has state.
@@ -745,7 +736,7 @@ mod tests {
         assert_eq!((table.has_data(id), table.take_lost(id)), (false, None));
         let message = Message { destination: 9, created: Time(1), left: 100, hot: false };
         table.get_mut(id).messages.push(message);
-        let packet = |payload| LostPacket { payload, created: Time(1), is_last: false };
+        let packet = |bytes| Segment { bytes, created: Time(1), is_last: false };
         table.add_lost(id, 7, packet(30));
         table.add_lost(id, 3, packet(20));
         assert_eq!((table.next_payload(id, 64), table.lost_bytes(id)), (20, 50));

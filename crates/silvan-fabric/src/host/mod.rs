@@ -279,7 +279,7 @@ impl Host {
     /// Prefetches the entry that leads to the flow of an arriving answer.
     #[inline]
     pub fn prefetch_answer(&self, packet: &Packet) {
-        if packet.kind.answers() && self.has_many_flows() {
+        if packet.kind().answers() && self.has_many_flows() {
             self.flows.prefetch_entry(packet.source, packet.src);
         }
     }
@@ -288,7 +288,7 @@ impl Host {
     #[inline]
     pub fn prefetch_arrival(&self, ctx: &Context, id: PacketId) {
         let packet = &ctx.packets[id];
-        if packet.kind.answers() {
+        if packet.kind().answers() {
             self.prefetch_state(packet.source, packet.src);
             ctx.packets.prefetch_hops(id);
             return;

@@ -2,7 +2,7 @@
 
 use silvan_network::port::{Port, Vl};
 
-use super::outbox::Payload;
+use super::outbox::ControlPacket;
 use super::{Adapter, Host};
 use crate::order::Order;
 use crate::packet::{Packet, PacketId, Pool};
@@ -71,11 +71,8 @@ impl Host {
 
     /// Class, and payload in bytes, of each packet whose negative acknowledgement has not been sent yet.
     pub fn unreported(&self) -> impl Iterator<Item = (u16, u64)> {
-        let waiting = self.control.iter().filter(|control| control.missing.is_some());
-        waiting.filter_map(|control| match control.payload {
-            Payload::Bytes(bytes) => Some((control.class, bytes.into())),
-            Payload::New(_) | Payload::Back(_) => None,
-        })
+        let lost = |control: &ControlPacket| Some((control.class, control.contents.segment()?.bytes.into()));
+        self.control.iter().filter_map(lost)
     }
 
     /// Number of control packets that wait to be sent.

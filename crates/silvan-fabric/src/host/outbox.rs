@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use silvan_congestion::facts::{Severity, Telemetry};
+use silvan_congestion::facts::Telemetry;
 use silvan_engine::Time;
 use silvan_engine::saved::Saved;
 use silvan_network::port::{Port, Vl};
@@ -12,51 +12,25 @@ use super::Host;
 use super::flows::Connection;
 use crate::context::Context;
 use crate::message::Announcement;
-use crate::packet::{Kind, NO_PACKET, Packet, PacketId};
-
-/// The content of the payload field of a control packet.
-#[derive(Debug, Clone, Copy, Saved)]
-pub(super) enum Payload {
-    /// A number of bytes.
-    Bytes(u32),
-    /// The announcement of a flow.
-    New(Announcement),
-    /// The index of an announcement that returns to its source with the data that links have added.
-    Back(u32),
-}
-
-/// The properties of a packet without its payload, as its negative acknowledgement returns them.
-#[derive(Debug, Clone, Copy, Saved)]
-pub(super) struct Missing {
-    pub number: u64,
-    /// The time at which the message of the packet was generated.
-    pub created: Time,
-    /// Whether the packet is the last one of its message.
-    pub is_last: bool,
-}
+use crate::packet::{Contents, Kind, NO_PACKET, Packet, PacketId};
 
 /// A control packet that waits to be sent.
 #[derive(Debug, Clone, Saved)]
 pub(super) struct ControlPacket {
-    pub kind: Kind,
-    pub becn: bool,
-    pub severity: Severity,
-    pub validated: bool,
+    pub contents: Contents,
+    /// The announcement of a flow. It gets an index, which is a part of the contents, when the packet is sent.
+    pub announcement: Option<Announcement>,
     pub to: u32,
     pub source: u16,
     pub class: u16,
     pub sl: u8,
     pub vl: Vl,
-    pub payload: Payload,
-    /// For an answer to a data packet: the time at which the source started to send that packet.
-    pub sent_at: Option<Time>,
     /// For an answer to a data packet: the entropy value of that packet.
     pub entropy: u16,
     /// For an answer to a data packet: the telemetry of that packet.
     pub telemetry: Vec<Telemetry>,
-    /// For a negative acknowledgement: the packet whose payload was lost.
-    pub missing: Option<Missing>,
-    /// With loss recovery, for a receipt or an acknowledgement: the number of the packet.
+    /// For a negative acknowledgement and, with loss recovery, for a receipt or an acknowledgement: the number of the
+    /// packet.
     pub number: Option<u64>,
     /// For a request or a grant: the number of the connection of the flow's source.
     pub connection: u32,
@@ -77,24 +51,19 @@ pub(super) struct ControlWay {
 }
 
 impl ControlPacket {
-    /// A control packet without data from the packet that it answers.
-    pub fn new(kind: Kind, way: ControlWay, payload: Payload) -> Self {
+    /// A control packet without data from the packet that it answers, except for its contents.
+    pub fn new(contents: Contents, way: ControlWay) -> Self {
         let ControlWay { to, source, class, sl, vl } = way;
         Self {
-            kind,
-            becn: false,
-            severity: 0,
-            validated: false,
+            contents,
+            announcement: None,
             to,
             source,
             class,
             sl,
             vl,
-            payload,
-            sent_at: None,
             entropy: 0,
             telemetry: Vec::new(),
-            missing: None,
             number: None,
             connection: 0,
             packets: 0,
@@ -156,15 +125,15 @@ impl Outbox {
 impl Host {
     /// Creates a control packet for a flow of this host, with the flow's destination and service level. The
     /// packet uses the lane of control packets, or the flow's lane if it must stay behind the flow's data.
-    pub(super) fn control_for(&self, kind: Kind, flow: Connection, payload: Payload) -> ControlPacket {
+    pub(super) fn control_for(&self, contents: Contents, flow: Connection) -> ControlPacket {
         let Connection { source, destination: to } = flow;
         let own = &self.sources[usize::from(source)];
         let (class, connection) = (own.class, own.connection());
         let sl = self.level(source, to);
         let lane = self.lane(usize::from(source), to);
-        let vl = if kind.follows_data() { lane } else { self.control_lane.unwrap_or(lane) };
+        let vl = if contents.kind().follows_data() { lane } else { self.control_lane.unwrap_or(lane) };
         let way = ControlWay { to, source, class, sl, vl };
-        ControlPacket { connection, ..ControlPacket::new(kind, way, payload) }
+        ControlPacket { connection, ..ControlPacket::new(contents, way) }
     }
 
     /// The flow and the way of an answer to a packet. The answer has the given service level, and the given
@@ -196,16 +165,13 @@ impl Host {
 
     pub(super) fn control_packet(&self, ctx: &mut Context, control: ControlPacket) -> PacketId {
         let size = self.sizes.control;
-        let payload = match control.payload {
-            Payload::Bytes(bytes) => bytes,
-            Payload::New(announcement) => ctx.announcements.add(announcement),
-            Payload::Back(id) => id,
-        };
+        let mut contents = control.contents;
+        if let Some(announcement) = control.announcement {
+            contents.set_announcement(ctx.announcements.add(announcement));
+        }
         let packet = Packet {
-            created: control.sent_at.unwrap_or(ctx.now),
-            injected: control.missing.map_or(ctx.now, |missing| missing.created),
+            contents,
             tail_lag: Time::ZERO,
-            payload,
             size,
             space: self.sizes.space(size),
             src: self.id,
@@ -214,15 +180,11 @@ impl Host {
             out: Port::FIRST,
             class: control.class,
             source: control.source,
-            kind: control.kind,
             sl: control.sl,
             vl: control.vl,
             came: control.vl,
             fecn: false,
-            validated: control.validated,
-            becn: control.becn,
-            severity: control.severity,
-            last: control.missing.is_none_or(|missing| missing.is_last),
+            severity: 0,
             pinned: false,
         };
         ctx.meters.control_injected += 1;
@@ -231,10 +193,10 @@ impl Host {
         if self.sprayer.is_some() {
             ctx.packets.set_entropy(id, control.entropy);
         }
-        if let Some(number) = control.missing.map(|missing| missing.number).or(control.number) {
+        if let Some(number) = control.number {
             ctx.packets.set_number(id, number);
         }
-        if matches!(control.kind, Kind::Request | Kind::Grant) {
+        if matches!(contents.kind(), Kind::Request | Kind::Grant) {
             ctx.packets.set_connection(id, control.connection);
         }
         if self.has_units {

@@ -6,13 +6,12 @@ use silvan_congestion::reaction::{ControlLevel, FlowRef, Reactor};
 use silvan_engine::Time;
 use silvan_network::routing::spraying::RouteFeedback;
 
-use super::flows::{Connection, FlowId, LostPacket, QueuedFlow};
-use super::outbox::{ControlPacket, Payload};
+use super::flows::{Connection, FlowId, QueuedFlow};
 use super::{Host, level};
 use crate::congestion_log::TriggerEvent;
 use crate::context::Context;
 use crate::message::SourceReport;
-use crate::packet::{Kind, Marks, Packet};
+use crate::packet::{Contents, Echoed, Marks, Packet, Segment};
 
 impl Host {
     /// A reference to a flow for the reaction.
@@ -35,34 +34,34 @@ impl Host {
         FlowRef { flow: self.flows.entry(source, destination, begin), sl }
     }
 
-    /// Handles a notification or acknowledgement from the host `packet.src`, for the flow of `packet.source`
-    /// to that host.
+    /// Handles a notification or acknowledgement for a flow of this host.
     pub(super) fn take_answer(
         &mut self,
         ctx: &mut Context,
-        packet: &Packet,
+        flow: Connection,
+        &Echoed { sent_at, bytes, severity, is_marked, is_validated }: &Echoed,
         (hops, marks): (&[Telemetry], &Marks),
     ) {
-        ctx.meters.becn_received += u64::from(packet.becn);
+        ctx.meters.becn_received += u64::from(is_marked);
         let counts = self.reactor.as_ref().is_some_and(|reactor| reactor.counts_answers());
-        if !packet.becn && !counts {
+        if !is_marked && !counts {
             return;
         }
-        let mark = match (packet.becn, packet.validated) {
+        let mark = match (is_marked, is_validated) {
             (false, _) => Mark::Cold,
             (true, false) if self.validates => Mark::Warm,
             (true, _) => Mark::Hot,
         };
         let answer = Answer {
             now: ctx.now,
-            sent_at: packet.created,
-            bytes: packet.payload,
+            sent_at,
+            bytes,
             packets: if self.has_units { marks.covered } else { 1 },
             mark,
-            severity: packet.severity,
+            severity,
             hops,
         };
-        self.answered(ctx, Connection { source: packet.source, destination: packet.src }, &answer);
+        self.answered(ctx, flow, &answer);
         // The flow may now send, or it may have been slowed down, which leaves bandwidth to other flows.
         self.wake(ctx);
     }
@@ -123,14 +122,14 @@ impl Host {
 
     /// Handles a grant from a receiver for the flow of `packet.source` to that receiver. A grant for an
     /// earlier connection of the source is ignored.
-    pub(super) fn granted(&mut self, ctx: &mut Context, packet: &Packet, connection: u32) {
+    pub(super) fn granted(&mut self, ctx: &mut Context, packet: &Packet, (bytes, connection): (u32, u32)) {
         if self.reactor.is_none() || connection != self.sources[usize::from(packet.source)].connection() {
             return;
         }
         let of = self.flow_of(packet.source, packet.src);
         self.recheck_permission(of.flow);
         if let Some(reactor) = &mut self.reactor {
-            reactor.granted(of, &Grant { now: ctx.now, bytes: packet.payload });
+            reactor.granted(of, &Grant { now: ctx.now, bytes });
         }
         self.arm(ctx, of);
         self.reconsider(of.flow, ctx.now);
@@ -141,24 +140,23 @@ impl Host {
     /// Handles the negative acknowledgement of a packet with this number and entropy value. The packet is
     /// sent again before the messages of its flow.
     pub(super) fn was_lost(&mut self, ctx: &mut Context, packet: &Packet, number: u64, entropy: u16) {
+        let Contents::Nack { bytes, created, is_last, sent_at, at_last_hop, is_marked } = packet.contents
+        else {
+            return;
+        };
         if let Some(sprayer) = &mut self.sprayer {
-            let is_marked = packet.becn;
             // A loss at the last output does not depend on the route.
-            let feedback =
-                if packet.validated { RouteFeedback::of_mark(is_marked) } else { RouteFeedback::Lost };
+            let feedback = if at_last_hop { RouteFeedback::of_mark(is_marked) } else { RouteFeedback::Lost };
             sprayer.answered(packet.source, packet.src, entropy, feedback);
         }
         let of = self.flow_of(packet.source, packet.src);
-        let lost = LostPacket { payload: packet.payload, created: packet.injected, is_last: packet.last };
         let flow = Connection { source: packet.source, destination: packet.src };
         if self.recovery.is_some() && !self.settle_receipt(ctx, flow, number, true) {
             // The packet has been acknowledged, or it has been sent again after a timeout.
-            ctx.meters.classes[usize::from(packet.class)].discarded_bytes += u64::from(packet.payload);
-            return;
+            return ctx.meters.discards_segment(packet);
         }
-        self.flows.add_lost(of.flow, number, lost);
-        let Packet { created: sent_at, payload, validated: at_last_hop, .. } = *packet;
-        let lost = Lost { now: ctx.now, sent_at, is_answer: true, payload, at_last_hop };
+        self.flows.add_lost(of.flow, number, Segment { bytes, created, is_last });
+        let lost = Lost { now: ctx.now, sent_at, is_answer: true, payload: bytes, at_last_hop };
         let wanted = self.reactor.as_mut().map_or(0, |reactor| reactor.lost(of, &lost));
         self.resume(ctx, of, wanted);
     }
@@ -177,14 +175,13 @@ impl Host {
         self.wake(ctx);
     }
 
-    /// Sends a request of a flow for `wanted` bytes, if that is not zero. The validation bit marks a repeated
-    /// request.
+    /// Sends a request of a flow for `wanted` bytes, if that is not zero.
     pub(super) fn send_request(&mut self, id: FlowId, wanted: u32, is_repeated: bool) {
         if wanted > 0 {
             let QueuedFlow { source, destination, .. } = *self.flows.get(id);
             let flow = Connection { source, destination };
-            let request = self.control_for(Kind::Request, flow, Payload::Bytes(wanted));
-            self.control.push_back(ControlPacket { validated: is_repeated, ..request });
+            let request = self.control_for(Contents::Request { amount: wanted, is_repeated }, flow);
+            self.control.push_back(request);
         }
     }
 

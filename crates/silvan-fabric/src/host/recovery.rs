@@ -27,11 +27,11 @@ use silvan_network::port::Port;
 use silvan_network::routing::spraying::RouteFeedback;
 
 use super::Host;
-use super::flows::{Connection, FlowId, LostPacket, QueuedFlow};
-use super::outbox::{ControlPacket, Payload};
+use super::flows::{Connection, FlowId, QueuedFlow};
+use super::outbox::ControlPacket;
 use crate::context::Context;
 use crate::link::{Class, key};
-use crate::packet::{Kind, Packet};
+use crate::packet::{Contents, Packet, Segment};
 
 /// The `data` field of the events of this module, which belong to the class `HostTimer`.
 pub(crate) const TIMEOUT: u32 = 1;
@@ -48,7 +48,7 @@ pub(crate) struct RecoveryRule {
 /// A packet that has been sent but not acknowledged.
 #[derive(Debug, Clone, Copy, Saved)]
 struct Outstanding {
-    packet: LostPacket,
+    packet: Segment,
     sent_at: Time,
     entropy: u16,
 }
@@ -198,8 +198,8 @@ impl Host {
     pub(super) fn keep_sent(&mut self, ctx: &mut Context, number: u64, packet: &Packet, entropy: u16) {
         let Some(recovery) = &mut self.recovery else { return };
         let flow = Connection { source: packet.source, destination: packet.dst };
-        let lost = LostPacket { payload: packet.payload, created: packet.created, is_last: packet.last };
-        let sent = Outstanding { packet: lost, sent_at: ctx.now, entropy };
+        let Some(packet) = packet.segment() else { return };
+        let sent = Outstanding { packet, sent_at: ctx.now, entropy };
         recovery.sent.entry(flow).or_default().insert(number, sent);
         recovery.deadlines.push_back((ctx.now + recovery.rule.timeout, flow, number));
         self.plan_timeout(ctx);
@@ -292,12 +292,12 @@ impl Host {
         let class = self.sources[usize::from(source)].class;
         let of = self.flow_of(source, destination);
         for (number, Outstanding { packet, sent_at, entropy }) in missing {
-            ctx.meters.repeats(class, packet.payload);
+            ctx.meters.repeats(class, packet.bytes);
             self.flows.add_lost(of.flow, number, packet);
             if let Some(sprayer) = &mut self.sprayer {
                 sprayer.answered(source, destination, entropy, RouteFeedback::Lost);
             }
-            let (now, payload) = (ctx.now, packet.payload);
+            let (now, payload) = (ctx.now, packet.bytes);
             let lost = Lost { now, sent_at, is_answer: false, payload, at_last_hop: false };
             if let Some(reactor) = &mut self.reactor {
                 reactor.lost(of, &lost);
@@ -333,9 +333,8 @@ impl Host {
         let Connection { source, destination } = flow;
         let mut ends = false;
         for Outstanding { packet, .. } in before.into_values().chain(own) {
-            ends |=
-                counts && ctx.meters.acknowledged((self.id, source, destination), packet.payload, ctx.now);
-            self.note_arrived(flow, packet.payload, ctx.now);
+            ends |= counts && ctx.meters.acknowledged((self.id, source, destination), packet.bytes, ctx.now);
+            self.note_arrived(flow, packet.bytes, ctx.now);
             self.wake(ctx);
         }
         if ends {
@@ -366,10 +365,9 @@ impl Host {
     }
 
     /// Handles a receipt from the receiver of a flow.
-    pub(super) fn receipt(&mut self, ctx: &mut Context, packet: &Packet, number: u64) {
+    pub(super) fn receipt(&mut self, ctx: &mut Context, packet: &Packet, number: u64, is_missing: bool) {
         let flow = Connection { source: packet.source, destination: packet.src };
-        // The validation bit means that a packet is missing.
-        if !packet.validated {
+        if !is_missing {
             self.settle_receipt(ctx, flow, number, false);
         } else {
             if let Some(before) = number.checked_sub(1) {
@@ -404,8 +402,8 @@ impl Host {
 
     fn send_receipt(&mut self, packet: &Packet, number: u64, is_positive: bool) {
         let way = self.way_back(packet, self.way_to(packet.src, (packet.sl, packet.vl)));
-        let receipt = ControlPacket::new(Kind::Receipt, way, Payload::Bytes(0));
-        self.control.push_back(ControlPacket { validated: !is_positive, number: Some(number), ..receipt });
+        let receipt = ControlPacket::new(Contents::Receipt { is_missing: !is_positive }, way);
+        self.control.push_back(ControlPacket { number: Some(number), ..receipt });
     }
 }
 
@@ -418,7 +416,7 @@ mod tests {
     fn recovery(goes_back: bool, sent: &[(u64, u64)]) -> LossRecovery {
         let mut recovery = LossRecovery::new(RecoveryRule { timeout: Time(100), goes_back, has_acks: false });
         for &(number, now) in sent {
-            let packet = LostPacket { payload: 10, created: Time(0), is_last: false };
+            let packet = Segment { bytes: 10, created: Time(0), is_last: false };
             let one = Outstanding { packet, sent_at: Time(now), entropy: 0 };
             recovery.sent.entry(FLOW).or_default().insert(number, one);
             recovery.deadlines.push_back((Time(now + 100), FLOW, number));

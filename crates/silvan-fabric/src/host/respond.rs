@@ -8,9 +8,9 @@ use silvan_congestion::receiver::{Content, Echo, Reply};
 use silvan_network::port::Vl;
 
 use super::Host;
-use super::outbox::{ControlPacket, ControlWay, Missing, Payload};
+use super::outbox::{ControlPacket, ControlWay};
 use crate::context::Context;
-use crate::packet::{Kind, Marks, Packet};
+use crate::packet::{Contents, Echoed, Kind, Marks, Packet};
 
 /// The flow to which a received packet belongs.
 fn sender(packet: &Packet, marks: &Marks) -> Sender {
@@ -19,7 +19,7 @@ fn sender(packet: &Packet, marks: &Marks) -> Sender {
 }
 
 impl Host {
-    /// Lets the receiver component answer a data packet. A FECN is ignored if the BECN is also set.
+    /// Lets the receiver component answer a data packet.
     #[inline]
     pub(super) fn respond(
         &mut self,
@@ -27,9 +27,8 @@ impl Host {
         packet: &Packet,
         (hops, marks): (&RefCell<Vec<Telemetry>>, &Marks),
     ) {
-        let is_marked = packet.fecn && !packet.becn;
-        if is_marked || self.answers_unmarked {
-            self.reply_to(ctx, packet, is_marked, (hops, marks));
+        if packet.fecn || self.answers_unmarked {
+            self.reply_to(ctx, packet, (hops, marks));
         }
     }
 
@@ -37,38 +36,41 @@ impl Host {
         &mut self,
         ctx: &mut Context,
         packet: &Packet,
-        is_marked: bool,
         (hops, marks): (&RefCell<Vec<Telemetry>>, &Marks),
     ) {
-        let received = self.received(ctx, packet, is_marked, (hops, marks));
+        let Some(received) = self.received(ctx, packet, (hops, marks)) else { return };
         self.responder.received(&received, &mut self.replies);
         self.send_replies(ctx, Some(marks.number));
     }
 
-    /// The facts about a received data packet, or about the header of one.
+    /// The facts about a received data packet, or about the header of one; `None` for other packets.
     fn received<'a>(
         &self,
         ctx: &Context,
         packet: &Packet,
-        is_marked: bool,
         (hops, marks): (&'a RefCell<Vec<Telemetry>>, &Marks),
-    ) -> Received<'a> {
-        Received {
+    ) -> Option<Received<'a>> {
+        let (Contents::Data { bytes: payload, is_last, injected: sent_at, .. }
+        | Contents::Header { bytes: payload, is_last, injected: sent_at, .. }) = packet.contents
+        else {
+            return None;
+        };
+        Some(Received {
             now: ctx.now,
             from: sender(packet, marks),
             size: packet.size,
-            payload: packet.payload,
-            sent_at: packet.injected,
-            is_marked,
+            payload,
+            sent_at,
+            is_marked: packet.fecn,
             severity: packet.severity,
-            is_validated: packet.validated,
-            is_last: packet.last,
+            is_validated: packet.is_validated(),
+            is_last,
             hops: Some(hops),
             target: marks.target,
             entropy: marks.entropy,
             number: self.order.is_some().then_some(marks.number),
             asks: self.has_units && marks.asks,
-        }
+        })
     }
 
     /// Answers the header of a packet whose payload was lost. The replies of the receiver component precede
@@ -80,21 +82,26 @@ impl Host {
         packet: &Packet,
         (hops, marks): (&RefCell<Vec<Telemetry>>, &Marks),
     ) {
-        let received = self.received(ctx, packet, packet.fecn, (hops, marks));
-        self.responder.trimmed(&received, packet.validated, &mut self.replies);
+        let Contents::Header { bytes, created, is_last, injected: sent_at, at_last_hop } = packet.contents
+        else {
+            return;
+        };
+        let Some(received) = self.received(ctx, packet, (hops, marks)) else { return };
+        self.responder.trimmed(&received, at_last_hop, &mut self.replies);
         self.send_replies(ctx, None);
-        let echo = Echo::of(&received);
-        let reply = Reply { to: received.from, content: Content::Acknowledgement(echo, packet.payload, 1) };
-        let missing = Missing { number: marks.number, created: packet.created, is_last: packet.last };
+        let is_marked = received.is_marked;
+        let reply =
+            Reply { to: received.from, content: Content::Acknowledgement(Echo::of(&received), bytes, 1) };
+        let contents = Contents::Nack { bytes, created, is_last, sent_at, at_last_hop, is_marked };
         let control = self.control_of(reply);
-        self.control.push_back(ControlPacket { kind: Kind::Nack, missing: Some(missing), ..control });
+        self.control.push_back(ControlPacket { contents, number: Some(marks.number), ..control });
         self.wake(ctx);
     }
 
     /// Handles a request from a source.
     pub(super) fn requested(&mut self, ctx: &mut Context, packet: &Packet, marks: &Marks) {
-        let (from, is_repeated) = (sender(packet, marks), packet.validated);
-        let request = Request { now: ctx.now, from, bytes: packet.payload, is_repeated };
+        let Contents::Request { amount: bytes, is_repeated } = packet.contents else { return };
+        let request = Request { now: ctx.now, from: sender(packet, marks), bytes, is_repeated };
         self.responder.requested(&request, &mut self.replies);
         self.send_replies(ctx, None);
     }
@@ -118,7 +125,7 @@ impl Host {
         let mut replies = std::mem::take(&mut self.replies);
         for reply in replies.drain() {
             let control = self.control_of(reply);
-            let number = number.filter(|_| self.recovery.is_some() && control.kind == Kind::Ack);
+            let number = number.filter(|_| self.recovery.is_some() && control.contents.kind() == Kind::Ack);
             self.control.push_back(ControlPacket { number, ..control });
         }
         // The empty list keeps its memory.
@@ -141,26 +148,28 @@ impl Host {
     /// Creates the control packet of a reply.
     fn control_of(&self, Reply { to, content }: Reply) -> ControlPacket {
         let (sl, vl) = self.way_to(to.host, (to.sl, to.vl));
-        let (kind, echo, bytes, packets) = match content {
-            Content::Notification(echo) => (Kind::Cnp, Some(echo), 0, 1),
-            Content::Acknowledgement(echo, bytes, packets) => (Kind::Ack, Some(echo), bytes, packets),
-            Content::Grant(bytes) => (Kind::Grant, None, bytes, 0),
-        };
-        let sent_at = echo.as_ref().map(|echo| echo.sent_at);
-        let Echo { is_marked: becn, severity, is_validated: validated, entropy, hops: telemetry, .. } =
-            echo.unwrap_or_default();
         let vl = self.control_lane.unwrap_or(vl);
         let way = ControlWay { to: to.host, source: to.source, class: to.class, sl, vl };
+        let echoed = |Echo { sent_at, severity, is_marked, is_validated, .. }: &Echo, bytes: u32| Echoed {
+            sent_at: *sent_at,
+            bytes,
+            severity: *severity,
+            is_marked: *is_marked,
+            is_validated: *is_validated,
+        };
+        let (contents, echo, packets) = match content {
+            Content::Notification(echo) => (Contents::Cnp(echoed(&echo, 0)), echo, 1),
+            Content::Acknowledgement(echo, bytes, packets) => {
+                (Contents::Ack(echoed(&echo, bytes)), echo, packets)
+            }
+            Content::Grant(amount) => (Contents::Grant { amount }, Echo::default(), 0),
+        };
         ControlPacket {
-            becn,
-            severity,
-            validated,
-            sent_at,
-            entropy,
-            telemetry,
+            entropy: echo.entropy,
+            telemetry: echo.hops,
             connection: to.connection,
             packets,
-            ..ControlPacket::new(kind, way, Payload::Bytes(bytes))
+            ..ControlPacket::new(contents, way)
         }
     }
 }

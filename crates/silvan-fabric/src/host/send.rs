@@ -6,10 +6,10 @@ use silvan_engine::Time;
 use silvan_network::port::{Port, Vl};
 use silvan_network::traffic::source::Message;
 
-use super::flows::{FlowId, LostPacket, QueuedFlow};
+use super::flows::{FlowId, QueuedFlow};
 use super::{Attempt, Host};
 use crate::context::Context;
-use crate::packet::{Kind, NO_PACKET, Packet, PacketId};
+use crate::packet::{Contents, NO_PACKET, Packet, PacketId, Segment};
 
 impl Host {
     /// Sends a packet of the next flow that may send and for which there is space.
@@ -121,10 +121,11 @@ impl Host {
         let sl = self.level(source, message.destination);
         let size = payload + self.sizes.header;
         Packet {
-            created: message.created,
-            injected: now,
+            contents: Contents::data(
+                Segment { bytes: payload, created: message.created, is_last: last },
+                now,
+            ),
             tail_lag: Time::ZERO,
-            payload,
             size,
             space: self.sizes.space(size),
             src: self.id,
@@ -133,15 +134,11 @@ impl Host {
             out: Port::FIRST,
             class,
             source,
-            kind: Kind::Data,
             sl,
             vl,
             came: vl,
             fecn: false,
-            validated: false,
-            becn: false,
             severity: 0,
-            last,
             pinned: false,
         }
     }
@@ -219,9 +216,9 @@ impl Host {
 
     /// Sends a lost packet again. The packet keeps its number, but may take another route.
     #[inline(never)]
-    fn send_again(&mut self, ctx: &mut Context, id: FlowId, vl: Vl, (number, lost): (u64, LostPacket)) {
+    fn send_again(&mut self, ctx: &mut Context, id: FlowId, vl: Vl, (number, lost): (u64, Segment)) {
         let &QueuedFlow { source, destination, .. } = self.flows.get(id);
-        let LostPacket { payload, created, is_last } = lost;
+        let Segment { bytes: payload, created, is_last } = lost;
         self.flows.serve(source);
         let message = Message { destination, created, left: 0, hot: false };
         let packet = self.data_packet(ctx.now, source, &message, payload, is_last, vl);

@@ -14,7 +14,7 @@ use super::flows::Connection;
 use crate::context::Context;
 use crate::link::{Class, HostPaces, key};
 use crate::message::CreditReturn;
-use crate::packet::{Kind, Marks, NO_LEDGER, Packet, PacketId};
+use crate::packet::{Contents, Marks, NO_LEDGER, Packet, PacketId};
 
 /// A packet in the input buffer.
 #[derive(Debug, Clone, Copy, Saved)]
@@ -46,11 +46,11 @@ impl Host {
         (hops, marks): (&RefCell<Vec<Telemetry>>, &Marks),
         done: Time,
     ) {
-        if packet.kind != Kind::Data {
+        if !packet.is_data() {
             ctx.meters.control_delivered += 1;
         }
-        match packet.kind {
-            Kind::Data => {
+        match packet.contents {
+            Contents::Data { .. } => {
                 if self.recovery.is_some() {
                     return self.receive_numbered(ctx, packet, (hops, marks), done);
                 }
@@ -62,32 +62,35 @@ impl Host {
                     self.return_weights(ctx, packet, number);
                 }
             }
-            Kind::SetUp | Kind::Probe | Kind::TearDown => self.send_back(ctx, packet),
-            Kind::Reply => self.announcement_returned(ctx, packet),
-            Kind::Cnp | Kind::Ack => {
+            Contents::SetUp(number) | Contents::Probe(number) | Contents::TearDown(number) => {
+                self.reply(ctx, packet, number);
+            }
+            Contents::Reply(number) => self.announcement_returned(ctx, packet, number),
+            Contents::Cnp(echoed) | Contents::Ack(echoed) => {
                 if let Some(sprayer) = &mut self.sprayer {
-                    let feedback = RouteFeedback::of_mark(packet.becn);
+                    let feedback = RouteFeedback::of_mark(echoed.is_marked);
                     sprayer.answered(packet.source, packet.src, marks.entropy, feedback);
                 }
                 let way = (self.id, packet.source, packet.src);
                 let flow = Connection { source: packet.source, destination: packet.src };
-                let is_receipt = packet.kind == Kind::Ack && self.acks_are_receipts();
+                let is_ack = matches!(packet.contents, Contents::Ack(_));
+                let is_receipt = is_ack && self.acks_are_receipts();
                 if is_receipt && !self.settle_receipt(ctx, flow, marks.number, true) {
                     // An answer to this packet has arrived before, or the packet has timed out.
                     return;
                 }
-                let counts = packet.kind == Kind::Ack && (is_receipt || self.recovery.is_none());
-                let ends = counts && ctx.meters.acknowledged(way, packet.payload, ctx.now);
-                self.take_answer(ctx, packet, (&hops.borrow(), marks));
+                let counts = is_ack && (is_receipt || self.recovery.is_none());
+                let ends = counts && ctx.meters.acknowledged(way, echoed.bytes, ctx.now);
+                self.take_answer(ctx, flow, &echoed, (&hops.borrow(), marks));
                 if ends && self.own_flow_acknowledged(packet.source, ctx.now) {
                     self.wake(ctx);
                 }
             }
-            Kind::Request => self.requested(ctx, packet, marks),
-            Kind::Grant => self.granted(ctx, packet, marks.connection),
-            Kind::Header => self.answer_header(ctx, packet, (hops, marks)),
-            Kind::Nack => self.was_lost(ctx, packet, marks.number, marks.entropy),
-            Kind::Receipt => self.receipt(ctx, packet, marks.number),
+            Contents::Request { .. } => self.requested(ctx, packet, marks),
+            Contents::Grant { amount } => self.granted(ctx, packet, (amount, marks.connection)),
+            Contents::Header { .. } => self.answer_header(ctx, packet, (hops, marks)),
+            Contents::Nack { .. } => self.was_lost(ctx, packet, marks.number, marks.entropy),
+            Contents::Receipt { is_missing } => self.receipt(ctx, packet, marks.number, is_missing),
         }
     }
 

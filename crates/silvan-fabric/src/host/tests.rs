@@ -5,11 +5,11 @@ use silvan_engine::Event;
 use silvan_network::port::Port;
 
 use super::flows::Connection;
-use super::outbox::{ControlPacket, Payload};
+use super::outbox::ControlPacket;
 use super::*;
 use crate::config::{Config, Scheduler};
 use crate::link::{Class, key, unkey};
-use crate::packet::Kind;
+use crate::packet::{Contents, Kind};
 use crate::partition::Partition;
 use crate::tests::{packet, star};
 
@@ -70,7 +70,7 @@ fn give_credit(host: &Host, ctx: &mut Context, vl: Vl, space: u32) {
 /// A control packet on a lane.
 fn control(host: &Host, vl: u8) -> ControlPacket {
     let flow = Connection { source: 0, destination: 3 };
-    ControlPacket { vl: Vl(vl), ..host.control_for(Kind::Ack, flow, Payload::Bytes(0)) }
+    ControlPacket { vl: Vl(vl), ..host.control_for(Contents::example(Kind::Ack), flow) }
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn control_packets_precede_data() {
     host.control.push_back(control(host, 1));
     host.control.push_back(control(host, 0));
     send(host, ctx, 4);
-    let sent: Vec<(Kind, Vl)> = ctx.packets.iter().map(|packet| (packet.kind, packet.vl)).collect();
+    let sent: Vec<(Kind, Vl)> = ctx.packets.iter().map(|packet| (packet.kind(), packet.vl)).collect();
     assert_eq!(sent, [(Kind::Ack, Vl(1)), (Kind::Ack, Vl(0)), (Kind::Data, Vl(0))]);
 }
 

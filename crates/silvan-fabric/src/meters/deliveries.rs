@@ -50,20 +50,20 @@ impl Deliveries {
         self.watch.clone_from(watch);
     }
 
-    /// Counts a packet, if its host is watched.
+    /// Counts a packet with `bytes` of payload, if its host is watched.
     #[inline]
-    pub fn count(&mut self, packet: &Packet) {
+    pub fn count(&mut self, packet: &Packet, bytes: u32) {
         if self.watch.hosts.get(packet.dst as usize).is_some_and(|&is_watched| is_watched) {
-            self.add(packet);
+            self.add(packet, bytes);
         }
     }
 
     #[inline(never)]
-    fn add(&mut self, packet: &Packet) {
+    fn add(&mut self, packet: &Packet, bytes: u32) {
         let Packet { src: host, class, source, dst: destination, .. } = *packet;
         let sender = RoutedFlow { host, class, source, destination };
         if sender.hash() & self.watch.mask == self.watch.rest {
-            *self.bytes.entry(sender).or_default() += u64::from(packet.payload);
+            *self.bytes.entry(sender).or_default() += u64::from(bytes);
         }
     }
 

@@ -9,7 +9,7 @@ mod transfers;
 use silvan_engine::Time;
 use silvan_engine::saved::Saved;
 
-use crate::packet::{Kind, Packet};
+use crate::packet::{Contents, Kind, Packet, Segment};
 pub(crate) use deliveries::{Deliveries, RoutedFlow, Watch};
 pub(crate) use latency::Bin;
 use latency::Latency;
@@ -92,15 +92,26 @@ pub(crate) struct Tally {
     pub longest: Time,
 }
 
+/// The latencies of a delivered packet.
+#[derive(Debug, Clone, Copy)]
+struct Latencies {
+    since_generation: Time,
+    since_injection: Time,
+}
+
 impl Tally {
     #[inline]
-    fn count(&mut self, packet: &Packet, done: Time) {
-        let since_generation = done - packet.created;
+    fn count(
+        &mut self,
+        Latencies { since_generation, since_injection }: Latencies,
+        is_marked: bool,
+        is_validated: bool,
+    ) {
         self.packets += 1;
-        self.marked += u64::from(packet.fecn);
-        self.validated += u64::from(packet.validated);
+        self.marked += u64::from(is_marked);
+        self.validated += u64::from(is_validated);
         self.generation_ps += u128::from(since_generation.0);
-        self.injection_ps += u128::from((done - packet.injected).0);
+        self.injection_ps += u128::from(since_injection.0);
         self.longest = self.longest.max(since_generation);
     }
 
@@ -352,9 +363,10 @@ impl Meters {
     /// Counts a data packet that a host began to send.
     #[inline]
     pub fn injected(&mut self, packet: &Packet) {
+        let Some(Segment { bytes, .. }) = packet.segment() else { return };
         self.packets_injected += 1;
-        self.sent_bytes[packet.src as usize] += u64::from(packet.payload);
-        self.classes[usize::from(packet.class)].injected_bytes += u64::from(packet.payload);
+        self.sent_bytes[packet.src as usize] += u64::from(bytes);
+        self.classes[usize::from(packet.class)].injected_bytes += u64::from(bytes);
     }
 
     /// Data packets that were injected but neither delivered nor trimmed, lost or discarded. `None` if the
@@ -368,7 +380,13 @@ impl Meters {
     pub fn discards(&mut self, packet: &Packet) {
         self.discarded += 1;
         self.discarded_marked += u64::from(packet.fecn);
-        self.classes[usize::from(packet.class)].discarded_bytes += u64::from(packet.payload);
+        self.discards_segment(packet);
+    }
+
+    /// Counts the segment of a packet that is not needed any more.
+    pub fn discards_segment(&mut self, packet: &Packet) {
+        let bytes = packet.segment().map_or(0, |segment| segment.bytes);
+        self.classes[usize::from(packet.class)].discarded_bytes += u64::from(bytes);
     }
 
     /// Counts payload of a class that will be sent again because it was not acknowledged in time.
@@ -378,20 +396,19 @@ impl Meters {
 
     /// Counts a packet that was lost.
     pub fn was_lost(&mut self, packet: &Packet) {
-        if packet.kind == Kind::Data {
+        if packet.is_data() {
             self.lost += 1;
             self.lost_marked += u64::from(packet.fecn);
         } else {
             self.lost_control += 1;
         }
-        // A negative acknowledgement goes from the receiver to the source. Its field `injected` is the time
-        // of the message.
-        let (way, created) = match packet.kind {
-            Kind::Data | Kind::Header => ((packet.src, packet.source, packet.dst), packet.created),
-            Kind::Nack => ((packet.dst, packet.source, packet.src), packet.injected),
-            _ => return,
+        let Some(Segment { bytes, created, .. }) = packet.segment() else { return };
+        // A negative acknowledgement goes from the receiver to the source.
+        let way = match packet.kind() {
+            Kind::Nack => (packet.dst, packet.source, packet.src),
+            _ => (packet.src, packet.source, packet.dst),
         };
-        self.classes[usize::from(packet.class)].lost_bytes += u64::from(packet.payload);
+        self.classes[usize::from(packet.class)].lost_bytes += u64::from(bytes);
         if !self.is_of_job(packet)
             && let Some(transfers) = &mut self.transfers
         {
@@ -441,22 +458,26 @@ impl Meters {
     /// Counts a data packet that a host has drained at `done`. Throughput and latency refer to this time.
     #[inline]
     pub fn delivered(&mut self, packet: &Packet, done: Time) {
+        let Contents::Data { bytes, created, is_last, injected, is_validated } = packet.contents else {
+            return;
+        };
         self.packets_delivered += 1;
-        self.received_bytes[packet.dst as usize] += u64::from(packet.payload);
-        self.deliveries.count(packet);
+        self.received_bytes[packet.dst as usize] += u64::from(bytes);
+        self.deliveries.count(packet, bytes);
         let class = &mut self.classes[usize::from(packet.class)];
-        class.delivered_bytes += u64::from(packet.payload);
+        class.delivered_bytes += u64::from(bytes);
         class.last_delivery = class.last_delivery.max(done);
-        class.interval.count(packet, done);
+        let latencies = Latencies { since_generation: done - created, since_injection: done - injected };
+        class.interval.count(latencies, packet.fecn, is_validated);
         if done > self.warmup {
-            class.since_generation.record(done - packet.created);
-            class.since_injection.record(done - packet.injected);
+            class.since_generation.record(latencies.since_generation);
+            class.since_injection.record(latencies.since_injection);
         }
-        if packet.last
+        if is_last
             && !self.is_of_job(packet)
             && let Some(transfers) = &mut self.transfers
         {
-            transfers.deliver((packet.src, packet.source, packet.dst), packet.created, done);
+            transfers.deliver((packet.src, packet.source, packet.dst), created, done);
         }
         if self.ends_message(packet) {
             self.messages_in.push((packet.class, (packet.src, packet.source, packet.dst)));
@@ -466,7 +487,7 @@ impl Meters {
     /// Whether a packet is the last packet of a message for which a rank of a job waits.
     #[inline]
     pub fn ends_message(&self, packet: &Packet) -> bool {
-        self.is_of_job(packet) && packet.last
+        self.is_of_job(packet) && packet.ends_message()
     }
 
     /// Whether a packet belongs to a job.
@@ -479,11 +500,12 @@ impl Meters {
     /// the order of packets.
     #[cfg(debug_assertions)]
     pub fn check_order(&mut self, packet: &Packet, now: Time) {
-        let last = self.order.insert((packet.src, packet.dst, packet.source), packet.injected);
-        if last.is_some_and(|last| last >= packet.injected) {
+        let Contents::Data { injected, .. } = packet.contents else { return };
+        let last = self.order.insert((packet.src, packet.dst, packet.source), injected);
+        if last.is_some_and(|last| last >= injected) {
             self.out_of_order = Some(format!(
-                "a packet of host {} to host {} injected at {} arrived at {now} after a later one",
-                packet.src, packet.dst, packet.injected
+                "a packet of host {} to host {} injected at {injected} arrived at {now} after a later one",
+                packet.src, packet.dst
             ));
         }
     }

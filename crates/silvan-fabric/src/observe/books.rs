@@ -2,7 +2,7 @@
 
 use crate::host::Host;
 use crate::meters::ClassMeter;
-use crate::packet::Kind;
+use crate::packet::Packet;
 use crate::partition::View;
 
 /// Checks that all generated or repeated payload is delivered, lost, discarded, inside the network, or
@@ -12,21 +12,19 @@ use crate::partition::View;
 /// A message with the numbers that differ.
 pub(crate) fn check_traffic(view: View) -> Result<(), String> {
     let meters = view.totals;
+    let bytes = |packet: &Packet| packet.segment().map_or(0, |segment| u64::from(segment.bytes));
     let gone = |class: &ClassMeter| class.delivered_bytes + class.lost_bytes + class.discarded_bytes;
     let mut found: Vec<u64> = meters.classes.iter().map(gone).collect();
     let (mut data, mut control, mut marked) = (0u64, 0u64, 0u64);
     for packet in view.packets() {
-        if packet.kind == Kind::Data {
+        if packet.is_data() {
             data += 1;
             marked += u64::from(packet.fecn);
-            found[usize::from(packet.class)] += u64::from(packet.payload);
         } else {
             control += 1;
-            // The payload of a header or of a negative acknowledgement was lost and will be sent again.
-            if matches!(packet.kind, Kind::Header | Kind::Nack) {
-                found[usize::from(packet.class)] += u64::from(packet.payload);
-            }
         }
+        // The segment of a header or of a negative acknowledgement was lost and will be sent again.
+        found[usize::from(packet.class)] += bytes(packet);
     }
     for (class, bytes) in view.hosts().flat_map(Host::unreported) {
         found[usize::from(class)] += bytes;
@@ -34,7 +32,7 @@ pub(crate) fn check_traffic(view: View) -> Result<(), String> {
     for packet in view.received_early().chain(view.hosts().flat_map(Host::undelivered)) {
         data += 1;
         marked += u64::from(packet.fecn);
-        found[usize::from(packet.class)] += u64::from(packet.payload);
+        found[usize::from(packet.class)] += bytes(packet);
     }
     for host in view.hosts() {
         // These packets are counted as injected only when they leave the host.
@@ -91,7 +89,7 @@ pub(crate) fn check_traffic(view: View) -> Result<(), String> {
 /// Data packets in a host's output buffer.
 fn data_buffered(view: View, host: &Host) -> u64 {
     let (partition, ids) = view.buffered(host);
-    ids.into_iter().filter(|&id| partition.ctx.packets[id].kind == Kind::Data).count() as u64
+    ids.into_iter().filter(|&id| partition.ctx.packets[id].is_data()).count() as u64
 }
 
 /// Checks that the packets inside the network are those that were injected but not delivered. This is fast

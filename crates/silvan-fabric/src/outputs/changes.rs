@@ -7,7 +7,6 @@ use super::run::host_arrival;
 use super::{Around, Arrival, Bank, Outputs, with_bank};
 use crate::link::ChannelId;
 use crate::message::CreditReturn;
-use crate::packet::Kind;
 use crate::voq::Sending;
 
 /// See the module. Inputs and outputs have the same indexes.
@@ -49,7 +48,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         if !around.links.was_lost(channel, &packet, now) {
             return false;
         }
-        around.links.count_lost(channel, (packet.kind == Kind::Data, false), packet.size);
+        around.links.count_lost(channel, (packet.is_data(), false), packet.size);
         around.meters.was_lost(&packet);
         around.packets.remove(arrival.packet);
         let times = (now + packet.tail_lag, now);

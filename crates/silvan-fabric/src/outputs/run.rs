@@ -12,7 +12,7 @@ use super::{
 };
 use crate::link::{ChannelId, Class, LinkParameters, ReturnClock, key};
 use crate::message::{Entering, OutputCredit};
-use crate::packet::{Kind, PacketId, Pool};
+use crate::packet::{PacketId, Pool};
 use crate::routes::fields;
 use crate::switch_marking::Applied;
 use crate::trimming::Freed;
@@ -498,7 +498,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
             return;
         }
         let packet = &mut around.packets[head.packet];
-        let is_data = packet.kind == Kind::Data;
+        let is_data = packet.is_data();
         let sink = &mut around.sinks[host as usize];
         let done = sink.take_in(around.meters, packet, (head_at, tail_at), self.may_reorder);
         let is_quiet = !packet.fecn && !self.acts_on_all && !around.meters.ends_message(packet);

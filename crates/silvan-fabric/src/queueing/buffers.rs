@@ -517,8 +517,8 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
     /// Stores a packet that arrived at an input port, for the output port `to`.
     #[inline(always)]
     pub fn store(&mut self, packets: &mut Pool, now: Time, port: Port, to: Port, id: PacketId) -> Stored {
-        let Packet { vl, dst, kind, .. } = packets[id];
-        let queue = self.queue_for(self.with_lane(port, vl), to, dst, kind);
+        let packet = &packets[id];
+        let queue = self.queue_for(self.with_lane(port, packet.vl), to, packet.dst, packet.kind());
         self.store_in(queue, packets, now, (port, to), id)
     }
 
@@ -729,7 +729,7 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
 
     /// Whether the next node has stopped the flow of a packet.
     fn is_stopped(&self, packet: &Packet, output: PortVl) -> bool {
-        packet.kind.follows_data() && self.cams.as_ref().is_some_and(|cams| cams.stops(output, packet.dst))
+        packet.kind().follows_data() && self.cams.as_ref().is_some_and(|cams| cams.stops(output, packet.dst))
     }
 
     /// Removes a queue from the list in which it waits.

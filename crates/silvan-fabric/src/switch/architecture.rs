@@ -9,7 +9,7 @@ use super::detour::choose_detour;
 use super::{Ports, Steering};
 use crate::context::Context;
 use crate::message::{SourceReport, Word};
-use crate::packet::{Kind, PacketId};
+use crate::packet::PacketId;
 use crate::queueing::isolation::{Cams, Notice};
 
 /// A switch. Default methods that an architecture replaces do nothing, unless their documentation says otherwise.
@@ -61,7 +61,7 @@ pub(crate) trait Architecture {
     /// Same as [`Self::admit`], if the switch trims packets.
     #[inline(never)]
     fn admit_or_trim(&mut self, ctx: &mut Context, input: Port, id: PacketId) {
-        if ctx.packets[id].kind == Kind::Data {
+        if ctx.packets[id].is_data() {
             self.make_room(ctx, input, id);
         }
         self.enqueue(ctx, input, id);

@@ -15,7 +15,7 @@ use silvan_network::routing::port_groups::Choices;
 use super::architecture::{load, report_missing_steering};
 use super::{Architecture, Ports, Steering};
 use crate::context::Context;
-use crate::packet::{Kind, Packet, PacketId};
+use crate::packet::{Packet, PacketId};
 
 /// The configuration and state that a switch needs to select outputs.
 #[derive(Debug, Saved)]
@@ -60,7 +60,7 @@ impl PortChooser {
     /// The ports (numbered from 1) among which a packet may choose; `None` if it must use the port of the forwarding
     /// table.
     fn ports(&self, packet: &Packet) -> Option<&[u16]> {
-        let is_free = packet.kind == Kind::Data && !packet.pinned && self.levels >> packet.sl & 1 == 1;
+        let is_free = packet.is_data() && !packet.pinned && self.levels >> packet.sl & 1 == 1;
         let ports = self.choices.ports(packet.dst as usize);
         (is_free && ports.len() > 1).then_some(ports)
     }

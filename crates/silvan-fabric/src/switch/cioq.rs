@@ -25,7 +25,7 @@ use super::rounds::Rounds;
 use super::{Architecture, Outgoing, Ports};
 use crate::context::Context;
 use crate::message::CreditReturn;
-use crate::packet::{Fifo, Kind, PacketId};
+use crate::packet::{Fifo, PacketId};
 use crate::queueing::buffers::{Buffers, Passage, QueueId, Stored};
 
 #[cfg(test)]
@@ -167,7 +167,7 @@ impl<S: PortSet> CioqSwitch<S> {
     /// Marks a data packet.
     fn mark(&mut self, ctx: &mut Context, id: PacketId) {
         let packet = &ctx.packets[id];
-        if packet.kind == Kind::Data {
+        if packet.is_data() {
             self.ports.mark(ctx, self.ports.route_of(packet), id, 0);
         }
     }

@@ -10,7 +10,7 @@ use silvan_network::routing::adaptive::mixed;
 use super::architecture::{load, report_missing_steering};
 use super::{Architecture, Ports, Steering};
 use crate::context::Context;
-use crate::packet::{Kind, PacketId};
+use crate::packet::PacketId;
 
 /// The switch at the far end of each port, by switch and port; `u32::MAX` if there is none.
 pub(crate) type Neighbours = Arc<[Box<[u32]>]>;
@@ -60,7 +60,7 @@ pub(super) fn choose_detour(switch: &mut dyn Architecture, ctx: &mut Context, id
         return;
     }
     let number = mixed([of.seed, ports.node, of.count]);
-    let drawn = detours.third(number, pair.0, pair.1).filter(|_| packet.kind == Kind::Data);
+    let drawn = detours.third(number, pair.0, pair.1).filter(|_| packet.is_data());
     let is_longer = |group: usize| {
         let table = ports.route(packet.dst).number();
         let next = |at: usize, port: u16| of.neighbours[at][Port::of_number(port).index()] as usize;

@@ -44,7 +44,7 @@ impl Director {
         let key =
             FlowKey { source: packet.src, destination: packet.dst, connection: u32::from(packet.source) };
         let (flow, input) = (AdaptiveFlow { key, bytes }, input.number());
-        let port = match packet.kind {
+        let port = match packet.kind() {
             Kind::SetUp => routes.state.set_up(&routes.table, input, &flow, routes.heuristic),
             Kind::TearDown => routes.state.tear_down(&routes.table, input, &flow),
             Kind::Data | Kind::Probe => routes.state.forward(&routes.table, input, key),
@@ -99,17 +99,15 @@ impl Ports {
         let Some(Steering::Flows(director)) = self.steering.as_deref_mut() else {
             return report_missing_steering(self, ctx);
         };
-        let number = match ctx.packets[id].kind {
-            Kind::Data => ctx.packets.announcement(id),
-            kind => kind.announces().then_some(ctx.packets[id].payload),
-        };
+        // A reply no longer announces its flow.
+        let number = ctx.packets.carried_announcement(id).filter(|_| ctx.packets[id].kind() != Kind::Reply);
         let packet = &mut ctx.packets[id];
         let announced = number.map(|number| ctx.announcements.get_mut(number));
         let bytes = announced.as_ref().map_or(0, |announced| announced.bytes);
         let output = director.direct(input, packet, bytes).unwrap_or(table);
         packet.out = output;
         if let Some(announced) = announced {
-            match director.weigh(output, packet.kind, bytes) {
+            match director.weigh(output, packet.kind(), bytes) {
                 Some(weight) => announced.largest_ps = announced.largest_ps.max(weight),
                 // The packet that announced the flow was lost.
                 None if ctx.links.has_changes() => {}

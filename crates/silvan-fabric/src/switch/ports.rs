@@ -14,7 +14,7 @@ use super::{Detourer, Director, PortChooser};
 use crate::context::Context;
 use crate::link::{ChannelId, Class, key};
 use crate::message::{CreditReturn, SourceReport, Word};
-use crate::packet::{Kind, NO_LEDGER, Packet, PacketId};
+use crate::packet::{NO_LEDGER, Packet, PacketId};
 use crate::routes::{ForwardingTable, Hasher};
 use crate::switch_marking::{Arriving, Leaving, MarkedLane, OutputFacts, SwitchMarking};
 use crate::trimming::{Freed, Trimmer};
@@ -396,10 +396,10 @@ impl Ports {
 
     #[inline(never)]
     fn judge_arrival(&mut self, ctx: &mut Context, output: Port, id: PacketId, queue_bytes: u32) {
-        let Packet { vl, size, kind, .. } = ctx.packets[id];
+        let packet = &ctx.packets[id];
+        let (vl, arriving) = (packet.vl, Arriving { id, size: packet.size, is_data: packet.is_data() });
         let (at, facts) = self.facts(ctx, Outgoing::unbuffered(output, queue_bytes), vl);
-        let packet = Arriving { id, size, is_data: kind == Kind::Data };
-        let applied = self.marking.arrives(at, &facts, &mut ctx.packets, packet);
+        let applied = self.marking.arrives(at, &facts, &mut ctx.packets, arriving);
         ctx.note_applied((self.place, true, output), applied);
     }
 

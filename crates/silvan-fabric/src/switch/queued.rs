@@ -215,7 +215,7 @@ impl<S: PortSet, L: Lanes, A: Arbiter<S, L>> QueuedSwitch<S, L, A> {
         let left = self.buffers.take(&mut ctx.packets, ctx.now, queue, output);
         if self.relays
             && self.buffers.head(queue).is_none()
-            && self.buffers.has_own_queue(ctx.packets[id].kind)
+            && self.buffers.has_own_queue(ctx.packets[id].kind())
         {
             ctx.links.close_relay(ctx.packets.ledger(id));
         }
@@ -263,7 +263,7 @@ impl<S: PortSet, L: Lanes, A: Arbiter<S, L>> Architecture for QueuedSwitch<S, L,
         let (vl, dst) = (packet.vl, packet.dst);
         let output = self.ports.route_of(packet);
         let ledger = if self.relays { ctx.packets.ledger(id) } else { NO_LEDGER };
-        let stored = if ledger != NO_LEDGER && self.buffers.has_own_queue(packet.kind) {
+        let stored = if ledger != NO_LEDGER && self.buffers.has_own_queue(packet.kind()) {
             let queue = ctx.links.relay_queue(ledger).unwrap_or_else(|| {
                 let queue = self.buffers.open_queue(input, vl);
                 ctx.links.open_relay(ledger, queue);

@@ -44,7 +44,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
     pub(super) fn push_last(&mut self, packets: &Pool, slot: Slot, head: Head) {
         let at = self.lane_index(slot.output(), slot.vl());
         let queued = QueuedPacket { head, input: slot.input };
-        if self.control_first && !packets[head.packet].kind.follows_data() {
+        if self.control_first && !packets[head.packet].kind().follows_data() {
             self.fifos[at].control.push_back(queued);
         } else {
             self.fifos[at].data.push_back(queued);
@@ -115,13 +115,13 @@ mod tests {
 
     use super::super::{ALL_EVENTS, Output};
     use super::*;
-    use crate::packet::{Kind, Packet};
+    use crate::packet::{Contents, Kind, Packet};
     use crate::switch_marking::SwitchMarking;
     use silvan_congestion::marking::Marker;
     use silvan_network::port::LaneOrder;
 
     fn packet(kind: Kind) -> Packet {
-        Packet { payload: 50, size: 70, kind, dst: 1, ..Packet::example() }
+        Packet { contents: Contents::example(kind), size: 70, dst: 1, ..Packet::example() }
     }
 
     #[test]

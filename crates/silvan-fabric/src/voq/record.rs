@@ -5,7 +5,7 @@ use silvan_engine::Time;
 use silvan_engine::saved::Saved;
 use silvan_network::port::Vl;
 
-use crate::packet::{Kind, Packet, PacketId};
+use crate::packet::{Packet, PacketId};
 
 /// Number of queue heads that an [`Output`] stores by value.
 const HELD: usize = 4;
@@ -31,7 +31,7 @@ const CONTROL: u32 = 1 << 31;
 impl Head {
     #[inline(always)]
     pub fn of(id: PacketId, packet: &Packet) -> Self {
-        let flag = if packet.kind == Kind::Data { 0 } else { CONTROL };
+        let flag = if packet.is_data() { 0 } else { CONTROL };
         Self { packet: id, to: packet.dst | flag, size: packet.size, space: packet.space }
     }
 

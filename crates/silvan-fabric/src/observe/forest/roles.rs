@@ -15,7 +15,7 @@ use super::moment::{Map, Moment, TreePosition};
 use super::ways::{Meets, meets, pass};
 use crate::config::Config;
 use crate::meters::{RoutedFlow, Watch};
-use crate::packet::{Kind, Packet};
+use crate::packet::{Contents, Packet};
 use crate::partition::View;
 
 /// The traffic of one class at one host.
@@ -465,8 +465,9 @@ fn in_order(met: &[Met], hosts: usize) -> Vec<Met> {
 fn meet(view: View, map: &Map, moment: &Moment) -> Vec<Met> {
     let mask = (view.alive() / Roles::MOST).next_power_of_two() as u64 - 1;
     let is_looked_at = |packet: &&Packet| {
-        let bits = (packet.injected.0 ^ (u64::from(packet.src) << 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        packet.kind == Kind::Data && (bits >> 40) & mask == 0
+        let Contents::Data { injected, .. } = packet.contents else { return false };
+        let bits = (injected.0 ^ (u64::from(packet.src) << 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        (bits >> 40) & mask == 0
     };
     let met = |class: u16, (key, vl): (FlowKey, u8), payload: u32| Met {
         who: Who { class, host: key.source },
@@ -480,7 +481,8 @@ fn meet(view: View, map: &Map, moment: &Moment) -> Vec<Met> {
     let mut all = Vec::with_capacity(2 * packets.len());
     all.extend(packets.into_iter().map(|packet| {
         let (source, destination, connection) = (packet.src, packet.dst, u32::from(packet.source));
-        met(packet.class, (FlowKey { source, destination, connection }, packet.vl.0), packet.payload)
+        let bytes = packet.segment().map_or(0, |segment| segment.bytes);
+        met(packet.class, (FlowKey { source, destination, connection }, packet.vl.0), bytes)
     }));
     // If a host's link waits, all of the host's traffic waits.
     let senders = view.hosts().zip(&map.of_host);

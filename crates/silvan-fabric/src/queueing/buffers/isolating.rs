@@ -111,12 +111,12 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
         let port = self.route(&packets[head]);
         let output = self.with_lane(port, vl);
         let (routes, pool) = (&self.routes, &*packets);
-        let there = |packet: &&Packet| packet.kind.follows_data() && routes.of(packet) == port;
+        let there = |packet: &&Packet| packet.kind().follows_data() && routes.of(packet) == port;
         let behind = |before| fifo.iter_after(before, pool).map(|id| &pool[id]);
         let waiting = |before| behind(before).filter(there).map(|packet| packet.dst);
         let Some(cams) = &mut self.cams else { return self.changes.report_broken(NO_CAMS) };
         // Allocate a special queue only for a packet that can move there now.
-        if cams.rule().at_root && !packets[head].kind.follows_data() {
+        if cams.rule().at_root && !packets[head].kind().follows_data() {
             return;
         }
         let growth = Growth { at: InputLane { input, vl }, queue, last, output, port, bytes };
@@ -136,7 +136,7 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
             let (Some(cams), QueueRole::Normal, Some(id)) = (&mut self.cams, role, fifo.head()) else {
                 return any;
             };
-            let (dst, size, kind) = (packets[id].dst, packets[id].size, packets[id].kind);
+            let (dst, size, kind) = (packets[id].dst, packets[id].size, packets[id].kind());
             if !kind.follows_data() {
                 return any;
             }

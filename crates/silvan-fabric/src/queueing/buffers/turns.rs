@@ -143,7 +143,7 @@ mod tests {
 
     use super::super::{BufferShape, PortSelection};
     use super::*;
-    use crate::packet::{Kind, Packet, Pool};
+    use crate::packet::{Contents, Kind, Packet, Pool};
     use crate::queueing::Organisation;
     use crate::queueing::isolation::{Cams, LineMessage, Notice, SpecialQueueRule};
     use crate::routes::{ForwardingTable, RoutesBuilder};
@@ -157,7 +157,7 @@ mod tests {
     const OUT: PortVl = PortVl::FIRST;
 
     fn packet(dst: u32) -> Packet {
-        Packet { payload: 1_000, size: 1_000, space: 1_000, dst, last: true, ..Packet::example() }
+        Packet { size: 1_000, space: 1_000, dst, ..Packet::example() }
     }
 
     /// Two inputs and one output. The next node has allocated a line for the hot destination with a rate of 20 Gbit/s.
@@ -278,7 +278,7 @@ mod tests {
                 let of_input = Port(input);
                 let joins = if stores {
                     let kind = if is_control { Kind::Cnp } else { Kind::Data };
-                    let id = packets.insert(Packet { kind, ..packet(dst) });
+                    let id = packets.insert(Packet { contents: Contents::example(kind), ..packet(dst) });
                     buffers.store(&mut packets, Time::ZERO, of_input, to, id);
                     let holds = |queue: &Queue| queue.port == of_input && queue.fifo.iter(&packets).any(|other| other == id);
                     let queue = buffers.queues.iter().position(holds).unwrap() as QueueId;
@@ -291,7 +291,7 @@ mod tests {
                 if let Some(queue) = joins {
                     let head = &packets[buffers.head(queue).unwrap()];
                     let ring = &mut turns[output_of(head.dst)][usize::from(input)];
-                    if head.kind == Kind::Cnp { ring.push_front(queue) } else { ring.push_back(queue) }
+                    if head.kind() == Kind::Cnp { ring.push_front(queue) } else { ring.push_back(queue) }
                 }
                 for (output, inputs) in (0..).map(PortVl::new).zip(&turns) {
                     for (port, ring) in Port::all(2).zip(inputs) {

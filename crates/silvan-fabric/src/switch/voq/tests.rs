@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::config::{Arbitration, Config};
-use crate::packet::{Kind, Packet};
+use crate::packet::{Contents, Kind, Packet};
 use crate::partition::Partition;
 use crate::switch::Switches;
 use crate::tests::{enqueue, packet, star};
@@ -27,7 +27,8 @@ fn parts(partition: &mut Partition) -> (&mut Fifos, &mut Context) {
 }
 
 fn arrive(switch: &mut Fifos, ctx: &mut Context, input: u16, vl: u8, kind: Kind) -> PacketId {
-    let packet = Packet { kind, vl: Vl(vl), ..packet(input.into(), OUTPUT.0.into()) };
+    let packet =
+        Packet { contents: Contents::example(kind), vl: Vl(vl), ..packet(input.into(), OUTPUT.0.into()) };
     enqueue(switch, ctx, Port(input), packet)
 }
 
