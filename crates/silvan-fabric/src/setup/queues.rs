@@ -66,7 +66,8 @@ impl Builder<'_> {
         Ok((division, size))
     }
 
-    /// Whether switches are VOQ switches without other queues.
+    /// Whether switches are VOQ switches whose inputs share their memory and whose outputs serve inputs round
+    /// robin, without special queues and without priority for control packets.
     pub(super) fn is_plain_voq(&self) -> bool {
         let SwitchModel { architecture, arbitration, queues, shared, control_first, .. } = self.model.switch;
         let plain = queues == Queues::PerOutput && shared && self.model.special.is_none() && !control_first;
