@@ -250,7 +250,10 @@ class LossSummary(_LossSummaryAlways, total=False):
 
 
 class ReorderingSummary(TypedDict):
-    """Packets that overtook others of their flow (spraying, adaptive routing per packet, UGAL, packets that are sent again)."""
+    """Packets that overtook others of their flow.
+
+    Causes are spraying, adaptive routing per packet, UGAL, and packets that are sent again.
+    """
 
     #: Number of packets that arrived after a later packet of their flow.
     late_packets: int

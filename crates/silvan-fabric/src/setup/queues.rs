@@ -30,7 +30,7 @@ impl Builder<'_> {
             return true;
         }
         match &self.model.parts.isolation {
-            // Without adaptive routing, a destination has only one output.
+            // Adaptive routing can give a destination several outputs.
             Isolation::SpecialQueues(special) if special.at_root => {
                 flow_routes.is_none() && packet_routes.is_none()
             }
