@@ -412,7 +412,7 @@ mod tests {
         assert_eq!(Red::default().thresholds(Rate::from_gbit(400), None), None);
     }
 
-    /// KMIN_MAP 100 400 and 400 1600 kB, with PMAX_MAP .2 and .3.
+    /// For 25 and 100 Gbit/s: KMIN_MAP of 100 and 400 kB, KMAX_MAP of 400 and 1,600 kB, PMAX_MAP of 0.2 and 0.3.
     #[test]
     fn outputs_have_the_thresholds_of_their_rates() {
         let of = |gbit, kb: u64, percent| RedThresholds {

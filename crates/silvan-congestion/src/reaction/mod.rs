@@ -13,7 +13,7 @@
 //! | `swift` | Swift: a window that aims at a delay |
 //! | `hpcc` | HPCC: a rate by the utilization of the links, from telemetry |
 //! | `pcc_rtt` | a rate by the round-trip time, in the manner of adapters with programmable congestion control |
-//! | `pcc_telemetry` | a rate by telemetry, in the manner of such adapters |
+//! | `pcc_telemetry` | a rate by telemetry, in the manner of adapters with programmable congestion control |
 //! | `nscc` | Ultra Ethernet: a window by marks and by the delay of queues |
 //! | `rccc` | Ultra Ethernet: credit of the receiver, with or without the window of `nscc` |
 //! | `explicit` | the parameters of rates that the links assign; `host/announce.rs` implements them |
@@ -143,7 +143,7 @@ impl Properties {
     /// A reaction that slows down sources only because of marks.
     pub const NOTIFIED: Self = Self { reads_marks: true, ..Self::NONE };
 
-    /// A reaction to acknowledgements of single packets, which may be marked.
+    /// A reaction that counts the acknowledgements of single packets and reads their marks.
     pub const ACKNOWLEDGED: Self = Self {
         needs_acknowledgements: true,
         acts_without_marks: true,
@@ -207,7 +207,7 @@ pub struct SharedTables {
 }
 
 impl SharedTables {
-    /// The table of a rate, created at the first call.
+    /// The table of a rate, created at the first call for this rate.
     pub fn get(&self, rate: Rate, make: impl FnOnce() -> Vec<u64>) -> Arc<[u64]> {
         let mut by_rate = self.by_rate.borrow_mut();
         Arc::clone(by_rate.entry(rate.0).or_insert_with(|| make().into()))

@@ -252,7 +252,7 @@ mod tests {
     fn the_least_delay_is_forgotten() {
         let rule = rule(&PccRtt { forget_samples: 3, ..PccRtt::default() });
         let mut state = rule.fresh(0);
-        // The third sample is a new least delay, so its whole delay is above the least delay.
+        // The third sample resets the least delay to 200 us. Its delay is a new least delay and counts in full.
         let found = rates(&rule, &mut state, &[('C', 8), ('C', 20), ('C', 20), ('C', 20)]);
         assert_eq!(found, [100.0, 100.0, 90.0, 95.0]);
     }
