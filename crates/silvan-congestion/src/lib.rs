@@ -44,8 +44,8 @@ pub struct Congestion {
     pub notification: Option<Notification>,
     /// Whether marks give the severity of congestion. By default they are one bit, except with `qcn`.
     pub feedback: Option<Feedback>,
-    /// Minimum time between the notification packets of a receiver; marks that arrive earlier cause none. By
-    /// default, each mark causes one, except with `dcqcn`.
+    /// Minimum time between notification packets, for each flow or for a whole receiver. Marks that arrive earlier cause
+    /// none. By default, each mark causes one, except with `dcqcn`.
     pub coalescing: Option<Coalescing>,
     /// Time that a receiver needs to turn a mark into a notification packet (`np_delay` of network adapters); by default
     /// none. A packet that coalescing drops takes no time.
