@@ -136,7 +136,7 @@ pub struct RoundTripReport {
     pub hops: u32,
     /// Stages of the network.
     pub stages: u32,
-    /// Largest number of hosts at one switch.
+    /// Largest number of hosts at one switch, among the switches with a host that communicates.
     pub radix: u32,
     /// Round-trip time in ns.
     pub shortest_ns: f64,

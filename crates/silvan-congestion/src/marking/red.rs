@@ -29,9 +29,9 @@ use crate::unfit::{Check, Limits, ensure, ensure_time};
 /// Parameters of marks by the queue of the output; the defaults are those of the DCQCN paper (section 5) for 40 Gbit/s.
 ///
 /// Suitable thresholds are a fraction of the network's bandwidth-delay product. `per_rate` and
-/// `per_round_trip` are the rate and the round trip for which `min` and `max` are given. Outputs of other
-/// rates and networks with other round trips multiply both by the ratios. Alternatively, `thresholds` lists
-/// the thresholds for each rate.
+/// `per_round_trip` are the rate and the round trip for which `min` and `max` are given. For
+/// outputs of other rates and networks with other round trips, both thresholds are scaled in proportion.
+/// Alternatively, `thresholds` lists the thresholds for each rate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Red {

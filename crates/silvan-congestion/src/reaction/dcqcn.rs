@@ -413,8 +413,7 @@ impl ReactionRule for DcqcnRule {
         0
     }
 
-    /// The earliest time, from `next.now`, at which the flow has paused for as long as its rate at that time
-    /// requires.
+    /// The earliest time, from `next.now`, at which the flow has paused long enough for its rate at that time.
     #[inline]
     fn may_send_at(&self, state: &DcqcnState, _sl: u8, next: &Next) -> Option<Time> {
         let due = state.last.due(state.rate, self.pace).max(next.now);

@@ -41,7 +41,7 @@ pub struct PccRtt {
     /// twice this share.
     #[schemars(range(min = 1, max = 499))]
     pub decrease_permille: u16,
-    /// Delay above the least one from which the rate decreases (BASE_RELATIVE_RTT).
+    /// Difference between a delay and the least delay, above which the rate decreases (BASE_RELATIVE_RTT).
     pub allowed_delay: Time,
     /// Delay from which a sample counts as marked (MAX_DELAY).
     pub max_delay: Time,
