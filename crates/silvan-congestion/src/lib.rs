@@ -91,8 +91,9 @@ pub enum Mechanism {
     /// source, which reduces its rate accordingly (IEEE 802.1Qau).
     Qcn,
     /// DCQCN with the intervals that the vendor tuned: random marks, at most one notification packet per flow
-    /// every 4 us, and a rate per flow. The thresholds of HPCC's authors, 100 and 400 kB and 20 % for 25
-    /// Gbit/s and 13 us, are scaled to the rate of an output and the longest round trip.
+    /// every 4 us, and a rate per flow. The thresholds of HPCC's authors, 100 and 400 kB for 25 Gbit/s and
+    /// 13 us, are scaled to the rate of an output and the longest round trip. At the upper threshold, 20 % of the
+    /// packets are marked.
     Dcqcn,
     /// DCTCP: all packets above a threshold are marked, and each flow has a window. The threshold of HPCC's
     /// authors, 30 kB for 10 Gbit/s and 13 us, is scaled to the rate of an output and the longest round trip.
