@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 TYPICAL, BUSIEST = "typical", "busiest"
 #: Default number of frames of an animation, and frames per second.
 FRAMES, FRAMES_PER_S = 120, 12
-#: Size of the image of a network in inches, and dots per inch of an animation.
+#: Size of the image of a network in inches, and dots per inch of a GIF. An MP4 has twice as many.
 WIDTH, HEIGHT, DPI = 6.4, 3.2, 90
-#: Number of colors of a GIF, and number of frames from which the palette is computed.
+#: Number of colors of a GIF, and approximate number of frames from which the palette is computed.
 COLOURS, PALETTE_FRAMES = 64, 8
 #: Maximum number of nodes for which markers are large, and for which nodes have names.
 FEW, NAMED = 48, 24
