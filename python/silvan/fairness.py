@@ -46,8 +46,8 @@ def rates_gbit_s(
 ) -> NDArray[Any]:
     """Return received Gbit/s of flows or hosts, with a row per name and a column per sampling interval.
 
-    Only intervals from `start_s` to `end_s` are included. `table` is ``flows`` or ``hosts``. Raises `KeyError`
-    for a name that the table does not contain.
+    Only intervals from `start_s` to `end_s` are included. `table` is ``flows`` or ``hosts``. Raises
+    `KeyError` for a name that the table does not contain.
     """
     columns = result.numpy(table)
     key = {"flows": "flow", "hosts": "host"}[table]

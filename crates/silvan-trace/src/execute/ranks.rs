@@ -301,8 +301,8 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
     /// Processes all events up to and including the time `until`.
     ///
     /// # Errors
-    /// [`TooLong`], once for each operation whose time exceeds the range. This operation never finishes. A repeated
-    /// call continues with the other operations.
+    /// [`TooLong`] if the time of an operation exceeds the range. This operation never finishes. A repeated call
+    /// continues with the other operations.
     pub fn advance(&mut self, until: Time, carrier: &mut impl Carrier) -> Result<(), TooLong> {
         while let Some(&Reverse((now, what, rank, index))) = self.agenda.events.peek()
             && now <= until.0

@@ -169,7 +169,8 @@ impl Transformer {
         if self.feed_forward == 0 { 4 * self.hidden } else { self.feed_forward }
     }
 
-    /// Number of parameters of a layer: attention has four square matrices, the feed-forward network two.
+    /// Number of parameters of a layer: four matrices of the attention (`hidden` x `hidden`), and two of the
+    /// feed-forward network (`hidden` x `inner`).
     const fn of_layer(&self) -> u64 {
         4 * self.hidden * self.hidden + 2 * self.hidden * self.inner()
     }

@@ -273,8 +273,8 @@ class Verdict:
 def judge(tuned: Tuned, runs: Runs, care: Care, most: int) -> tuple[Tuned, Verdict]:
     """Compare all finalists with no control, on at most `most` seeds.
 
-    In the returned result, the settings that the verdict shows come first. Raises :class:`FabricError` if a run
-    without control failed, or if no settings could be compared.
+    In the returned result, the settings that the verdict shows come first. Raises :class:`FabricError` if a
+    run without control failed, or if no settings could be compared.
     """
     off = next((one for one in tuned.known if one.name == NO_CONTROL), None)
     if off is None:
