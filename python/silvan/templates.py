@@ -88,7 +88,7 @@ class Fabric:
     about: str
     #: Networks for which its switches and links are suitable.
     networks: tuple[str, ...]
-    #: The mechanisms of the fabric. A scenario without control suggests a comparison with the first mechanism.
+    #: The mechanisms of the fabric. A scenario without control suggests a run with the first real mechanism.
     mechanisms: tuple[str, ...]
     #: The default traffic.
     traffic: str

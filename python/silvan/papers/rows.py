@@ -25,11 +25,11 @@ from silvan.papers.catalogue import (
 #: ``published`` is the same number if the source prints it, else None. With several seeds also their number,
 #: ``seeds``, and half the width of the 95 % confidence interval of ``simulated``, ``interval``; for
 #: two-sided rows with at least :data:`DRAWS` seeds and different numbers also ``spread``, half the width of
-#: the 95 % prediction interval of a single draw. Where they apply: ``margin`` (a ratio to the bound that is at
-#: least 1 if the row is met), ``reason`` and ``cause`` (why a row is not met), ``basis`` (the origin of a
+#: the 95 % prediction interval of a single draw. Where they apply: ``margin`` (a ratio to the bound that is
+#: at least 1 if the row is met), ``reason`` and ``cause`` (why a row is not met), ``basis`` (the origin of a
 #: number that is not published), ``gain`` (the tolerance applies to the difference from 1), ``mean_of`` (the
-#: source prints the mean of this number of runs), and the marks ``weak``, ``calibrated``, ``computed``, ``restated``, ``trivial``, ``undecidable``,
-#: ``duplicate_of`` and ``smoke`` (see `MARKS`).
+#: source prints the mean of this number of runs), and the marks ``weak``, ``calibrated``, ``computed``,
+#: ``restated``, ``trivial``, ``undecidable``, ``duplicate_of`` and ``smoke`` (see `MARKS`).
 Row = dict[str, Any]
 
 #: Fields of rows that exist only where they apply and do not depend on simulated numbers.

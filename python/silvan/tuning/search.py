@@ -2,9 +2,9 @@
 
 Every setting runs on the same kinds of traffic with the same seeds (common random numbers), one instance
 after another. When some settings have finished, a setting is stopped after an instance unless its score is
-among the best quarter at that point (racing), except with the mix `pareto`. The same tuning tries the same settings again, because the
-batch size does not depend on the number of concurrent runs and Optuna's sampler has a seed. An interrupted
-tuning therefore finds its earlier runs in the store.
+among the best quarter at that point (racing), except with the mix `pareto`. The same tuning tries the same
+settings again, because the batch size does not depend on the number of concurrent runs and Optuna's sampler
+has a seed. An interrupted tuning therefore finds its earlier runs in the store.
 """
 
 from __future__ import annotations

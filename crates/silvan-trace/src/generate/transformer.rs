@@ -3,8 +3,8 @@
 //! Ranks are numbered as in Megatron-LM (Narayanan et al. 2021): first within a tensor group, then within a
 //! data group, then by pipeline stage. In each layer, the tensor group executes two all-reduces of the
 //! activations in the forward pass, and two of their gradients in the backward pass. Stages exchange
-//! activations and gradients of activations. At the end, the data groups reduce the gradients of the parameters. The pipeline
-//! schedule is one forward, one backward (1F1B).
+//! activations and gradients of activations. At the end of a step, the data groups reduce the gradients of
+//! the parameters. The pipeline schedule is one forward, one backward (1F1B).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

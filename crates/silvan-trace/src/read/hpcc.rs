@@ -410,7 +410,7 @@ fn best_fit(sends: &[End], receives: &[End], late: bool) -> [usize; 2] {
 }
 
 /// Assigns a unique tag to each pair of communicator and tag, so that messages of different communicators
-/// never match.
+/// never match. The tags of `MPI_COMM_WORLD` do not change.
 #[derive(Default)]
 struct Tags(HashMap<(usize, u32), u32>);
 
