@@ -9,8 +9,8 @@ from typing import Any
 def name(settings: Mapping[str, Any]) -> str:
     """Return the mechanism; without it, the reaction; without both, the marking rule and the isolation.
 
-    A reaction has the suffix ``+ nscc`` if it has settings of NSCC. Returns ``none`` if the run has no
-    congestion management.
+    A reaction has the suffix ``+ nscc`` if it has settings of NSCC, and the prefix ``fecn +`` if it reacts
+    to this marking rule but is not ``cct``. Returns ``none`` if the run has no congestion management.
 
     `settings` maps the dotted keys of a resolved scenario to values.
     """

@@ -88,7 +88,7 @@ class Fabric:
     about: str
     #: Networks for which its switches and links are suitable.
     networks: tuple[str, ...]
-    #: The mechanisms of the fabric. A scenario without control suggests a run with the first real mechanism.
+    #: The mechanisms of the fabric. A scenario without control suggests a run with the first except `none`.
     mechanisms: tuple[str, ...]
     #: The default traffic.
     traffic: str

@@ -85,8 +85,8 @@ impl Sequence {
     /// Same as [`TraceBuilder::push`].
     pub fn start(&mut self, build: &mut TraceBuilder, operation: Operation) -> Result<u32, BuildError> {
         let made = self.push(build, operation)?;
-        // The next operation waits only until this one has started, which implies that the conditions of
-        // this operation are met.
+        // When this operation has started, its own conditions are met, so the next operation need not
+        // wait for them.
         self.front = vec![(made, When::Start)];
         Ok(made)
     }

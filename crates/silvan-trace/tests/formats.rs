@@ -510,8 +510,8 @@ fn a_recording_may_name_communicators_before_and_all_operations() {
     }
     let trace = hpcc::read(Source::new(text.as_bytes(), "x.txt").unwrap(), &Options::default()).unwrap();
     assert_eq!(ends(&trace), [60, 0, 60]);
-    // Each call sends one message, such as the gather to member 1, which is rank 0, or two if both ranks
-    // send.
+    // Each call sends one message, or two if both ranks send. For example, the gather to member 1, which is
+    // rank 0, sends one.
     assert_eq!(Contents::of(&trace).bytes, 10 * (1 + 1 + 1 + 2 + 2 + 1));
     assert_eq!((trace.operation(0).peer, trace.operation(0).kind), (2, silvan_trace::Kind::Recv));
 }

@@ -32,7 +32,7 @@ EXIT_CAN_DEADLOCK = 3
 EXIT_STOPPED = 130
 #: Argument that stands for standard input or output instead of a file.
 STDIN = "-"
-#: Maximum number of characters of a scenario from standard input. A file may have as many bytes.
+#: Maximum number of characters of a scenario from standard input. A file may have the same number of bytes.
 MAX_STDIN = 16 << 20
 
 ScenarioFile = Annotated[

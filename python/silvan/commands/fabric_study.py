@@ -118,8 +118,8 @@ def study(  # noqa: PLR0913, PLR0917 - one argument per option
 ) -> None:
     """Simulate hotspots, a storage incast and a background on a fabric, and recommend settings.
 
-    Runs it without congestion control, with the defaults and with the best of a few settings, and
-    writes an account, figures, a report and lines for opensm.conf.
+    Simulates the fabric without congestion control, with the defaults and with the best of a few
+    settings, and writes an account, figures, a report and lines for opensm.conf.
 
     Exit status: 0 success, 3 the routes can deadlock or a run did, 1 or 2 an error.
     """
