@@ -157,11 +157,11 @@ class Host:
             self.announcer = Announcer(self, self.congestion.rates)
 
     def stop(self) -> None:
-        """Fail: send nothing any more."""
+        """Fail. A failed host sends nothing."""
         self.is_stopped = True
 
     def share(self, pace: Fraction | None) -> None:
-        """Inject at a pace that both directions share, if it is slower than usual; or as usual again."""
+        """Inject no faster than a pace that both directions share. `None` restores the usual pace."""
         self.injection.pace, self.injection.rest = max(self.usual_injection, pace or Fraction(0)), Fraction(0)
         self.is_shared = pace is not None
 
