@@ -47,9 +47,9 @@ def next_in_turn(asking: int, last: int) -> int:
 
 
 def fifo_saturation(ports: int, duration: int, seed: int) -> float:
-    """Return the throughput per port of a crossbar with one FIFO queue per input, as a share of the link rate.
+    """Return the throughput per port of a crossbar with one FIFO queue per input.
 
-    The queues always have packets. Each output serves the inputs that wait for it in cyclic order, and is
+    The unit is the link rate. The queues always have packets. Each output serves the inputs that wait for it in cyclic order, and is
     idle only if no input waits.
     """
     rng = random.Random(f"fifo {ports} {seed}")
@@ -164,7 +164,7 @@ class Voqs:
         heapq.heappush(self.events, (self.now + size, "left", source, 0, 0.0, 0))
 
     def match(self) -> None:
-        """Start the next packet to each free output. Each call begins with the next output in cyclic order."""
+        """Start the next packet to each free output. Each call begins with another output, cyclically."""
         self.turn = (self.turn + 1) % self.ports
         for output in (*range(self.turn, self.ports), *range(self.turn)):
             asking = self.wanting[output] & self.free_inputs

@@ -119,7 +119,7 @@ def with_own_timers(found: Scenario, timer: int) -> Scenario:
 
 
 def tree(rng: random.Random, hosts: list[str]) -> dict[str, Any]:
-    """Generate a tree of at most four switches with hosts at any switch, and links of one or several rates."""
+    """Generate a tree of at most four switches with hosts at any switch. Links have one or several rates."""
     switches = [f"S{i}" for i in range(rng.randint(1, 4))]
     joints = [(s, rng.choice(switches[:i])) for i, s in enumerate(switches) if i]
     joints += [(host, rng.choice(switches)) for host in hosts]
@@ -287,7 +287,7 @@ def _full_packet(found: Scenario) -> tuple[int, int]:
 
 
 def _hosts_with_buffers(rng: random.Random, found: Scenario, space: int) -> None:
-    """Select the queues and the output buffer of hosts. Each part of a divided buffer has room for a packet."""
+    """Select the queues and the output buffer of hosts. Each part of the buffer has room for a packet."""
     queues = rng.choice(["none", "single", "single", "single", "per-destination", "destination-modulo"])
     parts = found["switch"].get("queue_count", 8) if queues == "destination-modulo" else 1
     host = {**found["host"], "queues": queues}
@@ -511,8 +511,8 @@ def with_feedback(found: Scenario) -> Scenario:
 def on_direct_networks(found: Scenario) -> Scenario:
     """Put a random scenario on a torus, mesh, HyperX, dragonfly or dragonfly+.
 
-    The choices follow from its seed. The ends of flows are drawn again from the hosts of the network. If lanes
-    are added, their number is the number that the routing needs, or one more.
+    The choices follow from its seed. The ends of flows are drawn again from the hosts of the network. If
+    lanes are added, their number is the number that the routing needs, or one more.
     """
     rng = random.Random(f"direct networks {found['seed']}")
     topology, needed, hosts = _direct_network(rng)
@@ -605,8 +605,8 @@ VARIANTS = (
     (with_lanes, with_announcements, on_trees),
     (with_lanes, with_special_queues, on_trees),
 )
-#: A round has one seed for each entry of `VARIANTS`. Of every `ROUNDS` rounds, the last is on direct networks.
-#: In the rounds with the numbers in `CHOOSING`, counted from 0, each packet chooses its route.
+#: A round has one seed for each entry of `VARIANTS`. Of every `ROUNDS` rounds, the last is on direct
+#: networks. In the rounds with the numbers in `CHOOSING`, counted from 0, each packet chooses its route.
 ROUNDS = 9
 CHOOSING = (5, 6)
 #: Options that exclude adaptive routing per packet: announced flows and flows that choose routes.
@@ -727,7 +727,7 @@ def _weights(rng: random.Random, *, buffered: bool) -> dict[str, Any]:
 
 
 def with_logs(found: Scenario) -> Scenario:
-    """Enable congestion logs in some random scenarios with marks, with a trigger threshold if they use a CCT."""
+    """Enable congestion logs in some random scenarios with marks. With a CCT, set a trigger threshold."""
     rng = random.Random(f"logs {found['seed']}")
     congestion = found.get("congestion", {})
     silent = ("none", "fbicm", "hfdi", "saa")

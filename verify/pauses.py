@@ -39,7 +39,7 @@ class Packets:
 
 @dataclass(frozen=True)
 class Buffers:
-    """`switch.buffer`, the bytes of a lane at switches and hosts, `switch.latency`, and the number of lanes."""
+    """`switch.buffer`, the bytes of a lane at switches and hosts, `switch.latency`, and number of lanes."""
 
     whole: int
     of_switch: int

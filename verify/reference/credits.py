@@ -228,7 +228,7 @@ class Granter:
         if packet.target <= self.targets.get(flow, 0):
             return False
         self.targets[flow] = packet.target
-        # A flow without demand gets further grants while these exceed its target by less than the idle credit.
+        # A flow without demand gets grants while these exceed its target by less than the idle credit.
         is_asking = self.demand(flow) > 0
         queue = self.asking if is_asking else self.met
         is_due = is_asking or -self.demand(flow) < self.ahead
