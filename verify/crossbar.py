@@ -49,8 +49,8 @@ def next_in_turn(asking: int, last: int) -> int:
 def fifo_saturation(ports: int, duration: int, seed: int) -> float:
     """Return the throughput per port of a crossbar with one FIFO queue per input.
 
-    The unit is the link rate. The queues always have packets. Each output serves the inputs that wait for it in cyclic order, and is
-    idle only if no input waits.
+    The unit is the link rate. The queues always have packets. Each output serves the inputs that wait for it
+    in cyclic order, and is idle only if no input waits.
     """
     rng = random.Random(f"fifo {ports} {seed}")
     waiting, last, is_busy = [0] * ports, [0] * ports, [False] * ports
