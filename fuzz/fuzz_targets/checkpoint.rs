@@ -1,8 +1,8 @@
 //! Checkpoints: a damaged checkpoint is rejected or restored with other values. Reading it neither panics nor
 //! takes much memory.
 //!
-//! The input is a list of changes of a valid checkpoint: a position (4 bytes) and the new value there (1 byte).
-//! A position beyond the end cuts the content off at the position modulo its length.
+//! The input is a list of changes of a valid checkpoint: a position (4 bytes) and the new value there (1
+//! byte). A position beyond the end cuts the content off at the position modulo its length.
 #![no_main]
 
 use std::io::{Cursor, Read, Write};
