@@ -128,7 +128,7 @@ class Announcer:
         host.say(packet)
 
     def urgency(self, flow: Flow) -> int:
-        """Return the bytes that a flow has sent, divided by its rate."""
+        """Return the bytes that a flow has sent divided by its rate, or zero without an announcement."""
         trip = self.trips.get((flow.source, flow.destination))
         return trip.sent * WHOLE // trip.share(self.own_ps) if trip else 0
 

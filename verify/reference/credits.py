@@ -124,7 +124,7 @@ class RcccControl(Control):
             self.window.take_answer(answer)
 
     def eligible_at(self, now: int) -> int | None:
-        """Return the time given, if there is credit and the window permits a packet; otherwise `None`."""
+        """Return `now` if there is credit and the window has room for a packet, and otherwise `None`."""
         if self.credit <= 0:
             return None
         if self.window:
@@ -185,7 +185,7 @@ class Slowdown:
 
 
 class Granter:
-    """Grants of a receiving host, which are paced."""
+    """The paced grants of a receiving host."""
 
     def __init__(self, host: Host, reaction: RcccReaction, pace: Fraction) -> None:
         self.host, self.reaction, self.pace = host, reaction, pace
