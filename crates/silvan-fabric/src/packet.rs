@@ -34,6 +34,17 @@ pub(crate) enum Kind {
     Receipt,
 }
 
+/// Identifies a flow in the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Saved)]
+pub(crate) struct FlowAddress {
+    /// The host that sends the flow's data.
+    pub host: u32,
+    /// Index of the flow's source (traffic generator) at its host.
+    pub source: u16,
+    /// The host that receives the flow's data.
+    pub destination: u32,
+}
+
 /// The part of a message that a data packet carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 pub(crate) struct Segment {
@@ -231,6 +242,18 @@ pub(crate) struct Packet {
 }
 
 impl Packet {
+    /// The flow of a packet from its source, such as a data packet or a header.
+    #[inline(always)]
+    pub fn flow(&self) -> FlowAddress {
+        FlowAddress { host: self.src, source: self.source, destination: self.dst }
+    }
+
+    /// The flow of a packet to its source, such as an acknowledgement.
+    #[inline(always)]
+    pub fn answered_flow(&self) -> FlowAddress {
+        FlowAddress { host: self.dst, source: self.source, destination: self.src }
+    }
+
     /// See [`Contents::kind`].
     #[inline(always)]
     pub fn kind(&self) -> Kind {

@@ -346,17 +346,15 @@ impl Context {
         if !is_lost && !is_dropped {
             return false;
         }
-        let is_data = packet.is_data();
-        self.links.count_lost(channel, (is_data, is_dropped), packet.size);
-        self.meters.was_lost(&packet);
-        let (ledger, way) = (self.packets.ledger(id), (channel, packet.vl, packet.dst));
-        self.packets.remove(id);
+        let ledger = self.packets.ledger(id);
+        self.links.lose((channel, id), is_dropped, &mut self.packets, &mut self.meters);
         if is_binned {
             // The output that sent the packet has already returned its credit.
             return true;
         }
         // At a host, the tail has arrived.
         let lag = if self.links.leads_to_host(channel) { Time::ZERO } else { packet.tail_lag };
+        let way = (channel, packet.vl, packet.dst);
         let credit = CreditReturn { way, space: packet.space, leaves_at: self.now + lag, ledger };
         match self.borders.as_ref().and_then(|borders| borders.sender(channel)) {
             Some(there) => {
@@ -447,9 +445,7 @@ impl Context {
         let was_open = retry.is_open(channel);
         for id in retry.reset(channel) {
             let (packet, ledger) = (self.packets[id], self.packets.ledger(id));
-            self.links.count_lost(channel, (packet.is_data(), false), packet.size);
-            self.meters.was_lost(&packet);
-            self.packets.remove(id);
+            self.links.lose((channel, id), false, &mut self.packets, &mut self.meters);
             let way = (channel, packet.vl, packet.dst);
             let times = ReturnTimes::new(self.now, self.now);
             self.links.release((way, ledger), packet.space, times, &mut self.queue);

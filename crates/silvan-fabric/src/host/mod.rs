@@ -50,7 +50,7 @@ use crate::context::Context;
 use crate::limiter::Limiter;
 use crate::link::ChannelId;
 use crate::order::Order;
-use crate::packet::{Packet, PacketId};
+use crate::packet::{FlowAddress, Packet, PacketId};
 
 pub(crate) use adapter::Adapter;
 pub(crate) use announce::Announcer;
@@ -520,8 +520,8 @@ impl Host {
     /// Adds a message of the source `index` to its flow.
     #[inline]
     fn add_message(&mut self, ctx: &mut Context, index: usize, message: Message) {
-        let way = (self.id, index as u16, message.destination);
-        ctx.meters.generated(self.sources[index].class, way, message.left, message.created);
+        let flow = FlowAddress { host: self.id, source: index as u16, destination: message.destination };
+        ctx.meters.generated(self.sources[index].class, flow, message.left, message.created);
         let of = self.flow_of(index as u16, message.destination);
         let id = of.flow;
         let messages = &mut self.flows.get_mut(id).messages;

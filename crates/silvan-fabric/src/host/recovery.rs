@@ -31,7 +31,7 @@ use super::flows::{Connection, FlowId, QueuedFlow};
 use super::outbox::ControlPacket;
 use crate::context::Context;
 use crate::link::{Class, key};
-use crate::packet::{Contents, Packet, Segment};
+use crate::packet::{Contents, FlowAddress, Packet, Segment};
 
 /// The `data` field of the events of this module, which belong to the class `HostTimer`.
 pub(crate) const TIMEOUT: u32 = 1;
@@ -331,9 +331,10 @@ impl Host {
         let own = own.filter(|_| !answers);
         let counts = ctx.meters.awaits_acks();
         let Connection { source, destination } = flow;
+        let address = FlowAddress { host: self.id, source, destination };
         let mut ends = false;
         for Outstanding { packet, .. } in before.into_values().chain(own) {
-            ends |= counts && ctx.meters.acknowledged((self.id, source, destination), packet.bytes, ctx.now);
+            ends |= counts && ctx.meters.acknowledged(address, packet.bytes, ctx.now);
             self.note_arrived(flow, packet.bytes, ctx.now);
             self.wake(ctx);
         }

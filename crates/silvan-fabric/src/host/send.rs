@@ -201,8 +201,7 @@ impl Host {
             if ctx.meters.ends_message(&packet) {
                 // For its rank, a packet in the output buffer counts as sent.
                 let left = if self.adapter.is_some() { ctx.now } else { end };
-                let flow = (packet.src, packet.source, packet.dst);
-                ctx.meters.messages_out.push((packet.class, flow, left));
+                ctx.meters.messages_out.push((packet.class, packet.flow(), left));
             }
         }
         let of = FlowRef { flow: id, sl: packet.sl };

@@ -71,7 +71,6 @@ impl Host {
                     let feedback = RouteFeedback::of_mark(echoed.is_marked);
                     sprayer.answered(packet.source, packet.src, marks.entropy, feedback);
                 }
-                let way = (self.id, packet.source, packet.src);
                 let flow = Connection { source: packet.source, destination: packet.src };
                 let is_ack = matches!(packet.contents, Contents::Ack(_));
                 let is_receipt = is_ack && self.acks_are_receipts();
@@ -80,7 +79,7 @@ impl Host {
                     return;
                 }
                 let counts = is_ack && (is_receipt || self.recovery.is_none());
-                let ends = counts && ctx.meters.acknowledged(way, echoed.bytes, ctx.now);
+                let ends = counts && ctx.meters.acknowledged(packet.answered_flow(), echoed.bytes, ctx.now);
                 self.take_answer(ctx, flow, &echoed, (&hops.borrow(), marks));
                 if ends && self.own_flow_acknowledged(packet.source, ctx.now) {
                     self.wake(ctx);

@@ -7,6 +7,7 @@ use silvan_network::traffic::source::{Chooser, Clock, Message, Source};
 use super::Host;
 use crate::context::Context;
 use crate::link::Way;
+use crate::packet::FlowAddress;
 
 impl Host {
     /// Whether this host never has more than one message to send.
@@ -41,8 +42,8 @@ impl Host {
                     return Some(due);
                 }
                 let message = source.draw(ctx.now);
-                let way = (self.id, 0, message.destination);
-                ctx.meters.generated(source.class, way, message.left, message.created);
+                let flow = FlowAddress { host: self.id, source: 0, destination: message.destination };
+                ctx.meters.generated(source.class, flow, message.left, message.created);
                 message
             }
         };

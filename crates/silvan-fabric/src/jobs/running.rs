@@ -16,7 +16,8 @@ use silvan_trace::execute::{Agenda, Carrier, Copies, Parcel, Part, Ranks, TooLon
 use super::{Logged, Place, Setup};
 use crate::context::Context;
 use crate::host::{Host, Spent};
-use crate::message::{FlowKey, JobMessage, Mailbox, Travel};
+use crate::message::{JobMessage, Mailbox, Travel};
+use crate::packet::FlowAddress;
 
 /// A host with ranks of the job.
 #[derive(Debug, Clone, Saved)]
@@ -39,9 +40,9 @@ pub(super) struct Running {
     partition: u16,
     pub ranks: Ranks<Arc<Trace>>,
     /// For each flow from this partition, the parcels that have not left completely, in the order of posting.
-    leaving: FxHashMap<FlowKey, VecDeque<Travel>>,
+    leaving: FxHashMap<FlowAddress, VecDeque<Travel>>,
     /// For each flow to this partition, the parcels that have not arrived, in the order of posting.
-    coming: FxHashMap<FlowKey, VecDeque<Travel>>,
+    coming: FxHashMap<FlowAddress, VecDeque<Travel>>,
     /// Sorted by host.
     pub hosts: Vec<AtHost>,
     /// With sequential sends: the times at which hosts will have sent a message, with these hosts.
@@ -267,7 +268,7 @@ impl Running {
         let places = &self.setup.places;
         let (from, to) = (places[parcel.from as usize], places[parcel.to as usize]);
         let source = from.source + to.slot;
-        let flow = (from.host, source, to.host);
+        let flow = FlowAddress { host: from.host, source, destination: to.host };
         self.leaving.entry(flow).or_default().push_back(travel);
         if to.at.0 == self.partition {
             self.expect(flow, travel);
@@ -281,7 +282,7 @@ impl Running {
     }
 
     /// Records that a parcel of a flow to this partition was posted.
-    pub fn expect(&mut self, flow: FlowKey, travel: Travel) {
+    pub fn expect(&mut self, flow: FlowAddress, travel: Travel) {
         self.coming.entry(flow).or_default().push_back(travel);
     }
 
@@ -313,12 +314,12 @@ impl Running {
     /// Records that the oldest message of a flow that has not left leaves at `end`. Returns whether there is
     /// such a message.
     #[must_use]
-    pub fn left(&mut self, flow: FlowKey, end: Time) -> bool {
+    pub fn left(&mut self, flow: FlowAddress, end: Time) -> bool {
         let travel = self.leaving.get_mut(&flow).and_then(VecDeque::pop_front);
         let Some(Travel { parcel, row, .. }) = travel else { return false };
         self.ranks.agenda().left(end.0, &parcel);
         if self.is_sequential(&parcel) {
-            self.ends.push(Reverse((end, flow.0)));
+            self.ends.push(Reverse((end, flow.host)));
         }
         if let Some(row) = row {
             self.log[row as usize].left = Some(end);
@@ -329,7 +330,7 @@ impl Running {
     /// Handles the arrival of the oldest message of a flow that has not arrived. Returns whether there is
     /// such a message.
     #[must_use]
-    pub fn arrived(&mut self, flow: FlowKey, now: Time, (job, outbox): (u16, &mut [Mailbox])) -> bool {
+    pub fn arrived(&mut self, flow: FlowAddress, now: Time, (job, outbox): (u16, &mut [Mailbox])) -> bool {
         let travel = self.coming.get_mut(&flow).and_then(VecDeque::pop_front);
         let Some(travel) = travel else { return false };
         self.ranks.agenda().arrives(now.0, &travel.parcel);

@@ -18,7 +18,7 @@ use silvan_trace::execute::Parcel;
 
 use super::{Announcement, SourceReport, Word};
 use crate::link::Way;
-use crate::packet::{Marks, Packet, PacketId};
+use crate::packet::{FlowAddress, Marks, Packet, PacketId};
 
 /// A packet that crosses a link to a node, and its additional data.
 #[derive(Debug, Saved)]
@@ -96,9 +96,6 @@ pub(crate) struct OutputPause {
     pub time: Time,
 }
 
-/// The flow of a packet: its source host, the index of its source there, and its destination.
-pub(crate) type FlowKey = (u32, u16, u32);
-
 /// A parcel of a job on its way to another rank.
 #[derive(Debug, Clone, Copy, Saved)]
 pub(crate) struct Travel {
@@ -113,7 +110,7 @@ pub(crate) struct Travel {
 #[derive(Debug, Clone, Copy, Saved)]
 pub(crate) enum JobMessage {
     /// A parcel of a flow to the other partition was posted.
-    Parcel(u16, FlowKey, Travel),
+    Parcel(u16, FlowAddress, Travel),
     /// A message, given by its row in the other partition's log, was received at a time.
     Received(u16, u32, Time),
     /// All ranks of the sender's partition have finished, the last one at the given time.

@@ -9,7 +9,7 @@ mod transfers;
 use silvan_engine::Time;
 use silvan_engine::saved::Saved;
 
-use crate::packet::{Contents, Kind, Packet, Segment};
+use crate::packet::{Contents, FlowAddress, Kind, Packet, Segment};
 pub(crate) use deliveries::{Deliveries, RoutedFlow, Watch};
 pub(crate) use latency::Bin;
 use latency::Latency;
@@ -158,9 +158,9 @@ pub(crate) struct Meters {
     /// Classes with this index or a higher one are jobs, whose ranks wait for messages.
     pub jobs_from: u16,
     /// Delivered messages of jobs that were not yet reported: class, and host, source and destination.
-    pub messages_in: Vec<(u16, (u32, u16, u32))>,
+    pub messages_in: Vec<(u16, FlowAddress)>,
     /// Messages of jobs that have left their source but were not yet reported, with the time of leaving.
-    pub messages_out: Vec<(u16, (u32, u16, u32), Time)>,
+    pub messages_out: Vec<(u16, FlowAddress, Time)>,
     pub control_injected: u64,
     pub control_delivered: u64,
     pub fecn_marks: u64,
@@ -338,12 +338,12 @@ impl Meters {
 
     /// Counts a message that a source of a host generated at `created`.
     #[inline]
-    pub fn generated(&mut self, class: u16, way: (u32, u16, u32), bytes: u64, created: Time) {
+    pub fn generated(&mut self, class: u16, flow: FlowAddress, bytes: u64, created: Time) {
         self.classes[usize::from(class)].generated_bytes += bytes;
         if class < self.jobs_from
             && let Some(transfers) = &mut self.transfers
         {
-            transfers.begin(way, class, bytes, created);
+            transfers.begin(flow, class, bytes, created);
         }
     }
 
@@ -356,8 +356,8 @@ impl Meters {
     /// Counts bytes of a host's flow whose acknowledgement has reached the host. Returns whether a message is
     /// now acknowledged completely.
     #[inline]
-    pub fn acknowledged(&mut self, way: (u32, u16, u32), bytes: u32, now: Time) -> bool {
-        self.transfers.as_mut().is_some_and(|transfers| transfers.acknowledge(way, bytes.into(), now))
+    pub fn acknowledged(&mut self, flow: FlowAddress, bytes: u32, now: Time) -> bool {
+        self.transfers.as_mut().is_some_and(|transfers| transfers.acknowledge(flow, bytes.into(), now))
     }
 
     /// Counts a data packet that a host began to send.
@@ -404,15 +404,12 @@ impl Meters {
         }
         let Some(Segment { bytes, created, .. }) = packet.segment() else { return };
         // A negative acknowledgement goes from the receiver to the source.
-        let way = match packet.kind() {
-            Kind::Nack => (packet.dst, packet.source, packet.src),
-            _ => (packet.src, packet.source, packet.dst),
-        };
+        let flow = if packet.kind() == Kind::Nack { packet.answered_flow() } else { packet.flow() };
         self.classes[usize::from(packet.class)].lost_bytes += u64::from(bytes);
         if !self.is_of_job(packet)
             && let Some(transfers) = &mut self.transfers
         {
-            transfers.lose(way, created);
+            transfers.lose(flow, created);
         }
     }
 
@@ -477,10 +474,10 @@ impl Meters {
             && !self.is_of_job(packet)
             && let Some(transfers) = &mut self.transfers
         {
-            transfers.deliver((packet.src, packet.source, packet.dst), created, done);
+            transfers.deliver(packet.flow(), created, done);
         }
         if self.ends_message(packet) {
-            self.messages_in.push((packet.class, (packet.src, packet.source, packet.dst)));
+            self.messages_in.push((packet.class, packet.flow()));
         }
     }
 

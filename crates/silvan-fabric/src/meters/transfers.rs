@@ -15,8 +15,7 @@ use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 use silvan_engine::saved::Saved;
 
-/// A flow: its host, the index of its source at the host, and its destination.
-pub(crate) type Way = (u32, u16, u32);
+use crate::packet::FlowAddress;
 
 /// A transfer. A time is [`Time::NEVER`] if the event has not occurred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
@@ -111,11 +110,11 @@ pub(crate) struct Transfers {
     /// Whether receivers acknowledge all data, so a transfer lasts until its last acknowledgement.
     awaits_acks: bool,
     /// Flows with transfers that had not finished at the last sample.
-    open: FxHashMap<Way, OpenTransfers>,
+    open: FxHashMap<FlowAddress, OpenTransfers>,
     /// Flows with deliveries or acknowledgements since the last sample.
-    changed: Vec<Way>,
+    changed: Vec<FlowAddress>,
     /// Deliveries from hosts of other partitions since the last sample.
-    elsewhere: Vec<(Way, Time)>,
+    elsewhere: Vec<(FlowAddress, Time)>,
     /// Present if packets may get lost.
     apart: Option<Apart>,
 }
@@ -124,8 +123,8 @@ pub(crate) struct Transfers {
 #[derive(Debug, Default, Clone, Saved)]
 struct Apart {
     /// The flow, the time at which the message was generated, and the time of delivery.
-    delivered: Vec<(Way, Time, Time)>,
-    lost: Vec<(Way, Time)>,
+    delivered: Vec<(FlowAddress, Time, Time)>,
+    lost: Vec<(FlowAddress, Time)>,
 }
 
 impl Transfers {
@@ -140,60 +139,57 @@ impl Transfers {
     }
 
     /// Records that a message was generated.
-    pub fn begin(&mut self, (from, source, to): Way, class: u16, bytes: u64, start: Time) {
+    pub fn begin(&mut self, flow: FlowAddress, class: u16, bytes: u64, start: Time) {
+        let FlowAddress { host: from, destination: to, .. } = flow;
         let transfer = Transfer { from, to, class, bytes, start, delivered: Time::NEVER, acked: Time::NEVER };
         let unacked = if self.awaits_acks { bytes } else { 0 };
-        self.open.entry((from, source, to)).or_default().messages.push_back(Open {
-            transfer,
-            unacked,
-            has_lost: false,
-        });
+        self.open.entry(flow).or_default().messages.push_back(Open { transfer, unacked, has_lost: false });
     }
 
     /// Returns a flow and lists it among those that have changed; `None` if its sender is in another
     /// partition.
-    fn change(&mut self, way: Way) -> Option<&mut OpenTransfers> {
-        let flow = self.open.get_mut(&way)?;
+    fn change(&mut self, address: FlowAddress) -> Option<&mut OpenTransfers> {
+        let flow = self.open.get_mut(&address)?;
         if !std::mem::replace(&mut flow.has_changed, true) {
-            self.changed.push(way);
+            self.changed.push(address);
         }
         Some(flow)
     }
 
     /// Records the delivery of the last byte of a message that was generated at `start`. The time of delivery
     /// may be later than now.
-    pub fn deliver(&mut self, way: Way, start: Time, time: Time) {
+    pub fn deliver(&mut self, address: FlowAddress, start: Time, time: Time) {
         if let Some(apart) = &mut self.apart {
-            return apart.delivered.push((way, start, time));
+            return apart.delivered.push((address, start, time));
         }
-        match self.change(way) {
+        match self.change(address) {
             Some(flow) => flow.deliver(time),
-            None => self.elsewhere.push((way, time)),
+            None => self.elsewhere.push((address, time)),
         }
     }
 
     /// Records that a packet of a message, which was generated at `start`, was lost.
-    pub fn lose(&mut self, way: Way, start: Time) {
+    pub fn lose(&mut self, address: FlowAddress, start: Time) {
         if let Some(apart) = &mut self.apart {
-            apart.lost.push((way, start));
+            apart.lost.push((address, start));
         }
     }
 
     /// Records an acknowledgement. If packets may overtake each other, acknowledgements count for the first
     /// messages of their flow. Returns whether a message is now acknowledged completely.
-    pub fn acknowledge(&mut self, way: Way, bytes: u64, now: Time) -> bool {
-        self.change(way).is_some_and(|flow| flow.acknowledge(bytes, now))
+    pub fn acknowledge(&mut self, address: FlowAddress, bytes: u64, now: Time) -> bool {
+        self.change(address).is_some_and(|flow| flow.acknowledge(bytes, now))
     }
 
     /// Moves all finished transfers of the changed flows to `finished`.
     fn finish(&mut self, finished: &mut Vec<Transfer>) {
-        for way in std::mem::take(&mut self.changed) {
-            let Some(flow) = self.open.get_mut(&way) else { continue };
+        for address in std::mem::take(&mut self.changed) {
+            let Some(flow) = self.open.get_mut(&address) else { continue };
             flow.has_changed = false;
             if self.apart.is_some() {
                 flow.take_intact(self.awaits_acks, finished);
                 if flow.messages.is_empty() {
-                    self.open.remove(&way);
+                    self.open.remove(&address);
                 }
                 continue;
             }
@@ -203,7 +199,7 @@ impl Transfers {
             flow.delivered -= count;
             flow.acknowledged = flow.acknowledged.saturating_sub(count);
             if flow.messages.is_empty() {
-                self.open.remove(&way);
+                self.open.remove(&address);
             }
         }
     }
@@ -214,9 +210,9 @@ impl Transfers {
         let mut partitions: Vec<&mut Self> = partitions.collect();
         let elsewhere: Vec<_> =
             partitions.iter_mut().flat_map(|own| std::mem::take(&mut own.elsewhere)).collect();
-        for (way, time) in elsewhere {
-            if let Some(own) = partitions.iter_mut().find(|own| own.open.contains_key(&way)) {
-                own.deliver(way, Time::ZERO, time);
+        for (address, time) in elsewhere {
+            if let Some(own) = partitions.iter_mut().find(|own| own.open.contains_key(&address)) {
+                own.deliver(address, Time::ZERO, time);
             }
         }
         Self::bring_together(&mut partitions);
@@ -230,20 +226,20 @@ impl Transfers {
     fn bring_together(partitions: &mut [&mut Self]) {
         let all: Vec<Apart> =
             partitions.iter_mut().filter_map(|own| own.apart.as_mut()).map(std::mem::take).collect();
-        let mut apply = |way: Way, start: Time, delivered: Option<Time>| {
-            let own = partitions.iter_mut().find(|own| own.open.contains_key(&way));
-            if let Some(one) = own.and_then(|own| own.change(way)).and_then(|flow| flow.intact(start)) {
+        let mut apply = |address: FlowAddress, start: Time, delivered: Option<Time>| {
+            let own = partitions.iter_mut().find(|own| own.open.contains_key(&address));
+            if let Some(one) = own.and_then(|own| own.change(address)).and_then(|flow| flow.intact(start)) {
                 match delivered {
                     Some(time) => one.transfer.delivered = time,
                     None => one.has_lost = true,
                 }
             }
         };
-        for &(way, start) in all.iter().flat_map(|apart| &apart.lost) {
-            apply(way, start, None);
+        for &(address, start) in all.iter().flat_map(|apart| &apart.lost) {
+            apply(address, start, None);
         }
-        for &(way, start, time) in all.iter().flat_map(|apart| &apart.delivered) {
-            apply(way, start, Some(time));
+        for &(address, start, time) in all.iter().flat_map(|apart| &apart.delivered) {
+            apply(address, start, Some(time));
         }
     }
 
@@ -264,7 +260,8 @@ impl Transfer {
 mod tests {
     use super::*;
 
-    const WAY: Way = (1, 0, 2);
+    const FLOW: FlowAddress = FlowAddress { host: 1, source: 0, destination: 2 };
+    const OTHER: FlowAddress = FlowAddress { host: 0, source: 0, destination: 2 };
 
     fn times(finished: &[Transfer]) -> Vec<[u64; 3]> {
         finished.iter().map(|one| [one.start.0, one.delivered.0, one.acked.0]).collect()
@@ -273,24 +270,24 @@ mod tests {
     #[test]
     fn transfers_last_until_delivery_or_the_last_acknowledgement() {
         let mut silent = Transfers::new(false, false);
-        silent.begin(WAY, 0, 100, Time(1));
-        silent.begin(WAY, 0, 50, Time(2));
-        silent.deliver(WAY, Time(0), Time(7));
+        silent.begin(FLOW, 0, 100, Time(1));
+        silent.begin(FLOW, 0, 50, Time(2));
+        silent.deliver(FLOW, Time(0), Time(7));
         assert_eq!(silent.open().filter(|one| one.delivered == Time::NEVER).count(), 1);
-        silent.deliver(WAY, Time(0), Time(9));
+        silent.deliver(FLOW, Time(0), Time(9));
         let finished = Transfers::take_finished([&mut silent].into_iter());
         assert_eq!(times(&finished), [[1, 7, u64::MAX], [2, 9, u64::MAX]]);
 
         let mut acked = Transfers::new(true, false);
-        acked.begin(WAY, 0, 100, Time(1));
-        acked.begin(WAY, 0, 50, Time(2));
-        acked.acknowledge(WAY, 60, Time(6));
-        acked.deliver(WAY, Time(0), Time(7));
-        acked.deliver(WAY, Time(0), Time(8));
+        acked.begin(FLOW, 0, 100, Time(1));
+        acked.begin(FLOW, 0, 50, Time(2));
+        acked.acknowledge(FLOW, 60, Time(6));
+        acked.deliver(FLOW, Time(0), Time(7));
+        acked.deliver(FLOW, Time(0), Time(8));
         assert!(Transfers::take_finished([&mut acked].into_iter()).is_empty());
-        acked.acknowledge(WAY, 70, Time(9));
-        acked.acknowledge(WAY, 20, Time(11));
-        acked.acknowledge(WAY, 99, Time(12));
+        acked.acknowledge(FLOW, 70, Time(9));
+        acked.acknowledge(FLOW, 20, Time(11));
+        acked.acknowledge(FLOW, 99, Time(12));
         let finished = Transfers::take_finished([&mut acked].into_iter());
         assert_eq!(times(&finished), [[1, 7, 9], [2, 8, 11]]);
         assert_eq!(acked.open().count(), 0);
@@ -299,9 +296,9 @@ mod tests {
     #[test]
     fn deliveries_that_are_reported_early_keep_the_order_of_messages() {
         let mut transfers = Transfers::new(false, false);
-        (1..=4).for_each(|start| transfers.begin(WAY, 0, 100, Time(start)));
+        (1..=4).for_each(|start| transfers.begin(FLOW, 0, 100, Time(start)));
         for time in [10, 40, 20, 30] {
-            transfers.deliver(WAY, Time(0), Time(time));
+            transfers.deliver(FLOW, Time(0), Time(time));
         }
         let finished = Transfers::take_finished([&mut transfers].into_iter());
         assert_eq!(times(&finished), [[1, 10], [2, 20], [3, 30], [4, 40]].map(|[a, b]| [a, b, u64::MAX]));
@@ -311,10 +308,10 @@ mod tests {
     #[test]
     fn deliveries_in_other_partitions_count_at_the_next_sample() {
         let (mut sender, mut receiver) = (Transfers::new(false, false), Transfers::new(false, false));
-        sender.begin(WAY, 3, 100, Time(5));
-        sender.begin((0, 0, 2), 3, 100, Time(5));
-        receiver.deliver(WAY, Time(0), Time(9));
-        receiver.deliver((0, 0, 2), Time(0), Time(9));
+        sender.begin(FLOW, 3, 100, Time(5));
+        sender.begin(OTHER, 3, 100, Time(5));
+        receiver.deliver(FLOW, Time(0), Time(9));
+        receiver.deliver(OTHER, Time(0), Time(9));
         let finished = Transfers::take_finished([&mut receiver, &mut sender].into_iter());
         assert_eq!(
             finished.iter().map(|one| (one.from, one.delivered)).collect::<Vec<_>>(),
@@ -328,15 +325,15 @@ mod tests {
     fn transfers_that_lost_packets_do_not_finish() {
         let lossy = || Transfers::new(false, true);
         let (mut sender, mut link, mut receiver) = (lossy(), lossy(), lossy());
-        (1..=3).for_each(|start| sender.begin(WAY, 0, 100, Time(start)));
-        link.lose(WAY, Time(1));
-        link.lose(WAY, Time(1));
-        receiver.deliver(WAY, Time(1), Time(7));
-        receiver.deliver(WAY, Time(3), Time(9));
+        (1..=3).for_each(|start| sender.begin(FLOW, 0, 100, Time(start)));
+        link.lose(FLOW, Time(1));
+        link.lose(FLOW, Time(1));
+        receiver.deliver(FLOW, Time(1), Time(7));
+        receiver.deliver(FLOW, Time(3), Time(9));
         let mut finished = || Transfers::take_finished([&mut receiver, &mut link, &mut sender].into_iter());
         assert_eq!(times(&finished()), [[3, 9, u64::MAX]]);
         assert_eq!(times(&finished()), [[0; 3]; 0]);
-        receiver.deliver(WAY, Time(2), Time(11));
+        receiver.deliver(FLOW, Time(2), Time(11));
         let finished = Transfers::take_finished([&mut sender, &mut receiver].into_iter());
         assert_eq!(times(&finished), [[2, 11, u64::MAX]]);
         assert_eq!(sender.open().map(|one| one.start).collect::<Vec<_>>(), [Time(1)]);

@@ -48,9 +48,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         if !around.links.was_lost(channel, &packet, now) {
             return false;
         }
-        around.links.count_lost(channel, (packet.is_data(), false), packet.size);
-        around.meters.was_lost(&packet);
-        around.packets.remove(arrival.packet);
+        around.links.lose((channel, arrival.packet), false, around.packets, around.meters);
         let times = (now + packet.tail_lag, now);
         self.return_credit(around, feeder, (packet.vl.index(), packet.dst), times, packet.space);
         true

@@ -7,6 +7,7 @@ use silvan_network::traffic::Flow;
 use super::*;
 use crate::config::{Measure, Scheduler};
 use crate::message::CreditReturn;
+use crate::packet::FlowAddress;
 use crate::packet::NO_LEDGER;
 use crate::tests::{config, flow, simulation, topology};
 
@@ -69,7 +70,12 @@ fn a_lost_wake_up_ends_a_run_with_an_explanation() {
 fn lost_traffic_ends_a_run_in_every_build() {
     let mut simulation = run();
     simulation.advance(20).unwrap();
-    simulation.network.partitions[0].ctx.meters.generated(0, (0, 0, 1), 7, Time::ZERO);
+    simulation.network.partitions[0].ctx.meters.generated(
+        0,
+        FlowAddress { host: 0, source: 0, destination: 1 },
+        7,
+        Time::ZERO,
+    );
     let error = to_the_end(simulation).unwrap_err().to_string();
     assert!(error.contains("bytes of `f` were generated and 0 are sent again, but"), "{error}");
 }
