@@ -14,6 +14,7 @@ use super::pauses::Pauses;
 use super::prefetch::MANY;
 use super::reports::Reports;
 use super::run::{OutputClock, OutputLinks};
+use super::tails::TailLinks;
 use super::{
     Bank, Binned, BinnedSwitch, ChannelInput, Feeder, Hashing, MAX_INPUTS, NONE, OutputLink, Outputs, REMOTE,
     Remote, RemoteOutput, TO_HOST,
@@ -350,23 +351,34 @@ impl<'a> OutputsBuilder<'a> {
         (feeders.collect(), senders)
     }
 
-    /// The link of each input, if a packet may leave on a faster link.
-    fn links_of_inputs(&self, partition: u16, switches: &[BinnedSwitch]) -> Option<Box<[u8]>> {
-        let may_underrun = own(switches, partition).any(|switch| switch.ports.may_underrun);
-        let inputs = own(switches, partition).flat_map(|switch| switch.ports.wiring.iter());
-        let link = |into: ChannelId| self.plan.effects.links.parameters_index(into) as u8;
-        may_underrun.then(|| inputs.map(|wiring| wiring.map_or(0, |wiring| link(wiring.into))).collect())
+    /// The links of the switches, if a packet may leave on a faster link than the one on which it arrives.
+    fn tails(
+        &self,
+        partition: u16,
+        switches: &[BinnedSwitch],
+        firsts: &Arc<[u32]>,
+    ) -> Option<Box<TailLinks>> {
+        own(switches, partition).any(|switch| switch.ports.may_underrun).then(|| {
+            let links = self.plan.effects.links;
+            let link =
+                |channel| if channel == ChannelId::MAX { 0 } else { links.parameters_index(channel) as u8 };
+            let of_inputs = channels(partition, switches).map(|(_, into)| link(into)).collect();
+            let of_outputs = channels(partition, switches).map(|(out, _)| link(out)).collect();
+            let rates: Vec<u64> = links.all_parameters().iter().map(|one| one.rate.0).collect();
+            Box::new(TailLinks::new(Arc::clone(firsts), of_inputs, of_outputs, &rates))
+        })
     }
 
     /// The buffers of the inputs, if switches send pause frames.
-    fn pauses(&self, partition: u16, switches: &[BinnedSwitch]) -> Option<Box<Pauses>> {
+    fn pauses(&self, partition: u16, switches: &[BinnedSwitch], firsts: &Arc<[u32]>) -> Option<Box<Pauses>> {
         self.plan.effects.links.frames()?;
         let counts = own(switches, partition).flat_map(|switch| {
             let count = switch.ports.count();
             std::iter::repeat_n(count as u16, count)
         });
         let agenda = Bins::new(self.reach.shift(), self.reach.bins());
-        Some(Box::new(Pauses::new(channels(partition, switches).collect(), counts.collect(), agenda)))
+        let channels = channels(partition, switches).collect();
+        Some(Box::new(Pauses::new(channels, counts.collect(), Arc::clone(firsts), agenda)))
     }
 
     /// The data on changes of links, if there are any.
@@ -418,6 +430,9 @@ impl<'a> OutputsBuilder<'a> {
         let hashing = hashing(partition, switches, &remotes);
         let reports =
             marking.report.map(|bytes| Box::new(Reports::new(bytes.get(), rows.collect(), count * lanes)));
+        let firsts: Arc<[u32]> = own(switches, partition)
+            .flat_map(|switch| std::iter::repeat_n(switch.first, switch.ports.count()))
+            .collect();
         let mut voq = VoqOutputs::new(records, width, order, reads_queues, &marking);
         voq.control_first = self.plan.queues == Some(OutputQueues::Fifo { control_first: true });
         Bank {
@@ -441,8 +456,8 @@ impl<'a> OutputsBuilder<'a> {
             // A new route may be faster than the old one.
             may_reorder: self.plan.may_reorder || self.plan.effects.links.has_changes(),
             feeders,
-            links_of_inputs: self.links_of_inputs(partition, switches),
-            pauses: self.pauses(partition, switches),
+            tails: self.tails(partition, switches, &firsts),
+            pauses: self.pauses(partition, switches, &firsts),
             changes: self.changes(partition, switches),
             senders: senders.into(),
             remotes: remotes.into(),

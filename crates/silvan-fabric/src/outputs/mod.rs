@@ -28,6 +28,7 @@ mod pauses;
 mod prefetch;
 mod reports;
 mod run;
+mod tails;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -49,6 +50,7 @@ pub(crate) use build::{OutputQueues, Plan};
 use changes::ChangingLinks;
 use pauses::Pauses;
 use run::OutputLinks;
+use tails::TailLinks;
 
 /// The state that outputs share with the rest of the partition.
 pub(crate) struct Around<'a> {
@@ -233,10 +235,9 @@ pub(crate) struct Bank<const LANES: usize, const MARKS: u8, const FIFO: bool> {
     are_many: bool,
     #[saved(constant)]
     feeders: Box<[Feeder]>,
-    /// Index into [`OutputLinks::links`] of the link of each input, if some outputs are faster than others. Their packets may
-    /// have to wait for their tails.
+    /// Present if packets may leave on a faster link than the one on which they arrive.
     #[saved(constant)]
-    links_of_inputs: Option<Box<[u8]>>,
+    tails: Option<Box<TailLinks>>,
     /// Present if switches send pause frames.
     pauses: Option<Box<Pauses>>,
     /// Present if links change during the run.

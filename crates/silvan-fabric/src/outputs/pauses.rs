@@ -1,13 +1,18 @@
 //! Pause frames with the binned scheduler. A switch that sends them must know the fills of its input buffers, which
 //! depend on all of its outputs, and a frame occupies the link of an output.
 //!
-//! As long as no lane of a switch can be full, its outputs are independent: fills only have to be added up. When few bytes
-//! are left until a lane might be full, the exact fills at the start of the bin determine a new number of such bytes. If
-//! more bytes arrive in the bin, or a lane is paused, all events of the switch in this bin are handled in the order of
-//! time: arrivals, tails that have left, checks and frames, decisions of outputs. The results are those of
+//! As long as no lane of a switch can be full, its outputs are independent. For each switch, [`Pauses`] has the number of bytes
+//! that may arrive before a lane might be full. When this number is used up, the exact fills at the start of the bin
+//! determine a new one. If more bytes arrive in the bin, or a lane is paused, all events of the switch in this bin are handled
+//! in the order of time: arrivals, tails that have left, checks and frames, decisions of outputs. The results are those of
 //! [`crate::link::Frames`] with the event-ordered scheduler.
 //!
+//! The exact fills are computed from the packets in the switch, which takes time in proportion to their number. A switch
+//! whose lanes are so full that this would happen often counts each packet that arrives and leaves instead.
+//!
 //! A frame from another switch concerns a single output. Like a packet, it is known before its bin begins.
+
+use std::sync::Arc;
 
 use silvan_engine::bins::UNSCHEDULED;
 use silvan_engine::saved::Saved;
@@ -16,7 +21,7 @@ use silvan_network::port::{Port, Vl};
 use silvan_network::port_set::{PortSet, Ports256};
 
 use super::{Around, Arrival, Bank, Feeder, RemoteOutput};
-use crate::link::{ChannelId, Frames, ReceiverControl, SignalCheck, Stage};
+use crate::link::{ChannelId, Frames, ReceiverControl, Room, SignalCheck, Stage};
 use crate::message::{OutputPause, Word};
 
 /// Lane number that identifies an [`Arrival`] as a pause frame, whose paused lanes are in the place of the packet.
@@ -37,7 +42,21 @@ struct SentPacket {
 /// The room of a switch whose events are handled in order. The bytes that arrive do not matter.
 const ORDERED: i64 = i64::MIN / 2;
 
+/// A switch computes its fills if at least this number of bytes per port, and as many bytes as it stores, may arrive before
+/// it has to do so again.
+const ROOM_PER_PORT: u64 = 1_024;
+
 const NOTHING: SentPacket = SentPacket { end: Time::NEVER, input: 0, space: 0, vl: 0 };
+
+/// A packet that has arrived and waits for its tail until a later bin, so it is in no queue.
+#[derive(Debug, Clone, Copy, Saved)]
+struct Underway {
+    ready: Time,
+    output: u32,
+    input: u32,
+    space: u32,
+    vl: u8,
+}
 
 /// An arrival at a switch whose events are handled in order, sorted by switch, time and input.
 #[derive(Debug, Clone, Copy)]
@@ -64,6 +83,9 @@ pub(super) struct Pauses {
     /// Number of ports of each switch, by its first output.
     #[saved(constant)]
     ports: Box<[u16]>,
+    /// The first output of each output's switch.
+    #[saved(constant)]
+    firsts: Arc<[u32]>,
     /// By output.
     leaving: Box<[SentPacket]>,
     /// For each input, the time of a check that waits for the link.
@@ -71,6 +93,11 @@ pub(super) struct Pauses {
     /// For each switch, by its first output: bytes that may arrive before a lane might be full; negative after more have
     /// arrived, or if all events of the switch are handled in order.
     rooms: Box<[i64]>,
+    /// For each output, whether its switch counts each packet in [`Frames`]. Otherwise, the fills of the switch in [`Frames`]
+    /// have no meaning.
+    is_counted: Box<[bool]>,
+    /// Packets that wait for their tails at the switches.
+    underway: Vec<Underway>,
     /// Whether all events of a switch are handled in order, by its first output.
     is_ordered: Box<[bool]>,
     /// The first outputs of these switches.
@@ -114,13 +141,21 @@ impl Arrival {
 }
 
 impl Pauses {
-    /// `channels` has the channels of each port of each switch in turn, and `ports` has the number of ports for each of
-    /// them. `agenda` has no entries.
-    pub fn new(channels: Vec<(ChannelId, ChannelId)>, ports: Vec<u16>, agenda: Bins<u32>) -> Self {
+    /// For each port of each switch in turn, `channels` has its channels, `ports` has the number of ports of the switch, and
+    /// `firsts` has the index of the first one. `agenda` has no entries.
+    pub fn new(
+        channels: Vec<(ChannelId, ChannelId)>,
+        ports: Vec<u16>,
+        firsts: Arc<[u32]>,
+        agenda: Bins<u32>,
+    ) -> Self {
         let count = channels.len();
         Self {
             channels: channels.into(),
             ports: ports.into(),
+            firsts,
+            is_counted: vec![false; count].into(),
+            underway: Vec::new(),
             leaving: vec![NOTHING; count].into(),
             due: vec![Time::NEVER; count].into(),
             rooms: vec![0; count].into(),
@@ -159,8 +194,23 @@ impl Pauses {
         self.agenda.is_empty()
     }
 
-    /// Takes the current bin out of the agenda. Its switches are handled in order in any case.
-    fn begin(&mut self) {
+    /// Records that a packet waits for its tail until `ready`, which is in a later bin or in a later part of this one.
+    #[inline]
+    pub fn is_underway(&mut self, arrival: &Arrival, input: usize, ready: Time) {
+        let &Arrival { output, space, vl, .. } = arrival;
+        self.underway.push(Underway { ready, output, input: input as u32, space: space.into(), vl });
+    }
+
+    /// The first output of an output's switch.
+    #[inline(always)]
+    fn first(&self, output: u32) -> u32 {
+        self.firsts[output as usize]
+    }
+
+    /// Takes the current bin out of the agenda. Its switches are handled in order in any case. All events before `from` have
+    /// been handled.
+    fn begin(&mut self, from: Time) {
+        self.underway.retain(|packet| packet.ready >= from);
         self.agenda.take(&mut self.taken);
         for first in self.taken.drain(..) {
             let slot = &mut self.slots[first as usize];
@@ -186,11 +236,43 @@ impl Pauses {
     ) {
         let leaving = SentPacket { end, input: input as u32, space, vl: vl as u8 };
         let before = std::mem::replace(&mut self.leaving[output], leaving);
-        // The link is free, so the previous packet has left.
-        if before.space > 0 {
-            frames.remove(self.fed_by(before.input), Vl(before.vl), before.space);
+        if self.is_counted[output] {
+            // The link is free, so the previous packet has left.
+            if before.space > 0 {
+                frames.remove(self.fed_by(before.input), Vl(before.vl), before.space);
+            }
+            frames.starts_to_leave(self.fed_by(input as u32), Vl::new(vl));
         }
-        frames.starts_to_leave(self.fed_by(input as u32), Vl::new(vl));
+    }
+
+    /// Computes the fills of a switch from the packets that it stores at `from`. `queued` calls its argument with the input,
+    /// the lane and the space of each packet in a queue.
+    fn recount(
+        &mut self,
+        frames: &mut Frames,
+        first: u32,
+        from: Time,
+        queued: impl FnOnce(&mut dyn FnMut(usize, Vl, u32)),
+    ) {
+        for port in self.range(first) {
+            let into = self.fed_by(port as u32);
+            if into != ChannelId::MAX {
+                frames.empty(into);
+            }
+        }
+        queued(&mut |input, vl, space| frames.fill(self.fed_by(first + input as u32), vl, space));
+        for packet in self.underway.iter().filter(|packet| self.first(packet.output) == first) {
+            frames.fill(self.fed_by(packet.input), Vl(packet.vl), packet.space);
+        }
+        for output in self.range(first) {
+            let SentPacket { end, input, space, vl } = self.leaving[output];
+            if space > 0 && end >= from {
+                frames.fill(self.fed_by(input), Vl(vl), space);
+                frames.starts_to_leave(self.fed_by(input), Vl(vl));
+            } else {
+                self.leaving[output].space = 0;
+            }
+        }
     }
 
     /// Removes the packets from the buffers of a switch whose tails left before a time.
@@ -204,24 +286,33 @@ impl Pauses {
         }
     }
 
-    /// Bytes that may arrive at a switch before a lane might be full.
-    fn room(&self, frames: &Frames, first: u32) -> Option<i64> {
+    /// Determines the bytes that may arrive at a switch before a lane might be full, and whether the switch counts its packets.
+    /// The fills must be exact. If fewer than `arriving` bytes may arrive, returns false, and the switch counts its packets.
+    fn set_room(&mut self, frames: &Frames, first: u32, arriving: u64) -> bool {
         let inputs = self.channels[self.range(first)].iter().map(|&(_, into)| into);
-        let room = frames.room(inputs.filter(|&into| into != ChannelId::MAX));
-        room.map(|room| i64::try_from(room).unwrap_or(i64::MAX))
+        let found = frames.room(inputs.filter(|&into| into != ChannelId::MAX));
+        let room = found.and_then(|Room { room, stored }| Some((room.checked_sub(arriving)?, stored)));
+        let (range, is_counted) = (
+            self.range(first),
+            match room {
+                None => true,
+                Some((room, stored)) => {
+                    self.rooms[first as usize] = i64::try_from(room).unwrap_or(i64::MAX);
+                    room < stored.max(u64::from(self.ports[first as usize]) * ROOM_PER_PORT)
+                }
+            },
+        );
+        self.is_counted[range].fill(is_counted);
+        room.is_some()
     }
 
-    /// Decides for a switch at which many bytes may have arrived whether all of its events must be handled in order.
-    /// `arriving` is the number of bytes that arrive in this bin.
-    fn decide(&mut self, frames: &mut Frames, first: u32, arriving: i64, start: Time) {
-        self.remove_before(frames, first, start);
-        match self.room(frames, first) {
-            Some(room) if room >= arriving => self.rooms[first as usize] = room - arriving,
-            _ => {
-                self.rooms[first as usize] = ORDERED;
-                self.is_ordered[first as usize] = true;
-                self.ordered.push(first);
-            }
+    /// Decides for a switch with exact fills at which many bytes may have arrived whether all of its events must be handled in
+    /// order. `arriving` is the number of bytes that arrive in this bin.
+    fn decide(&mut self, frames: &Frames, first: u32, arriving: u64) {
+        if !self.set_room(frames, first, arriving) {
+            self.rooms[first as usize] = ORDERED;
+            self.is_ordered[first as usize] = true;
+            self.ordered.push(first);
         }
     }
 
@@ -244,21 +335,19 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         let Self { pauses: Some(pauses), voq, .. } = self else { return };
         let from = start.max(pauses.handled);
         pauses.handled = before;
-        pauses.begin();
-        let first_of =
-            |arrival: &Arrival| arrival.output - u32::from(voq.records[arrival.output as usize].number);
+        pauses.begin(from);
         let vl = |arrival: &Arrival| Vl::new(usize::from(arrival.vl) % LANES);
         let mut beyond = std::mem::take(&mut pauses.beyond);
         for (at, arrival) in arrivals.iter().enumerate() {
             if !arrival.is_head() {
                 continue;
             }
-            let first = first_of(arrival);
+            let first = pauses.first(arrival.output);
             let room = &mut pauses.rooms[first as usize];
             *room -= i64::from(arrival.space);
             if *room < 0 {
                 beyond.push(at as u32);
-            } else {
+            } else if pauses.is_counted[first as usize] {
                 let channel = pauses.fed_by(first + arrival.input_index() as u32);
                 frames.fill(channel, vl(arrival), arrival.space.into());
             }
@@ -266,25 +355,36 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         // The remaining ones arrive at switches whose lanes might be full.
         for &at in &beyond {
             let (before, arrival) = (&arrivals[..at as usize], &arrivals[at as usize]);
-            let first = first_of(arrival);
-            let is_own = |other: &&Arrival| other.is_head() && first_of(other) == first;
-            let earlier = before.iter().filter(is_own);
+            let first = pauses.first(arrival.output);
+            let firsts = &pauses.firsts;
+            let is_own = |other: &&Arrival| other.is_head() && firsts[other.output as usize] == first;
+            let earlier = || before.iter().filter(is_own);
             let is_undecided = pauses.rooms[first as usize] < 0 && !pauses.is_ordered[first as usize];
+            let mut now = vec![arrival];
             if is_undecided {
+                now.splice(0..0, earlier());
+                let arriving = arrivals.iter().filter(is_own).map(|other| u64::from(other.space)).sum();
                 // The decision depends on the fills at the start of the bin.
-                for other in earlier.clone() {
-                    let channel = pauses.fed_by(first + other.input_index() as u32);
-                    frames.take_out(channel, vl(other), other.space.into());
+                if pauses.is_counted[first as usize] {
+                    for other in &now[..now.len() - 1] {
+                        let channel = pauses.fed_by(first + other.input_index() as u32);
+                        frames.take_out(channel, vl(other), other.space.into());
+                    }
+                    pauses.remove_before(frames, first, from);
+                } else {
+                    let outputs = pauses.range(first);
+                    let packets = &*around.packets;
+                    pauses.recount(frames, first, from, |add| {
+                        voq.all_packets(packets, outputs, |input, vl, id| add(input, vl, packets[id].space));
+                    });
                 }
-                let arriving = arrivals.iter().filter(is_own).map(|other| i64::from(other.space)).sum();
-                pauses.decide(frames, first, arriving, from);
+                pauses.decide(frames, first, arriving);
             }
-            let now = earlier.filter(|_| is_undecided).chain([arrival]);
             for own in now {
                 if pauses.is_ordered[first as usize] {
                     let since = own.when.wrapping_sub(start.0 as u32);
                     pauses.heads.push(OfSwitch { first, since, arrival: *own });
-                } else {
+                } else if pauses.is_counted[first as usize] {
                     let channel = pauses.fed_by(first + own.input_index() as u32);
                     frames.fill(channel, vl(own), own.space.into());
                 }
@@ -297,12 +397,12 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     /// Takes the arrivals at switches whose events are handled in order out of a list.
     pub(super) fn separate_ordered(&mut self, arrivals: &mut Vec<Arrival>) {
         let start = self.start.0 as u32;
-        let Self { pauses: Some(pauses), voq, .. } = self else { return };
+        let Some(pauses) = &mut self.pauses else { return };
         if pauses.ordered.is_empty() {
             return;
         }
         arrivals.retain(|arrival| {
-            let first = arrival.output - u32::from(voq.records[arrival.output as usize].number);
+            let first = pauses.first(arrival.output);
             let is_ordered = pauses.is_ordered[first as usize];
             if is_ordered {
                 let since = arrival.when.wrapping_sub(start);
@@ -507,19 +607,17 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
             }
         }
         let (Some(pauses), Some(frames)) = (&mut self.pauses, around.links.frames()) else { return };
-        match pauses.room(frames, first) {
-            // A check that is due must not be lost.
-            Some(room) if pauses.range(first).all(|input| pauses.due[input] == Time::NEVER) => {
-                pauses.is_ordered[first as usize] = false;
-                pauses.rooms[first as usize] = room;
-            }
-            _ => {
-                pauses.ordered.push(first);
-                let next = pauses.next_of(first);
-                if next < Time::NEVER {
-                    pauses.agenda.schedule(first, next, &mut pauses.slots[first as usize]);
-                }
-            }
+        // A check that is due must not be lost.
+        if pauses.range(first).all(|input| pauses.due[input] == Time::NEVER)
+            && pauses.set_room(frames, first, 0)
+        {
+            pauses.is_ordered[first as usize] = false;
+            return;
+        }
+        pauses.ordered.push(first);
+        let next = pauses.next_of(first);
+        if next < Time::NEVER {
+            pauses.agenda.schedule(first, next, &mut pauses.slots[first as usize]);
         }
     }
 }
@@ -535,23 +633,68 @@ mod tests {
         let spec = FrameSpec { bytes: 84, response: Time::ZERO, longest: Time::NEVER };
         let channels = [1, 0, 3, 2].map(|reverse| (rule, 0, reverse));
         let frames = Frames::new(spec, (1, 0), &channels, Vec::new());
-        (Pauses::new(vec![(0, 1), (2, 3)], vec![2, 2], Bins::new(4, 64)), frames)
+        (Pauses::new(vec![(0, 1), (2, 3)], vec![2, 2], Arc::from([0, 0]), Bins::new(4, 64)), frames)
     }
 
     #[test]
     fn events_are_ordered_only_if_the_bytes_of_a_bin_may_fill_a_lane() {
         let (mut pauses, mut frames) = switch();
         frames.fill(1, Vl(0), 200);
-        pauses.decide(&mut frames, 0, 60, Time::ZERO);
+        pauses.decide(&frames, 0, 60);
         assert_eq!((pauses.rooms[0], pauses.is_ordered[0]), (40, false));
         pauses.leaves(&mut frames, (0, 1), 0, 200, Time(70));
         assert_eq!(pauses.next_of(0), Time(70));
-        pauses.decide(&mut frames, 0, 100, Time(70));
+        pauses.decide(&frames, 0, 100);
         assert!(!pauses.is_ordered[0], "exactly the free bytes");
-        pauses.decide(&mut frames, 0, 101, Time(71));
+        pauses.remove_before(&mut frames, 0, Time(71));
+        pauses.decide(&frames, 0, 101);
         assert_eq!((pauses.rooms[0], pauses.is_ordered[0]), (199, false), "the tail has left");
-        pauses.decide(&mut frames, 0, 301, Time(71));
+        pauses.decide(&frames, 0, 301);
         assert_eq!((pauses.is_ordered[0], &pauses.ordered[..]), (true, &[0][..]));
+    }
+
+    #[test]
+    fn packets_are_counted_only_if_few_bytes_may_arrive() {
+        let rule = Rule::Fixed { xoff: 9_000, xon: 100, headroom: 1_000 };
+        let (mut pauses, _) = switch();
+        let spec = FrameSpec { bytes: 84, response: Time::ZERO, longest: Time::NEVER };
+        let mut frames =
+            Frames::new(spec, (1, 0), &[1, 0, 3, 2].map(|reverse| (rule, 0, reverse)), Vec::new());
+        pauses.decide(&frames, 0, 9_000 - 2_048);
+        assert_eq!(pauses.is_counted[..], [false; 2], "1,024 bytes per port may arrive");
+        pauses.decide(&frames, 0, 9_000 - 2_047);
+        assert_eq!(pauses.is_counted[..], [true; 2]);
+        frames.fill(3, Vl(0), 4_501);
+        pauses.decide(&frames, 0, 0);
+        assert_eq!(pauses.is_counted[..], [true; 2], "more bytes are stored than may arrive");
+    }
+
+    #[test]
+    fn fills_are_computed_from_the_packets_in_the_switch() {
+        let (mut pauses, mut frames) = switch();
+        // These fills are out of date.
+        frames.fill(1, Vl(0), 77);
+        let head = |output, input, space| {
+            let when = 0;
+            Arrival { output, packet: 0, when, to: 0, size: space, space, input, vl: 0 }
+        };
+        pauses.is_underway(&head(1, 0, 10), 0, Time(40));
+        pauses.is_underway(&head(0, 1, 20), 1, Time(60));
+        pauses.leaves(&mut frames, (0, 1), 0, 100, Time(50));
+        pauses.leaves(&mut frames, (1, 0), 0, 30, Time(49));
+        pauses.begin(Time(50));
+        pauses.recount(&mut frames, 0, Time(50), |add| add(1, Vl(0), 120));
+        // Input 0 has the packet that leaves; input 1 has one in a queue and one that waits for its tail.
+        let room = |frames: &Frames, channel| frames.room([channel].into_iter()).unwrap();
+        assert_eq!((room(&frames, 1).stored, room(&frames, 3).stored), (100, 140));
+        assert_eq!(room(&frames, 3), Room { room: 160, stored: 140 });
+        pauses.is_counted.fill(true);
+        pauses.leaves(&mut frames, (1, 1), 0, 120, Time(90));
+        assert_eq!(
+            (room(&frames, 1).stored, room(&frames, 3).stored),
+            (0, 140),
+            "the previous packet has left"
+        );
     }
 
     #[test]
@@ -559,11 +702,15 @@ mod tests {
         let (mut pauses, mut frames) = switch();
         frames.fill(1, Vl(0), 100);
         frames.fill(3, Vl(0), 150);
+        let room = |pauses: &mut Pauses, frames: &Frames| {
+            assert!(pauses.set_room(frames, 0, 0));
+            pauses.rooms[0]
+        };
+        assert_eq!(room(&mut pauses, &frames), 150);
         pauses.leaves(&mut frames, (0, 1), 0, 100, Time(50));
-        assert_eq!(pauses.room(&frames, 0), Some(150));
         pauses.leaves(&mut frames, (1, 1), 0, 150, Time(90));
-        assert_eq!((pauses.room(&frames, 0), pauses.next_of(0)), (Some(150), Time(90)));
+        assert_eq!((room(&mut pauses, &frames), pauses.next_of(0)), (150, Time(90)));
         pauses.remove_before(&mut frames, 0, Time(91));
-        assert_eq!((pauses.room(&frames, 0), pauses.next_of(0)), (Some(300), Time::NEVER));
+        assert_eq!((room(&mut pauses, &frames), pauses.next_of(0)), (300, Time::NEVER));
     }
 }

@@ -7,8 +7,8 @@ use silvan_network::port::{Port, Vl};
 use super::credit::OutputLedgers;
 use super::reports::Reports;
 use super::{
-    Around, Arrival, Bank, Binned, Company, Feeder, InOrder, MAX_INPUTS, NONE, OutputLink, REMOTE, Remote,
-    RemoteOutput, TO_HOST,
+    Around, Arrival, Bank, Binned, Company, Feeder, InOrder, NONE, OutputLink, REMOTE, Remote, RemoteOutput,
+    TO_HOST,
 };
 use crate::link::{ChannelId, Class, LinkParameters, ReturnClock, key};
 use crate::message::{Entering, OutputCredit};
@@ -17,10 +17,6 @@ use crate::routes::fields;
 use crate::switch_marking::Applied;
 use crate::trimming::Freed;
 use crate::voq::{ALL_EVENTS, Head, MISSING_PACKET, Need, Output, QueueRoom, Sending, Slot, UNMARKED, Wires};
-
-/// Flag in [`Arrival::input`] of a packet that has waited for its tail. It follows all packets whose heads arrive at the
-/// same instant.
-const READY: u16 = MAX_INPUTS as u16;
 
 /// The links of outputs, and the reports of their switches to sources.
 #[derive(Debug, Saved)]
@@ -252,8 +248,8 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         if MARKS == ALL_EVENTS && self.pauses.is_some() {
             self.store_heads(around, &arrivals, before);
         }
-        if self.links_of_inputs.is_some() {
-            self.wait_for_tails(around.packets, &mut arrivals, before);
+        if self.tails.is_some() {
+            self.wait_for_tails(around, &mut arrivals, before);
         }
         self.events += arrivals.len() as u64;
         if MARKS == ALL_EVENTS && self.pauses.is_some() {
@@ -362,46 +358,6 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         self.events += 1;
         self.transmit(around, Sending { slot, head }, now);
         true
-    }
-
-    /// Delays packets that leave on a faster link than the one on which they arrive: such a packet starts so late that
-    /// its tail has arrived in time. Those that may leave at `before` or later are put back.
-    fn wait_for_tails(&mut self, packets: &Pool, arrivals: &mut Vec<Arrival>, before: Time) {
-        let start = self.start;
-        let Self { links_of_inputs: Some(of_inputs), wiring, voq, arrivals: later, changes, .. } = self
-        else {
-            return;
-        };
-        let have_changes = changes.is_some();
-        arrivals.retain_mut(|arrival| {
-            if !arrival.is_head() {
-                return true;
-            }
-            let record = &voq.records[arrival.output as usize];
-            let first = arrival.output as usize - usize::from(record.number);
-            let (from, to) = (of_inputs[first + arrival.input_index()], record.own.link);
-            if !have_changes
-                && wiring.links[usize::from(from)].parameters.rate
-                    >= wiring.links[usize::from(to)].parameters.rate
-            {
-                return true;
-            }
-            let mut span = |link: u8| wiring.links[usize::from(link)].parameters.span(arrival.size.into());
-            // The rate of the last link may have changed since the packet left.
-            let lag = if have_changes { packets[arrival.packet].tail_lag } else { span(from) };
-            let own = span(to);
-            if lag <= own {
-                return true;
-            }
-            let since = u64::from(arrival.when.wrapping_sub(start.0 as u32));
-            let ready = start + Time(since) + lag - own;
-            (arrival.when, arrival.input) = (ready.0 as u32, arrival.input | READY);
-            let is_due = ready < before;
-            if !is_due {
-                later.push(later.bin(ready), *arrival);
-            }
-            is_due
-        });
     }
 
     /// Queues a packet that may leave from now on, or the header of a packet that is trimmed.
@@ -624,18 +580,6 @@ impl Arrival {
     #[inline(always)]
     pub(super) fn slot<const LANES: usize>(&self) -> Slot {
         Slot::new(self.output as usize, usize::from(self.vl) % LANES, self.input_index())
-    }
-
-    /// The input of the packet.
-    #[inline(always)]
-    pub(super) fn input_index(&self) -> usize {
-        usize::from(self.input & (READY - 1))
-    }
-
-    /// Whether this is the head of a packet, rather than a message or a packet that has waited for its tail.
-    #[inline(always)]
-    pub(super) fn is_head(&self) -> bool {
-        self.input < READY
     }
 
     /// Whether this is a notification or a pause frame.

@@ -81,6 +81,11 @@ impl Gate {
         self.fill.saturating_sub(reserve).into()
     }
 
+    /// Bytes of all packets.
+    pub fn stored(&self) -> u64 {
+        u64::from(self.fill) + u64::from(self.over)
+    }
+
     /// Stores a packet of a lane that has [`Self::room`] for it.
     #[inline]
     pub fn add(&mut self, rule: &Rule, memories: &mut [SwitchMemory], space: u32) {

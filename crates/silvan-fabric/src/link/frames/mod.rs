@@ -138,6 +138,15 @@ pub(crate) struct Frames {
     too_long: OverlongPause,
 }
 
+/// The space in the buffers of a switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Room {
+    /// Bytes that may arrive before any lane can be full.
+    pub room: u64,
+    /// Bytes that the buffers store.
+    pub stored: u64,
+}
+
 impl OverlongPause {
     /// A pause of a lane since a time.
     fn of((channel, vl): (ChannelId, u8), since: Time, limit: Time) -> Self {
@@ -228,10 +237,10 @@ impl Frames {
         receiver.left |= 1 << vl.0;
     }
 
-    /// Bytes that may arrive on the given channels, which lead to the same switch, before any lane can be full. `None` if a
-    /// lane is paused or may be full with the next byte.
-    pub fn room(&self, channels: impl Iterator<Item = ChannelId>) -> Option<u64> {
-        let mut least = u64::MAX;
+    /// The room on the given channels, which lead to the same switch. `None` if a lane is paused or may be full with the next
+    /// byte.
+    pub fn room(&self, channels: impl Iterator<Item = ChannelId>) -> Option<Room> {
+        let mut found = Room { room: u64::MAX, stored: 0 };
         for channel in channels {
             let receiver = &self.receivers[channel as usize];
             if receiver.stopped | receiver.announced != 0 {
@@ -239,10 +248,22 @@ impl Frames {
             }
             let first = channel as usize * self.lanes;
             for gate in &self.gates[first..first + self.lanes] {
-                least = least.min(gate.room(&receiver.rule, &self.memories)?);
+                found.room = found.room.min(gate.room(&receiver.rule, &self.memories)?);
+                found.stored += gate.stored();
             }
         }
-        Some(least)
+        Some(found)
+    }
+
+    /// Removes all packets from the lanes of a receiver, without a check.
+    pub fn empty(&mut self, channel: ChannelId) {
+        let rule = &self.receivers[channel as usize].rule;
+        let lanes = channel as usize * self.lanes..(channel as usize + 1) * self.lanes;
+        for gate in &mut self.gates[lanes.clone()] {
+            let stored = gate.stored() as u32;
+            gate.remove(rule, &mut self.memories, stored);
+        }
+        self.leaving[lanes].fill(0);
     }
 
     /// The memory of the receiver of a channel.

@@ -1,0 +1,101 @@
+//! Packets that leave on a faster link than the one on which they arrive. Such a packet starts so late that its tail has
+//! arrived in time.
+
+use std::sync::Arc;
+
+use silvan_engine::Time;
+
+use super::{Around, Arrival, Bank, MAX_INPUTS};
+
+/// Flag in [`Arrival::input`] of a packet that has waited for its tail. It follows all packets whose heads arrive at the
+/// same instant.
+const READY: u16 = MAX_INPUTS as u16;
+
+/// The links of the switches. Inputs and outputs have the same indexes, and links are given by their index into
+/// [`super::OutputLinks::links`].
+#[derive(Debug)]
+pub(super) struct TailLinks {
+    /// The first output of each output's switch.
+    firsts: Arc<[u32]>,
+    of_inputs: Box<[u8]>,
+    /// The links of outputs at the start of the run.
+    of_outputs: Box<[u8]>,
+    /// Whether the second of two links is faster, by the first and the second one.
+    is_faster: Box<[bool]>,
+    links: usize,
+}
+
+impl TailLinks {
+    /// `rates` has the rate of each link in bits per second.
+    pub fn new(firsts: Arc<[u32]>, of_inputs: Box<[u8]>, of_outputs: Box<[u8]>, rates: &[u64]) -> Self {
+        let is_faster = rates.iter().flat_map(|from| rates.iter().map(move |to| to > from)).collect();
+        Self { firsts, of_inputs, of_outputs, is_faster, links: rates.len() }
+    }
+
+    /// The input of an arrival.
+    #[inline(always)]
+    fn input(&self, arrival: &Arrival) -> usize {
+        self.firsts[arrival.output as usize] as usize + arrival.input_index()
+    }
+
+    /// Whether a packet leaves on a faster link than its own.
+    #[inline(always)]
+    fn speeds_up(&self, from: u8, arrival: &Arrival) -> bool {
+        let to = self.of_outputs[arrival.output as usize];
+        self.is_faster[usize::from(from) * self.links + usize::from(to)]
+    }
+}
+
+impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, FIFO> {
+    /// Delays packets until they may leave. Those that may leave at `before` or later are put back.
+    pub(super) fn wait_for_tails(&mut self, around: &Around, arrivals: &mut Vec<Arrival>, before: Time) {
+        let start = self.start;
+        let Self { tails: Some(tails), wiring, voq, arrivals: later, changes, pauses, .. } = self else {
+            return;
+        };
+        let have_changes = changes.is_some();
+        arrivals.retain_mut(|arrival| {
+            if !arrival.is_head() {
+                return true;
+            }
+            let input = tails.input(arrival);
+            let from = tails.of_inputs[input];
+            if !have_changes && !tails.speeds_up(from, arrival) {
+                return true;
+            }
+            let to = voq.records[arrival.output as usize].own.link;
+            let mut span = |link: u8| wiring.links[usize::from(link)].parameters.span(arrival.size.into());
+            // The rate of the last link may have changed since the packet left.
+            let lag = if have_changes { around.packets[arrival.packet].tail_lag } else { span(from) };
+            let own = span(to);
+            if lag <= own {
+                return true;
+            }
+            let since = u64::from(arrival.when.wrapping_sub(start.0 as u32));
+            let ready = start + Time(since) + lag - own;
+            (arrival.when, arrival.input) = (ready.0 as u32, arrival.input | READY);
+            let is_due = ready < before;
+            if !is_due {
+                if let Some(pauses) = pauses {
+                    pauses.is_underway(arrival, input, ready);
+                }
+                later.push(later.bin(ready), *arrival);
+            }
+            is_due
+        });
+    }
+}
+
+impl Arrival {
+    /// The input of the packet.
+    #[inline(always)]
+    pub(super) fn input_index(&self) -> usize {
+        usize::from(self.input & (READY - 1))
+    }
+
+    /// Whether this is the head of a packet, rather than a message or a packet that has waited for its tail.
+    #[inline(always)]
+    pub(super) fn is_head(&self) -> bool {
+        self.input < READY
+    }
+}
