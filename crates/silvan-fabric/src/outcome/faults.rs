@@ -402,8 +402,8 @@ fn recoveries(expected: &[Expected], series: &Series, names: &ResultNames) -> Ve
         let (from, until) = (times[at], times.get(at + 1).copied().unwrap_or(u64::MAX));
         let after_ns = first_enough(series.received(), (from, until), one.permitted_gbit_s);
         let before = at.checked_sub(1).map_or(0, |at| times[at]);
-        let victims =
-            one.spared.as_ref().map(|spared| victims_of(spared, (series, names), (before, from, until)));
+        let change = ChangeTimes { before, at: from, until };
+        let victims = one.spared.as_ref().map(|spared| victims_of(spared, (series, names), change));
         Recovered { time: one.time, permitted_gbit_s: one.permitted_gbit_s, after_ns, victims }
     });
     recovered.collect()
@@ -425,31 +425,36 @@ fn first_enough(
     first.map(|(begin, ..)| begin - from)
 }
 
+/// The time of a change, of the change before it, and of the next one, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+struct ChangeTimes {
+    before: u64,
+    at: u64,
+    until: u64,
+}
+
 /// Names of the spared flows and hosts that receive less after a change; see [`suffers`].
-fn victims_of(
-    spared: &Spared,
-    (series, names): (&Series, &ResultNames),
-    times: (u64, u64, u64),
-) -> Vec<String> {
-    let flows = spared.flows.iter().filter(|flow| suffers(series.received_of_flow(**flow), times));
-    let hosts = spared.hosts.iter().filter(|host| suffers(series.received_of_host(**host), times));
+fn victims_of(spared: &Spared, (series, names): (&Series, &ResultNames), change: ChangeTimes) -> Vec<String> {
+    let flows = spared.flows.iter().filter(|flow| suffers(series.received_of_flow(**flow), change));
+    let hosts = spared.hosts.iter().filter(|host| suffers(series.received_of_host(**host), change));
     let flows = flows.map(|&flow| names.flows[flow as usize].clone());
     flows.chain(hosts.map(|&host| names.hosts[host as usize].clone())).collect()
 }
 
-/// Whether less is received after a change at `from` than before. Compares up to ten intervals on each side,
-/// which lie between the changes at `before` and at `until`. Times are in nanoseconds.
-fn suffers(received: impl Iterator<Item = (u64, u64)>, (before, from, until): (u64, u64, u64)) -> bool {
+/// Whether less is received after a change than before. Compares up to ten intervals on each side, which lie between
+/// the changes before and after it. Each item is the end of an interval in nanoseconds and the bytes received in it.
+fn suffers(received: impl Iterator<Item = (u64, u64)>, change: ChangeTimes) -> bool {
+    let ChangeTimes { before, at, until } = change;
     let mut begin = 0;
     let (mut earlier, mut later) = (VecDeque::new(), Vec::new());
     for (end, bytes) in received {
         let (start, rate) = (std::mem::replace(&mut begin, end), bytes as f64 / (end - begin).max(1) as f64);
-        if start >= before && end <= from {
+        if start >= before && end <= at {
             earlier.push_back(rate);
             if earlier.len() > COMPARED {
                 earlier.pop_front();
             }
-        } else if start >= from && end <= until && later.len() < COMPARED {
+        } else if start >= at && end <= until && later.len() < COMPARED {
             later.push(rate);
         }
     }
@@ -619,11 +624,12 @@ mod tests {
     fn victims_receive_less_than_in_the_intervals_before() {
         let bytes = [99, 10, 10, 10, 9, 9, 8, 10, 0];
         let ends = || (1..).map(|number| 10 * number).zip(bytes);
-        assert!(!suffers(ends(), (10, 40, 60)), "9 of 10 are enough");
-        assert!(suffers(ends(), (10, 40, 70)));
-        assert!(!suffers(ends(), (10, 60, 80)), "9 after 9.5");
-        assert!(suffers(ends(), (0, 20, 40)) && !suffers(ends(), (5, 20, 40)), "only whole intervals count");
-        assert!(!suffers(ends(), (10, 85, 99)) && !suffers(ends(), (35, 40, 50)), "without one of the sides");
+        let suffers = |before, at, until| suffers(ends(), ChangeTimes { before, at, until });
+        assert!(!suffers(10, 40, 60), "9 of 10 are enough");
+        assert!(suffers(10, 40, 70));
+        assert!(!suffers(10, 60, 80), "9 after 9.5");
+        assert!(suffers(0, 20, 40) && !suffers(5, 20, 40), "only whole intervals count");
+        assert!(!suffers(10, 85, 99) && !suffers(35, 40, 50), "without one of the sides");
     }
 
     #[test]

@@ -189,6 +189,16 @@ pub struct Ranks<T> {
     outcome: Execution,
 }
 
+/// An operation of a rank.
+#[derive(Debug, Clone, Copy)]
+struct RankOperation {
+    rank: u32,
+    /// Its index among the operations of the rank.
+    index: u32,
+    /// Its index in the trace.
+    at: usize,
+}
+
 impl<T: Deref<Target = Trace>> Ranks<T> {
     /// Creates all ranks before their first operation, which starts at `start`. The carrier, not the ranks, accounts
     /// for latency and gaps.
@@ -313,7 +323,9 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
                 What::Ready => self.ready(now, rank, index, at),
                 What::Started => self.release(now, rank, at, When::Start),
                 What::Finished => self.finish(now, rank, at),
-                What::Inject | What::DataInject => self.inject(now, (what, rank, index, at), carrier),
+                What::Inject | What::DataInject => {
+                    self.inject(now, what, RankOperation { rank, index, at }, carrier)
+                }
                 What::Head | What::DataHead => {
                     let parcel = self.parcel(what == What::DataHead, rank, index, at);
                     carrier.head(now, &parcel, &mut self.agenda);
@@ -322,14 +334,14 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
                     let parcel = self.parcel(false, rank, index, at);
                     carrier.sent(now, &parcel, &mut self.agenda);
                 }
-                What::Arrived => self.arrived(now, (rank, index, at), carrier),
+                What::Arrived => self.arrived(now, RankOperation { rank, index, at }, carrier),
                 What::DataArrived => {
                     if let Some(receive) = self.receives.remove(&at) {
                         self.receive(now, at, self.trace.operation(at).peer, receive);
                     }
                 }
                 What::Permit => self.permit(now, rank, index, at),
-                What::Post => self.post(now, (rank, index, at), carrier),
+                What::Post => self.post(now, RankOperation { rank, index, at }, carrier),
             }
             if let Some((rank, index)) = self.agenda.beyond.take() {
                 let operation = self.trace.operation(self.trace.first(rank) + index as usize);
@@ -423,7 +435,8 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
     fn inject(
         &mut self,
         now: u64,
-        (what, rank, index, at): (What, u32, u32, usize),
+        what: What,
+        RankOperation { rank, index, at }: RankOperation,
         carrier: &mut impl Carrier,
     ) {
         let parcel = self.parcel(what == What::DataInject, rank, index, at);
@@ -435,20 +448,25 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         }
     }
 
-    fn arrived(&mut self, now: u64, (rank, index, at): (u32, u32, usize), carrier: &mut impl Carrier) {
-        let Operation { peer, tag, .. } = self.trace.operation(at);
-        if let Some(receive) = self.matching.arrive(peer, rank, tag, index) {
-            self.matched(now, (rank, index, at), receive, carrier);
+    fn arrived(&mut self, now: u64, send: RankOperation, carrier: &mut impl Carrier) {
+        let Operation { peer, tag, .. } = self.trace.operation(send.at);
+        if let Some(receive) = self.matching.arrive(peer, send.rank, tag, send.index) {
+            self.matched(now, send, receive, carrier);
         }
     }
 
-    fn post(&mut self, now: u64, (rank, index, at): (u32, u32, usize), carrier: &mut impl Carrier) {
+    fn post(
+        &mut self,
+        now: u64,
+        RankOperation { rank, index, at }: RankOperation,
+        carrier: &mut impl Carrier,
+    ) {
         // The receive starts now, so release operations that wait for its start.
         self.release(now, rank, at, When::Start);
         let Operation { peer, tag, .. } = self.trace.operation(at);
         if let Some((from, send)) = self.matching.post(rank, peer, tag, index) {
             let send_at = self.trace.first(from) + send as usize;
-            self.matched(now, (from, send, send_at), index, carrier);
+            self.matched(now, RankOperation { rank: from, index: send, at: send_at }, index, carrier);
         }
     }
 
@@ -456,7 +474,7 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
     fn matched(
         &mut self,
         now: u64,
-        (from, send, at): (u32, u32, usize),
+        RankOperation { rank: from, index: send, at }: RankOperation,
         receive: u32,
         carrier: &mut impl Carrier,
     ) {

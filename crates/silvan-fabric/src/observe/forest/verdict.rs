@@ -38,7 +38,7 @@ impl TreeKind {
             }
         }
         let through_root = feeding.iter().map(|one| one.1.bytes).sum();
-        let contributors = contributors((tree.born_ns, tree.last_ns, tree.samples), &feeding, hosts);
+        let contributors = contributors(tree, &feeding, hosts);
         let is_often = |samples: u32| 10 * u64::from(samples) >= u64::from(tree.samples);
         let waiting = around.waiting.iter().filter(|one| is_often(one.1.samples));
         let mut victims: Vec<(Who, WaitingTraffic)> = waiting.map(|one| (*one.0, *one.1)).collect();
@@ -75,7 +75,7 @@ impl TreeKind {
 /// often as to any other host is a contributor only if no sender prefers the root. `hosts` is the number of
 /// hosts.
 fn contributors(
-    (born_ns, last_ns, samples): (u64, u64, u32),
+    &Tree { born_ns, last_ns, samples, .. }: &Tree,
     feeding: &[(Who, Feeding)],
     hosts: usize,
 ) -> Vec<(Who, Feeding)> {
