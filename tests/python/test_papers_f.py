@@ -135,7 +135,7 @@ def test_full_experiments_have_the_points_of_the_paper() -> None:
 
 def test_gains_are_on_over_off() -> None:
     rows = {row["quantity"]: row for row in _rows_of_f5()}
-    assert rows["all hosts, CC on over off, lifetime 10 ms"]["simulated"] == pytest.approx(4.0)
+    assert rows["all hosts, lifetime 10 ms, ratio of CC on to CC off"]["simulated"] == pytest.approx(4.0)
     assert rows["all hosts, lifetime 10 ms, CC on"]["simulated"] == pytest.approx(4000)
 
 
