@@ -13,17 +13,17 @@ CARGO := tools/with-rust cargo
 # Python compiles a module when it first imports it. Compiling all modules of all packages would take longer
 # than installing them.
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --no-deps --no-compile --require-hashes
-# Compiled modules are kept here, even if the environment tells Python to keep none: hundreds of tests start
-# `silvan`, and each start would compile numpy, matplotlib and others again.
+# Compiled modules are stored here, even if the environment disables that: hundreds of tests start `silvan`, and
+# each start would otherwise compile numpy, matplotlib and other packages again.
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
 # The extension module is not linked against libpython, regardless of the program that builds it.
 export PYO3_BUILD_EXTENSION_MODULE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# `setup` keeps what the command imports as bytecode where Python looks for it, also if the environment tells Python to
-# keep none; without bytecode, a start takes twice as long.
+# `setup` stores the bytecode of the modules that the command imports beside the modules, even if the environment
+# disables that. Without bytecode, a start takes twice as long.
 COMPILED := env -u PYTHONDONTWRITEBYTECODE -u PYTHONPYCACHEPREFIX
-# An interrupted download is tried again, by pip, cargo and rustup; `tools/install-test-tools` tells apt-get.
+# pip, cargo and rustup repeat failed downloads; `tools/install-test-tools` sets the option of apt-get.
 export PIP_RETRIES := 10
 export CARGO_NET_RETRY := 10
 export RUSTUP_MAX_RETRIES := 10
@@ -31,11 +31,11 @@ export RUSTUP_MAX_RETRIES := 10
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 SCHEMA := docs/scenario.schema.json
 TYPES := python/silvan/types/_summary.py
-# The extension module has no tests of its own; benchmarks are compiled by `bench`, and checked by `lint`.
+# The extension module has no tests in Rust. `bench` compiles the benchmarks, and `lint` checks them.
 RUST_TESTS := --workspace --exclude silvan-python --exclude silvan-bench
-# Crates whose unit tests `make check` runs as they are; those of `silvan-congestion` and `silvan-fabric` are a part of `examples-check`.
+# Crates whose unit tests `test-crates` runs. `examples-check` runs those of `silvan-congestion` and `silvan-fabric`.
 CRATES := -p silvan-engine -p silvan-trace -p silvan-network -p silvan-scenario -p silvan-web
-# Scenarios of `make swarm`; those of `make same`, from the seed FIRST on.
+# Number of scenarios of `make swarm` and `make same`, or of mutants. FIRST is the first seed of `make same`.
 N ?= 300
 same: N = 2000
 mutants: N = 200
@@ -61,8 +61,8 @@ FUZZ_TARGETS := units text ibnetdiscover lft site scenario checkpoint \
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
-# With PGO=1, a profile of the model is made first, and guides the compiler. It is made anew after each change of the
-# sources. The build has a folder of its own, so that other builds stay as they are.
+# With PGO=1, the compiler uses a profile of the model, which is recorded again after each change of the Rust sources.
+# The build has a separate folder, so other builds do not change.
 PROFILE := $(CURDIR)/target/pgo/silvan.profdata
 # Such a build contains no paths of the machine. Of several prefixes that match, the last one counts.
 REMAPPED := --remap-path-prefix=$(HOME)=/home --remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)=/cargo \
@@ -99,7 +99,7 @@ $(VENV)/.built: $(VENV)/.deps pyproject.toml $(RUST_SOURCES) $(if $(PGO),$(PROFI
 demo: $(VENV)/.built ## run the testbed with congestion control off and on, compare, plot to out/demo
 	$(BIN)/silvan demo
 
-# A minute once everything is built: unit tests, Python tests that take milliseconds, 30 random scenarios.
+# Takes a minute if everything is built.
 quick: $(VENV)/.built $(VENV)/.dev-deps ## in a minute: unit tests, fast Python tests, 30 random scenarios
 	$(CARGO) test $(RUST_TESTS) --lib --quiet
 	$(BIN)/python -m pytest -m quick
@@ -111,8 +111,8 @@ test: test-rust test-python ## all tests
 test-rust:
 	$(CARGO) test $(RUST_TESTS) --quiet
 
-# What `check` runs of `test-rust`. To compile the model one time less, the unit tests of the model and `behaviour`
-# run in `examples-check` only, with the worked examples added. The examples of documentation comments are for `nightly`.
+# The part of `test-rust` that `check` runs. To compile the model once less, only `examples-check` runs the unit tests of
+# the model and `behaviour`, with the worked examples added. `nightly` runs the examples of documentation comments.
 test-crates:
 	$(CARGO) test $(CRATES) --lib --example swarm --quiet $(TEST_OPTIONS)
 	$(CARGO) test $(CRATES) -p silvan-fabric --test all --test stepped --quiet $(TEST_OPTIONS)
@@ -122,11 +122,11 @@ test-crates-build: TEST_OPTIONS := --no-run
 test-crates-build: toolchain test-crates
 	$(CARGO) build --quiet -p silvan-scenario --example swarm
 
-# On all cores; a process without work takes over tests of others, since some tests last a hundred times as long.
+# Uses all cores. Idle processes take over tests of other processes, because some tests last 100 times as long as others.
 test-python: $(VENV)/.built test-tools
 	$(BIN)/python -m pytest -rs --numprocesses=$(JOBS) --dist=worksteal -m "not worked_example and not nightly and not playground"
 
-# Programs that tests compare with or need, where the package manager has them.
+# Installs the programs that tests need or compare with, if the package manager provides them.
 test-tools: $(VENV)/.dev-deps
 	@tools/install-test-tools
 
@@ -137,7 +137,7 @@ loom: ## test all interleavings of a few threads that work in steps
 mutants: ## count mutants of the model that no test catches: N=200, selected by SEED=1 (minutes; cargo-mutants)
 	$(PYTHON) tools/mutants.py --count $(N) --seed $(SEED) $(MODULES)
 
-# The patches of docs/examples, merged into one copy of the sources, and there all unit tests of the model; `nightly`
+# Applies all patches of docs/examples to one copy of the sources, and runs all unit tests of the model there. `nightly`
 # tests each patch alone.
 examples-check: $(VENV)/.built $(VENV)/.dev-deps
 	$(BIN)/python -m pytest -rs -m worked_example
@@ -161,7 +161,7 @@ nightly: ## `check`; slow pages, the playground, 5000 random scenarios, all orac
 	@if $(CARGO) mutants --version >/dev/null 2>&1; then $(MAKE) mutants; \
 	  else echo "left out: make mutants (cargo-mutants is not installed)"; fi
 
-# The programs are installed by hand: cargo install cargo-audit, pip install pip-audit.
+# Install the programs manually: cargo install cargo-audit, pip install pip-audit.
 audit: $(VENV)/.deps ## check the locked crates and packages for security advisories, with cargo-audit and pip-audit
 	@PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/python tools/audit.py
 
@@ -206,7 +206,7 @@ wheel: $(VENV)/.built ## a wheel for all Pythons from 3.10 on, and a source arch
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) tools/with-rust $(BIN)/maturin build --release --locked --quiet --out target/wheels
 	$(BIN)/maturin sdist --out target/wheels
 
-# Half a minute for each Python, or more on a busy machine; most of it is what pip does.
+# Takes half a minute for each Python, or more on a busy machine. pip takes most of this time.
 wheel-check: wheel ## test the wheel alone, with the oldest Python here (others: PYTHONS="python3.14")
 	$(BIN)/python tools/try_wheel.py target/wheels/*.whl $(or $(PYTHONS),--oldest)
 
@@ -236,7 +236,7 @@ release: wheel-manylinux site ## all files of a release in target/release-files;
 release-check: wheel-check site ## build and check all files of a release: wheel, sdist, crates, site, SBOM, checksums
 	@$(MAKE) --no-print-directory release-files
 
-# Uses what `wheel` and `site` have made.
+# Uses the results of `wheel` and `site`.
 release-files: $(VENV)/.deps
 	$(BIN)/python tools/release.py $(FINAL)
 
@@ -313,6 +313,6 @@ same: ## AGAINST=COMMIT: find random scenarios (N=2000) whose results differ fro
 	$(CARGO) build --quiet --release -p silvan-scenario --example swarm
 	$(PYTHON) tools/same.py $(AGAINST) --count $(N) --first $(FIRST)
 
-# Keeps out/: the runs and tables there belong to the user and may have taken days.
+# Keeps out/, because the runs and tables there belong to the user and may have taken days.
 clean: ## remove everything built, and the environment
 	rm -rf target $(VENV) python/silvan/_core*.so .pytest_cache .ruff_cache .mypy_cache

@@ -1,9 +1,9 @@
 //! Benchmark of the simulator: packet hops and events per second, time of the setup, and memory.
 //!
-//! Each case is one of the shipped scenarios, or the generated one of the module [`hadoop`], and runs in a separate process, so that its peak memory can be
-//! measured. Right after each case, the same process times a reference loop: the event queue alone, in a
-//! steady state of push and pop. On a machine whose speed varies, the ratio of both is more meaningful than
-//! absolute figures.
+//! Each case is a shipped scenario, or the scenario that the module [`hadoop`] generates. It runs in a separate process,
+//! so that its peak memory can be measured. Right after each case, the same process times a reference loop: the event
+//! queue alone, in a steady state of push and pop. If the speed of the machine varies, the ratio of the two rates is
+//! more meaningful than each rate.
 //!
 //! ```text
 //! cargo run --release -p silvan-scenario --example bench -- bench.json [CASE...]
@@ -56,13 +56,13 @@ struct Case {
 }
 
 impl Case {
-    /// The overrides of the case, with that for the sampler of congestion trees.
+    /// The overrides of the case. Unless the case sets [`SAMPLER`], another one turns off the sampler of congestion trees.
     fn all_overrides(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         let is_set = self.overrides.iter().any(|(key, _)| *key == SAMPLER);
         self.overrides.iter().copied().chain((!is_set).then_some((SAMPLER, "false")))
     }
 
-    /// The overrides of the case, to be completed.
+    /// Same as [`Self::all_overrides`], as owned strings.
     fn owned_overrides(&self) -> Vec<(String, String)> {
         self.all_overrides().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
     }
@@ -135,7 +135,7 @@ const CASES: &[Case] = &[
         overrides: &[("duration", "20 ms"), ("congestion.mechanism", "ib-cc"), ("measure.links", "false")],
         interval: "16 us",
     },
-    // The same with the sampler of congestion trees, whose cost the other cases do not contain.
+    // The previous case with the sampler of congestion trees, which is off in the other cases.
     Case {
         name: "forest_648_cc_sampled",
         scenario: "papers/common/forest-648.toml",
@@ -497,14 +497,14 @@ fn run_counted(case: &Case, more: &[String]) -> Result<Value, Box<dyn Error>> {
     Ok(json!({ "packet_hops": simulation.packet_hops() - before }))
 }
 
-/// Runs an interval. Programs that count instructions know it by its name.
+/// Runs an interval. Programs that count instructions identify it by its name.
 #[inline(never)]
 fn counted(simulation: &mut Simulation) -> Result<(), ModelError> {
     while !simulation.advance_to_sample(u64::MAX)?.1 {}
     Ok(())
 }
 
-/// Runs a case with a number of partitions in turn on one thread, and returns the work of each in each step.
+/// Runs a case with a number of partitions, one after another on one thread, and returns the work of each in each step.
 fn run_steps(case: &Case, threads: &str, more: &[String]) -> Result<Value, Box<dyn Error>> {
     let mut overrides = case.owned_overrides();
     overrides.extend(read_overrides(more)?);
@@ -533,7 +533,7 @@ fn measure_exchange() -> Value {
     const MANY: usize = 64;
     let step_ns = |mailboxes: usize, counters: usize| {
         let steps = Lockstep::new(2);
-        // On cache lines of their own, as the buffers of messages are.
+        // On separate cache lines, like the buffers of messages.
         let mail: Vec<[Mutex<[u64; 14]>; 2]> = (0..mailboxes).map(|_| Default::default()).collect();
         let counts: [Vec<Separate<AtomicUsize>>; 2] =
             std::array::from_fn(|_| (0..counters).map(|_| Separate::default()).collect());
@@ -549,7 +549,7 @@ fn measure_exchange() -> Value {
                 for count in &counts[me] {
                     count.0.store(step, Ordering::Release);
                 }
-                // It breaks only if a thread panics.
+                // This fails only if a thread panics.
                 let _ = steps.meet(me);
                 for count in &counts[1 - me] {
                     if count.0.load(Ordering::Acquire) < step {

@@ -1,11 +1,12 @@
-"""Fuzzes what Python reads, and through Python the readers of fabrics and traces.
+"""Fuzzes the readers in Python, and through Python the readers of fabrics and traces.
 
-Study and tuning files, folders of runs, overrides given as Python objects, options of OpenSM.
+The readers in Python read study and tuning files, folders of runs, overrides given as Python objects, and
+options of OpenSM.
 
     python fuzz/readers.py study --count 100000 --first 1
 
-Each reading must end in a value or in one of Silvan's errors. A reading that does not is printed with
-the seed of its case, which `--first SEED --count 1` reads again.
+Each reader must return a value or raise one of Silvan's errors. The first case of any other error is printed
+with its seed; `--first SEED --count 1` repeats it.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ LINK_TITLES = "NodeGuid1,PortNum1,NodeGuid2,PortNum2"
 
 
 def edited(text: str, draw: random.Random) -> str:
-    """Exchange lines and words of a text, or cut it."""
+    """Edit lines and words of a text at random."""
     lines = text.split("\n")
     for _ in range(draw.randint(1, 4)):
         one, other = draw.randrange(len(lines)), draw.randrange(len(lines))
@@ -286,10 +287,10 @@ def override_case(folder: Path) -> Callable[[random.Random], bool]:
 
 
 def fabric_case(folder: Path) -> Callable[[random.Random], bool]:
-    """Return a reader of a fabric's files, one of which is damaged."""
+    """Return a reader of the files of a fabric, one of which is damaged."""
     ring = ROOT / "tests" / "data" / "lanes" / "ring-6" / "dfsssp"
     texts = {path.stem: gzip.decompress(path.read_bytes()).decode() for path in sorted(ring.glob("*.gz"))}
-    # Short enough for many cases: the ports without a link say nothing.
+    # Without the ports that have no link, the files are short enough for many cases.
     texts["opensm-sl2vl.dump"] = re.sub(r"(?m)^(\d\d|[4-9]) +.*\n", "", texts["opensm-sl2vl.dump"])
     texts["iblinkinfo.txt"] = re.sub(r"(?m)^.*Down/.*\n", "", texts["iblinkinfo.txt"])
     nodes = [
@@ -340,7 +341,7 @@ def fabric_case(folder: Path) -> Callable[[random.Random], bool]:
 
 
 def other_formats(wiring: str) -> dict[str, str]:
-    """Return the network of a file in the format of ibnetdiscover in other formats."""
+    """Convert a network from the format of ibnetdiscover to other formats. Return the texts by file name."""
     lids = {}
     for name, own in re.findall(r'(?m)^Switch\s.*# "([^"]*)".* lid (\d+)', wiring):
         lids[name] = own
@@ -403,7 +404,7 @@ CASES = {
 
 
 def main() -> int:
-    """Read so many cases; return 1 if one failed."""
+    """Read the cases; return 1 if one failed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("case", choices=CASES)
     parser.add_argument("--count", type=int, default=100_000)

@@ -97,9 +97,9 @@ def stages() -> list[Stage]:
 
 
 def selected(every: list[Stage], names: list[str]) -> list[Stage]:
-    """Return the stages of these names and all stages that they need, or all stages without names.
+    """Return the stages with these names and all stages that they need. Without names, return all stages.
 
-    Exits if there is no stage of a name.
+    Exits if a name is unknown.
     """
     by_name = {stage.name: stage for stage in every}
     if unknown := [name for name in names if name not in by_name]:

@@ -1,8 +1,8 @@
 """Makes two builds do equal work, so that their speeds can be compared.
 
 A newer build may record more by default, and its scenario files may contain keys that an older build does not
-support. This module determines which of these keys the other build supports. The other keys are switched off
-in this build, and omitted from the file that the other build reads.
+support. This module determines which keys of `SWITCHES` the older build lacks. It switches these keys off in
+the newer build, and omits them from the file that the older build reads.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ def of_htsim(log: str) -> dict[tuple[int, int], float]:
 
 
 def table(results: Mapping[str, Mapping[tuple[int, int], float]]) -> str:
-    """Return the percentiles of times, with the difference of the second program in percent."""
+    """Return the percentiles of times, and the difference between two programs in percent."""
     names = list(results)
     heads = [*names, "diff"] if len(names) > 1 else names
     lines = [f"{'percentile':>11} " + " ".join(f"{head:>10}" for head in heads)]

@@ -85,7 +85,7 @@ def write(path: Path, text: str) -> None:
 
 
 def listed() -> list[dict[str, Any]]:
-    """Return all mutants. Raises `SystemExit` if cargo-mutants is missing."""
+    """Return all mutants except those of fields. Exits if cargo-mutants is missing or fails."""
     command = [*CARGO, "mutants", "--dir", str(TREE), "--list", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -111,8 +111,8 @@ def module_of(mutant: dict[str, Any], modules: tuple[str, ...]) -> str | None:
 def sample(mutants: list[dict[str, Any]], seed: int, count: int) -> list[dict[str, Any]]:
     """Return a random sample of mutants, sorted by name.
 
-    The order of the draw is that of a hash of the seed and the mutant's name without its position, so changes
-    of other functions do not change the sample.
+    Mutants are drawn in the order of a hash of the seed and the mutant's name without its position. Changes
+    of other functions therefore do not change this order.
     """
     alike: Counter[str] = Counter()
     ranked = []

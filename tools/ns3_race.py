@@ -415,7 +415,7 @@ def spread(rows: Sequence[tuple[int, list[float]]], draws: int) -> str:
 
 
 def table(rows: Sequence[tuple[int, list[float]]], names: Sequence[str]) -> str:
-    """Return the percentiles of slowdowns by size, with the difference of the second program in percent."""
+    """Return the percentiles of slowdowns by size, and the difference between two programs in percent."""
     columns = (*names, "diff") if len(names) > 1 else names
     heads = [f"p{percent} {name}" for percent in PERCENTILES for name in columns]
     lines = [f"{'bytes up to':>11} {'flows':>6} " + " ".join(f"{head:>10}" for head in heads)]

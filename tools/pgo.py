@@ -25,7 +25,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 RUST = (ROOT / "tools/with-rust",)
-#: Cases of `benches/bench.rs`: one for each kernel, and for each kind of congestion control that many use.
+#: Cases of `benches/bench.rs`: one for each kernel, and one for each common kind of congestion control.
 TRAINING = (
     "uniform_648",
     "hotspot_648_cc",

@@ -41,7 +41,7 @@ CRATES = (
     "silvan-fabric",
     "silvan-scenario",
 )
-#: Starts of the names of libraries that a manylinux wheel may need (PEP 600).
+#: Prefixes of the names of libraries that a manylinux wheel may need (PEP 600).
 ALLOWED = (
     "libc.so.6",
     "libm.so.6",

@@ -91,7 +91,7 @@ STOPPED = [
 
 
 def scenario(topology: Mapping[str, Any], flows: list[dict[str, Any]], **more: Any) -> Scenario:
-    """Compose a scenario. Flows without a name are numbered, from F1 on."""
+    """Compose a scenario. Flow number n in the list, counted from 1, is named `Fn` unless it has a name."""
     named = [{"name": f"F{number + 1}", **one} for number, one in enumerate(flows)]
     base = {"duration": "120 us", "measure": {"interval": "4 us"}}
     return {**base, "topology": dict(topology), **more, "flow": named}
@@ -213,7 +213,7 @@ def table() -> list[tuple[str, Scenario]]:
 
 
 def _fecn(**marking: Any) -> dict[str, Any]:
-    """Describe marking of every packet above a threshold, with sources that ignore marks."""
+    """Describe marking of every packet above a threshold, with an injection table that adds no delay."""
     return {
         **cc(marking_rate=0, packet_size=0, **marking, table=NO_DELAYS),
         "notification": "cnp",

@@ -275,9 +275,9 @@ def _links(
 ) -> list[Difference]:
     """Compare the bytes of all packets and frames that each link sent in an interval.
 
-    Because times are rounded up, the remaining bytes of a frame that starts at the end of an interval can
-    exceed its size. The count of a link therefore never decreases. `earlier` has the counts of the last
-    sample by link, and is updated.
+    Times are rounded up, so the remaining bytes of a frame that starts at the end of an interval can exceed
+    the size of the frame, and the total of the link can decrease. The interval then counts 0 bytes. `earlier`
+    contains the total of each link up to the last sample, and is updated.
     """
     rows, found, count = result.numpy("links"), [], len(sample.links)
     part = slice(number * count, (number + 1) * count)
@@ -323,7 +323,7 @@ def _isolation(result: silvan.Result, row: int, now: int, expected: Mapping[str,
 
 
 def _logs(result: silvan.Result, net: Network) -> list[Difference]:
-    """Compare the congestion logs: totals, then the latest 15 marks of switches and 13 answers of hosts."""
+    """Compare the congestion logs: totals, then the latest 15 events of each switch and 13 of each host."""
     hosts, totals = net.plan.wiring.hosts, result.summary["congestion_log"]
     # If routes determine the service levels, the second model has no levels.
     levels = not net.plan.lanes.by_way
@@ -382,7 +382,7 @@ def _trimming(result: silvan.Result, net: Network) -> list[Difference]:
 
 
 def _losses(result: silvan.Result, net: Network) -> list[Difference]:
-    """Compare lost packets: those of each link, then the payload."""
+    """Compare lost packets of each link, the counts of recovery, dropped packets, and the lost payload."""
     expected = sorted(
         (channel.name, fault.data_packets, fault.control_packets, fault.dropped, fault.bytes)
         for channel in net.channels
@@ -464,7 +464,7 @@ class Compared:
 
 
 def compare(cases: Iterable[tuple[str, Scenario]], *, show: bool = True) -> Compared:
-    """Compare scenarios, and print a line for each if `show`."""
+    """Compare scenarios. If `show`, print the outcome of each scenario that the reference covers."""
     compared = Compared()
     for name, scenario in cases:
         began = time.perf_counter()

@@ -1,8 +1,8 @@
-"""What the oracles check, as Markdown, from the checks themselves: ``python -m verify.covered``.
+"""Prints as Markdown what the oracles check: ``python -m verify.covered``.
 
-The site includes it in the page about verification. A kind of a table of scenario files counts as compared if
-a listed or a random scenario contains it, after defaults and presets are resolved, and the second model can
-run that scenario.
+The site includes this text in the page about verification. A kind of a table of scenario files counts as
+compared if a listed or a random scenario contains it, after defaults and presets are resolved, and the second
+model can run that scenario.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-#: Number of random scenarios without an additional feature, enough for rare topologies and routings. With a
-#: feature, a third of this number is generated, divided by the number in `DRAWN`.
+#: Number of random scenarios without an additional feature, enough for rare topologies and routings. For each
+#: feature in `DRAWN`, this number is divided by 3 and by the divisor of the feature.
 SEEDS = 330
 
 
@@ -52,7 +52,7 @@ def kinds(reference: Reference) -> dict[str, list[str]]:
 
 
 def contained(table: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the path and the kind of each table of a resolved scenario."""
+    """Yield the path and the kind of each table of a resolved scenario that has a `kind`."""
     if isinstance(table, Mapping):
         if isinstance(kind := table.get("kind"), str):
             yield path, kind

@@ -22,17 +22,18 @@ SMALLEST, LARGEST = 64, 4096
 MEAN = (SMALLEST + LARGEST) / 2
 #: The rate of a link, in bytes per nanosecond.
 RATE = 2
-#: While an input is busy, an output first serves others out of turn for this multiple of the time for which
-#: the input is busy. It then waits for the input (`switch/rounds.rs`).
+#: An output waits for a busy input only after it has served other inputs out of turn for this multiple of the
+#: time for which the input stays busy, per other input (`switch/rounds.rs`).
 PATIENCE = 16
 
 
 def many_ports() -> float:
-    """Return the saturation of FIFO input queues with very many ports.
+    """Return the saturation of FIFO input queues in the limit of many ports, as a share of the link rate.
 
     Each output is then an M/G/1 queue with one packet in it on average, since each input has one packet at
     its head: load + load^2 (1 + c^2) / (2 (1 - load)) = 1, with c^2 the squared coefficient of variation of
-    the sizes. The result is 2 - sqrt 2 for equal sizes, and 3 - sqrt 6 for sizes that are uniform from 0 on.
+    the sizes. The result is 2 - sqrt 2 for equal sizes, and 3 - sqrt 6 for sizes uniform between 0 and a
+    maximum.
     """
     variance = ((LARGEST - SMALLEST + 1) ** 2 - 1) / 12
     return 1 / (1 + math.sqrt((1 + variance / MEAN**2) / 2))
@@ -48,8 +49,8 @@ def next_in_turn(asking: int, last: int) -> int:
 def fifo_saturation(ports: int, duration: int, seed: int) -> float:
     """Return the throughput per port of a crossbar with one FIFO queue per input.
 
-    It is a share of the link rate. The queues always have packets. An input whose first packet requests an
-    output waits until its turn there. An output is idle only if no input waits for it.
+    The unit is the link rate. The queues always have packets. Each output serves the inputs that wait for it
+    in cyclic order, and is idle only if no input waits.
     """
     rng = random.Random(f"fifo {ports} {seed}")
     waiting, last, is_busy = [0] * ports, [0] * ports, [False] * ports
@@ -79,11 +80,11 @@ def fifo_saturation(ports: int, duration: int, seed: int) -> float:
 
 
 class Voqs:
-    """A work-conserving crossbar with a queue per input and output, and hosts that feed it.
+    """A work-conserving crossbar with a queue per pair of input and output, and hosts that feed it.
 
-    A free output takes a packet from the next free input in cyclic order that has one: no output is idle
-    while a free input has a packet for it. A host sends to uniformly distributed destinations, one packet
-    after the other, when the input's buffer has room.
+    A free output takes a packet from the next free input in cyclic order that has a packet for this output.
+    A host sends packets to uniformly distributed destinations, one after the other, when the buffer of the
+    input has room.
     """
 
     def __init__(self, ports: int, load: float | None, buffer: int, seed: int) -> None:
@@ -98,16 +99,16 @@ class Voqs:
         self.queues = [[deque[tuple[float, int]]() for _ in every] for _ in every]
         self.wanting, self.last, self.free_inputs = [0] * ports, [0] * ports, (1 << ports) - 1
         self.free_outputs = [True] * ports
-        #: Pending events: time, kind, input, and further data.
+        #: Pending events: time, kind, input, output, time of creation, and size.
         self.events: list[tuple[float, str, int, int, float, int]] = []
         self.sent, self.waited, self.count = 0, 0.0, 0
         for source in every:
             self.draw(source) if load is None else self.draw_later(source)
 
     def run(self, warmup: float, duration: float) -> tuple[float, float]:
-        """Return throughput per port as a share of the link rate, and mean time in the system.
+        """Return throughput per port as a share of the link rate, and mean time in the system in byte times.
 
-        Both are counted after a warm-up.
+        Both are measured after the warm-up.
         """
         is_warm = False
         while self.now < duration:
@@ -163,7 +164,7 @@ class Voqs:
         heapq.heappush(self.events, (self.now + size, "left", source, 0, 0.0, 0))
 
     def match(self) -> None:
-        """Give free outputs their packets, starting with another output each time."""
+        """Start the next packet to each free output. Each call begins with another output, cyclically."""
         self.turn = (self.turn + 1) % self.ports
         for output in (*range(self.turn, self.ports), *range(self.turn)):
             asking = self.wanting[output] & self.free_inputs
@@ -179,7 +180,7 @@ class Voqs:
 
 
 def _scenario(ports: int, duration_us: int, **switch: str) -> dict[str, Any]:
-    """Describe a star in which only the crossbar limits; a fifth of the run is warm-up."""
+    """Describe a star in which only the crossbar limits throughput. The warm-up is 20 % of the run."""
     return {
         "duration": f"{duration_us} us",
         "warmup": f"{duration_us // 5} us",
@@ -224,8 +225,8 @@ def virtual_output_queues(*, quick: bool) -> Iterator[Check]:
     """Compare a queue per output and iSLIP with a work-conserving crossbar.
 
     An output of the simulator sometimes waits for a busy input, so that each input gets its turn. At a load
-    below 1, this has the same effect as losing 1 or 2 % of the output's time. The tolerance is 2 %, divided
-    by the remaining capacity for latency.
+    below 1, this has the same effect as losing 1 or 2 % of the output's time. The tolerance of the latency is
+    therefore at least 2 %, divided by 1 minus the load.
     """
     lost, duration_us = 0.02, 2_500 if quick else 12_000
     scenario = _scenario(8, duration_us, queues="per-output", buffer="1 MiB")
@@ -244,9 +245,10 @@ def virtual_output_queues(*, quick: bool) -> Iterator[Check]:
 
 
 def _beside(sizes: tuple[int, int, int], others: int, rate: str | None) -> dict[str, Any]:
-    """Describe a host that fills its link toward P and also sends to O, which others fill.
+    """Describe a star in which H1 sends to H3 (output P) and H2 (output O), and `others` hosts send to H2.
 
-    `sizes` are those of the packets toward P, of the host's packets toward O, and of the others' packets.
+    `sizes` are the bytes of a packet from H1 to H3, from H1 to H2, and from the other hosts. `rate` limits
+    the flow from H1 to H2.
     """
     second: dict[str, Any] = {"name": "second", "from": "H1", "to": "H2", "message": f"{sizes[1]} B"}
     if rate is not None:
@@ -268,9 +270,9 @@ def busy_inputs(*, quick: bool) -> Iterator[Check]:
     """Check that an input that is busy with another output still gets its turn.
 
     With packets of one size, the shares are max-min fair. With several sizes, the input sends as many packets
-    as the other input, or as its own host allows. No packet waits longer than `switch/rounds.rs` states. The
-    others have their turns in two rounds, are served out of turn for sixteen times the duration for which the
-    input is busy (each of them), and finish a packet. Then the output waits for the input.
+    as the other input, or as its own host allows. No packet waits longer than `switch/rounds.rs` states: each
+    other input is served in two rounds, and out of turn for 16 times the duration for which the input is
+    busy. One more packet is completed, and the output then waits for the busy input.
     """
     for others in (1, 2):
         names = ["second", *(f"other{i}" for i in range(others))]

@@ -32,7 +32,7 @@ class Way:
 class Direct(Wiring):
     """A network in which each pair of hosts has its own route."""
 
-    #: The port of each switch that leads to each neighbor.
+    #: The ports of each switch that lead to each neighbor.
     port_to: dict[str, dict[str, list[int]]] = field(default_factory=dict)
     home: dict[str, str] = field(default_factory=dict)
     routing: str = ""
@@ -119,7 +119,7 @@ class Grid(Direct):
     def walk_from(self, start: str, destination: str) -> Way:
         """Return the route from a switch to a host, dimension by dimension.
 
-        `NotCovered` is raised for other kinds of routing.
+        `NotCovered` is raised unless the routing is in dimension order.
         """
         if self.routing != "dimension-order":
             raise NotCovered(f"routing.kind = {self.routing} on a {self.kind}")
@@ -140,7 +140,7 @@ class Grid(Direct):
         return Way(level, steps)
 
     def stations(self, near: int, far: int, size: int) -> list[int]:
-        """Return the coordinates from the one after `near` to `far`, in the order of the route in a row."""
+        """Return the coordinates after `near` up to `far`, in the order of the route."""
         if near == far:
             return []
         if self.kind == "hyperx":
@@ -158,7 +158,7 @@ class Grid(Direct):
 
 
 def line(near: int, far: int) -> list[int]:
-    """Return the coordinates from the one after `near` to `far` in a straight line."""
+    """Return the coordinates after `near` up to `far` in a straight line."""
     return list(range(near + 1, far + 1)) if far > near else list(range(near - 1, far - 1, -1))
 
 
@@ -225,9 +225,9 @@ class Groups(Direct):
         return [] if ends[0] == ends[1] else [n for n in range(len(self.groups)) if n not in ends]
 
     def walk(self, source: str, destination: str, over: int | None) -> Way:
-        """Return the route over a given group, or with Valiant routing over one that follows from the pair.
+        """Return the route over the group `over`, or the minimal route if it is `None`.
 
-        Other routes are minimal.
+        With Valiant routing, the pair of hosts and the setting `draw` determine the group instead.
         """
         start, target = self.home[source], self.home[destination]
         ends, between = self.ends(source, destination), self.between(source, destination)

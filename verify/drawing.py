@@ -102,7 +102,7 @@ def with_lanes(found: Scenario) -> Scenario:
 
 
 def with_coalescing(found: Scenario) -> Scenario:
-    """Let receivers of a random scenario with congestion management coalesce notification packets."""
+    """Let receivers coalesce notification packets, unless the scenario has no congestion management."""
     if "congestion" not in found:
         return found
     rng = random.Random(f"coalescing {found['seed']}")
@@ -112,14 +112,14 @@ def with_coalescing(found: Scenario) -> Scenario:
 
 
 def with_own_timers(found: Scenario, timer: int) -> Scenario:
-    """Make each BECN restart the timer of its index, in a random scenario with a reaction."""
+    """Make each BECN restart the timer of its index, with a period of `timer` units of 1.024 us."""
     congestion = found["congestion"]
     reaction = {**congestion["reaction"], "ccti_timer": timer, "timer": "notification"}
     return {**found, "congestion": {**congestion, "reaction": reaction}}
 
 
 def tree(rng: random.Random, hosts: list[str]) -> dict[str, Any]:
-    """Generate a tree of switches with hosts at any of them, and links of one or several rates."""
+    """Generate a tree of at most four switches with hosts at any switch. Links have one or several rates."""
     switches = [f"S{i}" for i in range(rng.randint(1, 4))]
     joints = [(s, rng.choice(switches[:i])) for i, s in enumerate(switches) if i]
     joints += [(host, rng.choice(switches)) for host in hosts]
@@ -169,7 +169,7 @@ def _cc(rng: random.Random, space: int, buffer: int) -> dict[str, Any]:
 
 def _flow(rng: random.Random, hosts: list[str], name: str, mtu: int) -> dict[str, Any]:
     found = flow(*rng.sample(hosts, 2), name=name)
-    # To cause congestion, half of the flows go to the first host, unless they start there.
+    # To cause congestion, at least half of the flows from other hosts go to the first host on average.
     if rng.random() < 0.5 and found["from"] != hosts[0]:
         found["to"] = hosts[0]
     size = rng.choice([mtu, mtu, rng.randint(1, mtu), rng.randint(1, 6 * mtu)])
@@ -186,7 +186,7 @@ def _flow(rng: random.Random, hosts: list[str], name: str, mtu: int) -> dict[str
 
 
 def with_queues(found: Scenario) -> Scenario:
-    """Give a random scenario switches of any organization and arbitration, derived from its seed."""
+    """Select the architecture, queues and arbitration of switches, derived from the seed of the scenario."""
     rng = random.Random(f"queues {found['seed']}")
     architecture = rng.choice(["voq", "iq", "iq", "fcfs"])
     switch = dict(found["switch"])
@@ -287,7 +287,7 @@ def _full_packet(found: Scenario) -> tuple[int, int]:
 
 
 def _hosts_with_buffers(rng: random.Random, found: Scenario, space: int) -> None:
-    """Select the output buffer of hosts, with room for at least one packet of each queue."""
+    """Select the queues and the output buffer of hosts. Each part of the buffer has room for a packet."""
     queues = rng.choice(["none", "single", "single", "single", "per-destination", "destination-modulo"])
     parts = found["switch"].get("queue_count", 8) if queues == "destination-modulo" else 1
     host = {**found["host"], "queues": queues}
@@ -337,7 +337,7 @@ def _fecn_of_outputs(rng: random.Random, found: Scenario, space: int) -> dict[st
 
 
 def _reaction(rng: random.Random) -> dict[str, Any]:
-    """Select a reaction that counts acknowledgements, or Pfister's table."""
+    """Select a reaction that counts acknowledgements, or a linear congestion control table."""
     kind = rng.choice(["static-window", "aimd", "fimd", "lipd", "mvcm", "mvcm", "cct"])
     found: dict[str, Any] = {"kind": kind}
     if kind == "static-window":
@@ -459,9 +459,9 @@ def on_trees(found: Scenario) -> Scenario:
 
 
 def with_feedback(found: Scenario) -> Scenario:
-    """Let switches notify sources directly, marks have a severity, or marks reduce rates.
+    """Add direct notifications from switches, marks with a severity, or QCN, derived from the seed.
 
-    The choices follow from the seed. A scenario with explicit rates is returned unchanged.
+    A scenario with explicit rates is returned unchanged.
     """
     rng = random.Random(f"feedback {found['seed']}")
     given = found.get("congestion", {})
@@ -511,8 +511,8 @@ def with_feedback(found: Scenario) -> Scenario:
 def on_direct_networks(found: Scenario) -> Scenario:
     """Put a random scenario on a torus, mesh, HyperX, dragonfly or dragonfly+.
 
-    The choices follow from its seed. The ends of flows are drawn again from the existing hosts. If there are
-    several lanes, their number is that of the routing, or one more.
+    The choices follow from its seed. The ends of flows are drawn again from the hosts of the network. If
+    lanes are added, their number is the number that the routing needs, or one more.
     """
     rng = random.Random(f"direct networks {found['seed']}")
     topology, needed, hosts = _direct_network(rng)
@@ -584,7 +584,7 @@ def with_ways_of_packets(found: Scenario) -> Scenario:
     return {**found, "flow": flows}
 
 
-#: The additional variations, by the remainder of the seed when divided by their number.
+#: The variations of a scenario, by its seed modulo the length of this tuple.
 VARIANTS = (
     (),
     (with_lanes,),
@@ -605,8 +605,8 @@ VARIANTS = (
     (with_lanes, with_announcements, on_trees),
     (with_lanes, with_special_queues, on_trees),
 )
-#: A round has one seed for each variation. Of this many rounds, the last is on direct networks, and in those
-#: of `CHOOSING`, each packet chooses its route.
+#: A round has one seed for each entry of `VARIANTS`. Of every `ROUNDS` rounds, the last is on direct
+#: networks. In the rounds with the numbers in `CHOOSING`, counted from 0, each packet chooses its route.
 ROUNDS = 9
 CHOOSING = (5, 6)
 #: Options that exclude adaptive routing per packet: announced flows and flows that choose routes.
@@ -614,7 +614,7 @@ NOT_CHOOSING = (with_announcements, on_trees)
 
 
 def with_port_settings(found: Scenario) -> Scenario:
-    """Give ports and switches of a random scenario with FECN their own thresholds and masks."""
+    """Give some ports and switches their own thresholds and masks, with FECN on a custom topology."""
     marking = found.get("congestion", {}).get("marking", {})
     if marking.get("kind") != "fecn" or found["topology"]["kind"] != "custom":
         return found
@@ -727,7 +727,7 @@ def _weights(rng: random.Random, *, buffered: bool) -> dict[str, Any]:
 
 
 def with_logs(found: Scenario) -> Scenario:
-    """Enable congestion logs in some random scenarios with marks, mostly with trigger thresholds."""
+    """Enable congestion logs in some random scenarios with marks. With a CCT, set a trigger threshold."""
     rng = random.Random(f"logs {found['seed']}")
     congestion = found.get("congestion", {})
     silent = ("none", "fbicm", "hfdi", "saa")
@@ -741,7 +741,7 @@ def with_logs(found: Scenario) -> Scenario:
     reactions = [congestion.get("reaction", {}), *(one["reaction"] for one in settings)]
     if reactions[0].get("kind") != "cct":
         return found
-    # Hosts without their own reaction have the threshold of all hosts.
+    # The trigger threshold must lie within the index limits of all reactions.
     lowest = max(one.get("ccti_min", 0) for one in reactions)
     limit = min(one.get("ccti_limit", 127) for one in reactions)
     if limit <= lowest:

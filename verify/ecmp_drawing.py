@@ -22,7 +22,7 @@ def base(seed: int) -> Scenario:
 
 
 def variant(seed: int) -> Scenario:
-    """Generate a scenario of the seed whose switches hash packets, mostly with entropy values."""
+    """Generate the scenario of a seed with a table `ecmp`, often with entropy values."""
     found, rng = base(seed), random.Random(f"ecmp {seed}")
     rule: dict[str, Any] = {}
     if rng.random() < 0.1:

@@ -15,7 +15,7 @@ Scenario = dict[str, Any]
 
 
 def base(seed: int) -> Scenario:
-    """Generate a scenario of any kind. Some are on a fabric with a second file of tables."""
+    """Generate a scenario without events. Some are on a fabric with a second file of tables."""
     kinds = (drawing, drawing, rdma_drawing, ecmp_drawing, pause_drawing, trimming_drawing)
     found: Scenario = kinds[seed % len(kinds)].variant(seed)
     # The buffers that pause frames require depend on the network.
@@ -34,8 +34,7 @@ def variant(seed: int) -> Scenario:
     duration = time_ps(found["duration"])
     wiring = network(found["topology"], found.get("routing"))
     links = list(wiring.links)
-    # Links of hosts are excluded, because the state of pause frames on them depends on when the hosts may
-    # send these.
+    # With pause frames, only links between switches change.
     if found.get("flow_control", {}).get("kind") == "pfc":
         links = [link for link in links if all(port for _, port in link.ends)]
     ends = [f"{node}:{port}" if port else node for link in links for node, port in link.ends]
@@ -57,7 +56,7 @@ def variant(seed: int) -> Scenario:
     for source in found.get("flow", []) + found.get("traffic", []):
         source.pop("start_after_packets", None)
     is_lossy = kinds[0] == "down" and has_lossy_lanes(found, rng)
-    # A rate that both directions of a host share is at most these.
+    # A drain rate that both directions of a host share must not exceed these rates.
     is_limited = bool({"drain_rate", "injection_rate"} & found.get("host", {}).keys())
     places = (ends, list(wiring.hosts))
     found["event"] = [
@@ -105,7 +104,7 @@ def has_lossy_lanes(found: Scenario, rng: random.Random) -> bool:
 
 
 def rerouting(found: Scenario, rng: random.Random, duration: int) -> Scenario:
-    """Select the delay of new tables, or that after which packets avoid ports if they can choose, or both."""
+    """Select the delay of new tables, the delay after which packets that choose avoid ports, or both."""
     can_choose = "adaptive_routing" in found or found.get("ecmp", {}).get("enabled", "ecmp" in found)
     keys = rng.choice([("delay",), ("port_delay",), ("delay", "port_delay")]) if can_choose else ("delay",)
     times = {key: f"{rng.choice([0, 1, duration // 100, duration // 10])} ps" for key in keys}

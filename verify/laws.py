@@ -146,7 +146,7 @@ def fairness(*, quick: bool) -> Iterator[Check]:
 
 
 def _tree_shares() -> Iterator[Check]:
-    """All to one on a k-ary n-tree: the nearest hosts get 1/k each, and the farthest nearly nothing."""
+    """All to one on a 4-ary 3-tree: hosts at the same leaf switch get 1/4 each, and the farthest 1/768."""
     hosts = 64
     flows = [{"name": f"F{i}", "from": f"H{i}", "to": "H1"} for i in range(2, hosts + 1)]
     got = _rates(

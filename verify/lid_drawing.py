@@ -1,4 +1,4 @@
-"""Other random scenarios with at most seven hosts, moved to a fabric whose hosts have several LIDs."""
+"""Random scenarios of other modules with at most seven hosts, on a fabric whose hosts have several LIDs."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def with_rates_of_fabric(found: Scenario) -> Scenario:
 
 
 def many(first: int, count: int) -> Iterator[tuple[str, Scenario]]:
-    """Generate `count` scenarios from consecutive seeds that fit, from `first` on."""
+    """Generate the first `count` scenarios that fit, from consecutive seeds that begin with `first`."""
     drawn = ((seed, variant(seed)) for seed in itertools.count(first))
     fitting = ((f"drawn for LIDs from seed {seed}", found) for seed, found in drawn if found is not None)
     return itertools.islice(fitting, count)

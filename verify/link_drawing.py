@@ -12,13 +12,13 @@ Scenario = dict[str, Any]
 
 
 def base(seed: int) -> Scenario:
-    """Generate a scenario of any kind."""
+    """Generate a scenario without these options."""
     found: Scenario = (drawing, drawing, rdma_drawing, ecmp_drawing)[seed % 4].variant(seed)
     return found
 
 
 def variant(seed: int) -> Scenario:
-    """Generate a scenario of the seed with one or more of the options."""
+    """Generate the scenario of a seed with one or all of the options. Shared credits need several lanes."""
     found, rng = base(seed), random.Random(f"links {seed}")
     options = rng.choice(["retry", "retry", "retry", "spacing", "shared", "all", "all"])
     flow_control: dict[str, Any] = {}

@@ -6,7 +6,7 @@ MASK = 2**64 - 1
 
 
 def drawn(words: tuple[int, ...]) -> int:
-    """Return a pseudorandom number of 64 bits that depends only on the given integers (SplitMix64)."""
+    """Return a pseudorandom number of 64 bits that depends only on the given integers, as in SplitMix64."""
     state = 0x9E3779B97F4A7C15
     for word in words:
         z = ((state ^ word) + 0x9E3779B97F4A7C15) & MASK

@@ -76,7 +76,7 @@ class RoundTrip:
 class Marking:
     """The congestion manager of a switch, with thresholds in bytes.
 
-    `share` is how many packets are marked of how many eligible ones, at random or at regular distances.
+    With a `share` of (m, n), m of n eligible packets are marked, at random or in a regular pattern.
     """
 
     upper: int
@@ -125,7 +125,7 @@ class BufferMarking:
 class Isolation:
     """Special queues.
 
-    `destinations` is the largest number of a CAM line. Thresholds are in bytes, and `longest_wait` is in ps.
+    A CAM line has at most `destinations` entries. Thresholds are in bytes, and `longest_wait` is in ps.
     """
 
     queues: int
@@ -154,7 +154,7 @@ class Reaction:
     period_ps: int
     delays_ps: Mapping[Fraction, tuple[int, ...]]
     is_per_level: bool
-    #: The index from which on the log of a host contains an increase, or 0 if it contains none.
+    #: A host logs an increase of an index from below this value to it or beyond. 0: no increase is logged.
     trigger: int
     #: Whether a BECN restarts the timer of its index. Otherwise, the timer is cyclic with a random phase.
     is_restarted: bool
@@ -183,7 +183,7 @@ class WindowReaction:
 class QcnReaction:
     """The reaction of QCN. Rates are in bit/s.
 
-    `cycles` is the number of recovery cycles, and `binary_severity` the severity of a mark without one.
+    `cycles` is the number of recovery cycles, and `binary_severity` is assumed for marks without a severity.
     """
 
     min_rate: int
@@ -271,7 +271,7 @@ class Congestion:
 
     @property
     def is_ethernet(self) -> bool:
-        """Whether a component is one of Ethernet, whose switches serve outputs in the order of arrival."""
+        """Whether marks come from RED, telemetry or sampling, or a reaction is QCN or one of RDMA."""
         marks = isinstance(self.marking, RedMarking | TelemetryMarking | SampledMarking)
         reactions = (self.reaction, *(own for own, _ in self.hosts.values()))
         return marks or any(isinstance(one, RdmaReaction | QcnReaction) for one in reactions)
@@ -564,8 +564,8 @@ def _window_reaction(kind: str, given: dict[str, Any], sizes: Sizes, net: Wiring
 def _round_trip(sizes: Sizes, net: Wiring) -> RoundTrip:
     """Return the round trip on the longest route of any pair of hosts that communicate.
 
-    All links of the route count as long as the longest link of such routes, and as fast as the slowest link
-    of such hosts (MVCM, 4.3).
+    Each link of the route is assumed to have the longest delay on these routes and the rate of the slowest
+    link of these hosts (MVCM, section 4.3).
     """
     routes = list(net.used_routes())
     hops, delay = (
@@ -579,7 +579,7 @@ def _round_trip(sizes: Sizes, net: Wiring) -> RoundTrip:
     homes = [nodes for nodes in neighbours if any(node in talkers for node in nodes)]
     return RoundTrip(
         hops=hops,
-        # Half of a route goes up, so there are half as many stages as switches on it.
+        # Half of a route goes up, so the stages are half of its switches, rounded up.
         stages=-(-hops // 2),
         radix=max(sum(node in net.hosts for node in nodes) for nodes in homes),
         trip_ps=2 * ((hops + 1) * delay + hops * sizes.latency_ps) + data + ack,

@@ -1,4 +1,4 @@
-"""Other random scenarios, changed to pause frames, smaller or shared buffers, and an incast."""
+"""Random scenarios of other modules, changed to pause frames or on/off messages, and often with an incast."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Scenario = dict[str, Any]
 
 
 def base(seed: int) -> Scenario:
-    """Generate a scenario of any kind, but without control packets that could delay a pause frame.
+    """Generate a scenario without control packets of switches, which could delay a pause frame.
 
-    It has no lanes that depend on routes, because these require credits.
+    Lanes that depend on routes are excluded, because they require credits.
     """
     found: Scenario = (drawing, drawing, rdma_drawing, ecmp_drawing)[seed % 4].variant(seed)
     if found.get("lanes", {}).get("assignment") == "routing":
@@ -39,7 +39,7 @@ def base(seed: int) -> Scenario:
 
 
 def with_incast(found: Scenario, rng: random.Random) -> Scenario:
-    """Add flows from several hosts to one, with one or several service levels."""
+    """Add flows from one to five hosts to another host, with one or several service levels."""
     hosts = network(found["topology"], found.get("routing")).hosts
     to, *others = rng.sample(hosts, min(len(hosts), rng.randint(2, 6)))
     mtu = int(found["packet"]["mtu"].split()[0])
@@ -74,7 +74,7 @@ def frames(rng: random.Random) -> dict[str, Any]:
 
 
 def largest_headroom(given: Plan) -> int:
-    """Return the largest headroom of any lane."""
+    """Return the largest headroom of any lane, in bytes."""
     rule = given.pfc
     assert isinstance(rule, Pfc)
     ends = [(link, node in given.wiring.hosts) for link in given.wiring.links for node, _ in link.ends]

@@ -39,7 +39,7 @@ class Packets:
 
 @dataclass(frozen=True)
 class Buffers:
-    """`switch.buffer`, the share of a lane at switches and hosts, `switch.latency`, and number of lanes."""
+    """`switch.buffer`, the bytes of a lane at switches and hosts, `switch.latency`, and number of lanes."""
 
     whole: int
     of_switch: int
@@ -104,12 +104,11 @@ class Pfc:
     def headroom_of(self, link: Link, *, to_host: bool) -> int:
         """Return the space that a lane needs above its threshold, in bytes.
 
-        The packet that exceeds the threshold was sent some time before it was stored. The pause frame then
-        waits for a packet or another frame that has just started, and crosses the link. One more packet can
-        start before it takes effect. The packets start within the sum of these times less two picoseconds:
-        the other packet started a picosecond before, and the last one starts a picosecond before the effect.
-        The rate at which the receiver sends may still be the lowest one of the link while the sender already
-        has the usual one.
+        This is the space of one full packet, and of the data sent during a time with five parts: the storage
+        of the packet that exceeds the threshold, the wait of the pause frame for a packet that has just
+        started, the transmission of the pause frame, two link delays, and the response time. Two picoseconds
+        are subtracted, one for the packet that delays the pause frame and one for the last data packet. Pause
+        frames may still have the lowest rate of the link when the sender already has the usual rate.
         """
         if self.headroom is not None:
             return self.headroom

@@ -26,7 +26,7 @@ def waiting(load: float, least: int, largest: int) -> float:
 
 
 def _since(result: silvan.Result, event: str) -> float:
-    """Return the mean latency of the packets of the only class since an event, in nanoseconds."""
+    """Return the mean latency since an event, in nanoseconds, from a result with one class."""
     return next(float(row["mean_ns"]) for row in result.summary["latency"] if row["since"] == event)
 
 

@@ -26,7 +26,7 @@ class RedMarking:
     is_regular: bool
     #: Whether outputs to hosts mark.
     is_at_hosts: bool = True
-    #: The settings of outputs by rate, in picoseconds per byte. If empty, all outputs have the above.
+    #: The settings of outputs by rate, in picoseconds per byte. If empty, the settings above apply.
     by_rate: Mapping[Fraction, RedMarking] = field(default_factory=dict)
 
     def of(self, ps_per_byte: Fraction, *, faces_host: bool) -> RedMarking:
@@ -38,7 +38,7 @@ class RedMarking:
 
 @dataclass(frozen=True)
 class DcqcnReaction:
-    """DCQCN. Rates are in bit/s; `None` is a share of the rate of the link.
+    """DCQCN. Rates are in bit/s. If `None`, they are a share of the link rate.
 
     `divisor` is 1 / g, and `fast` the number of increases of fast recovery.
     """

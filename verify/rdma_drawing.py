@@ -37,7 +37,7 @@ def _limits(rng: random.Random, full: int, keys: tuple[str, ...]) -> dict[str, A
 
 
 def dcqcn(rng: random.Random, full: int) -> dict[str, Any]:
-    """Select DCQCN with timers that expire several times in a run."""
+    """Select DCQCN, mostly with timers that expire several times in a run."""
     found: dict[str, Any] = {"kind": "dcqcn"}
     for key in ("alpha_interval", "decrease_interval", "increase_interval"):
         if rng.random() < 0.9:
@@ -251,7 +251,7 @@ def with_units(congestion: dict[str, Any], seed: int, full: int) -> dict[str, An
 def variant(seed: int) -> Scenario:
     """Generate a scenario from a seed with marking and a reaction of RDMA over Ethernet."""
     found = drawing.variant(seed)
-    # Congestion logs require marks, which not every rule here has.
+    # Congestion logs require marks, which some combinations here lack.
     found["measure"] = {key: value for key, value in found["measure"].items() if key != "congestion_log"}
     rng = random.Random(f"rdma {seed}")
     given = found.get("congestion", {})
@@ -301,7 +301,7 @@ def variant(seed: int) -> Scenario:
 
 
 def with_host_settings(found: Scenario) -> Scenario:
-    """Give some hosts of a random scenario their own reactions, which its acknowledgements permit."""
+    """Give some hosts of some random scenarios their own reaction, which the acknowledgements permit."""
     rng = random.Random(f"rdma hosts {found['seed']}")
     if rng.random() < 0.6:
         return found

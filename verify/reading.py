@@ -1,7 +1,7 @@
 """The content of a scenario, read independently of the simulator: quantities, defaults, wiring, routes.
 
 A scenario is the nested dict of its TOML text. Only keys that the second model covers are read. For others,
-`NotCovered` is raised, so that no key of a compared scenario is ignored.
+`NotCovered` is raised, so that only names of scenarios and events are ignored.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class Trimming:
 
 @dataclass(frozen=True)
 class SwitchPlan:
-    """The parameters of switches. `buffer` and `output_buffer` are those of a lane, `part` of a queue.
+    """The parameters of switches. Sizes are in bytes: the buffers are those of a lane, `part` is of a queue.
 
     If memory is declared divided, queues take turns in rounds, even if there is only one.
     """
@@ -211,7 +211,7 @@ class AdaptiveRouting:
 
 @dataclass(frozen=True)
 class PacketRouting:
-    """Adaptive routing per packet: the possible ports, the load grade in bytes, and the covered levels.
+    """Adaptive routing per packet: the possible ports, the load grade in bytes, and its service levels.
 
     `pinned` lists the states in which packets take the route of the tables: `throttled`, `isolated`.
     """
@@ -521,7 +521,7 @@ def _event(table: Mapping[str, Any]) -> EventPlan:
 
 
 def _width(text: str) -> Fraction:
-    """Return the share of the lanes in a text such as "1x", of 4x, or "2x of 8x"."""
+    """Return the share of lanes that a text states, such as "2x of 8x", or "1x", which means "1x of 4x"."""
     lanes, _, of = text.partition(" of ")
     return Fraction(int(lanes.rstrip("x")), int((of or "4x").rstrip("x")))
 

@@ -1,4 +1,4 @@
-"""Custom networks with rings: tables by a search for the shortest routes, or up and down from roots.
+"""Custom networks with rings or `[routing]`: tables of shortest routes, or of routes up and down from roots.
 
 Destinations are distributed among equally good ports: each goes to the port with the fewest destinations so
 far, and to the first of several such ports. Only destinations count whose packets pass the switch.

@@ -23,7 +23,7 @@ ACKNOWLEDGING = ("ack", "ack-message", "ack-each")
 
 
 def base(seed: int) -> Scenario:
-    """Generate a scenario, mostly with RDMA, without announcements, trimming and credit of receivers."""
+    """Generate a scenario, mostly with RDMA, without announcements, trimming and receiver credit."""
     for turn in range(seed, seed + 100_000, 1_000):
         found = (rdma_drawing if seed % 3 else drawing).variant(turn)
         for key in ("adaptive_routing", "flow", "traffic"):

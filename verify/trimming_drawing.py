@@ -1,4 +1,4 @@
-"""Random scenarios with packet trimming: those with hashed packets, with NSCC or RCCC."""
+"""Random scenarios with packet trimming, made from those of `ecmp_drawing`, with NSCC or RCCC."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from verify import drawing, ecmp_drawing, rdma_drawing
 
 Scenario = dict[str, Any]
-#: The keys that remain of some tables of the scenario.
+#: The keys of `switch` and `host` that remain.
 KEPT = {"switch": ("latency", "control_first"), "host": ("injection_rate", "message_overhead", "delivery")}
 
 
@@ -26,7 +26,7 @@ def switch(rng: random.Random, full: int) -> dict[str, Any]:
 
 
 def other_switches(found: Scenario) -> None:
-    """Give some of the scenarios switches of another architecture, with several queues for an output."""
+    """Give some of the scenarios round-robin arbitration, and a random architecture and kind of queues."""
     rng = random.Random(f"trimming switches {found['seed']}")
     switch = found["switch"]
     if rng.random() < 0.6:
@@ -49,7 +49,7 @@ def of_rates(found: Scenario, full: int) -> dict[str, Any]:
 
 
 def congestion(rng: random.Random, full: int) -> dict[str, Any]:
-    """Select NSCC, RCCC or both, with and without marks."""
+    """Select NSCC, RCCC or both, with or without marks."""
     reaction = rdma_drawing.rccc(rng, full) if rng.random() < 0.6 else rdma_drawing.nscc(rng, full)
     return {
         "marking": rdma_drawing.red(rng, full) if rng.random() < 0.8 else {"kind": "none"},

@@ -174,9 +174,9 @@ def compared(case: Case, *, quick: bool) -> Iterator[Row]:
 
 
 def draw(rows: list[Row], target: Path) -> None:
-    """Plot latency and throughput over load, in two panels per case.
+    """Plot latency and throughput against load, in two panels per case.
 
-    Lines are the witness, and points are Silvan.
+    Lines show the witness, and points show Silvan.
     """
     from matplotlib.figure import Figure
 

@@ -1,7 +1,8 @@
-//! Checkpoints: a damaged one is rejected, or continues with other values; reading it neither panics nor takes much memory.
+//! Checkpoints: a damaged checkpoint is rejected or restored with other values. Reading it neither panics nor
+//! takes much memory.
 //!
-//! The input is a list of changes of a valid checkpoint: a position (4 bytes) and the new value there (1 byte). A position
-//! beyond the end cuts the content off at the position modulo its length.
+//! The input is a list of changes of a valid checkpoint: a position (4 bytes) and the new value there (1
+//! byte). A position beyond the end cuts the content off at the position modulo its length.
 #![no_main]
 
 use std::io::{Cursor, Read, Write};
@@ -60,6 +61,6 @@ fuzz_target!(|changes: &[u8]| {
     packed.write_all(&content).expect("memory can be written");
     let bytes = packed.finish().expect("memory can be written");
     let Ok(read) = Checkpoint::read(Box::new(Cursor::new(bytes)), Path::new("fuzz.checkpoint")) else { return };
-    // An error or a run; the run is not continued, because its values are arbitrary.
+    // A restored run is not continued, because its values are arbitrary.
     let _ = read.resume(scenario);
 });

@@ -34,7 +34,7 @@ fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
 });
 
 fuzz_target!(|text: &str| {
-    // Only one of them, selected by the text: all three would take three times as long.
+    // The length of the text selects one fabric. All three would take three times as long.
     let topology = &FABRICS[text.len() % FABRICS.len()];
     let Ok(forwarding) = lft::parse_all(text, "fuzz", topology) else { return };
     for (row, switch) in forwarding.tables.out.iter().zip(&topology.switches) {

@@ -105,7 +105,7 @@ fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
     mutate::mutate(&FORMAT, data, size, max_size, seed)
 });
 
-/// A list of links contains every link of a topology, if names and rates can be written.
+/// Checks that a list of links contains every link of a topology, if names and rates can be written.
 fn wiring(topology: &Topology) {
     let Ok(written) = lst::write(topology) else { return };
     let options = ibnetdiscover::Options::default();

@@ -44,7 +44,7 @@ fn unpack(bytes: &[u8]) -> Option<Vec<u8>> {
     whole?.is_ok().then_some(inside)
 }
 
-/// Usually stored without compression, because compression would take most of the time.
+/// Packs bytes as gzip, usually without compression, because compression would take most of the time.
 fn pack(bytes: &[u8], random: &mut Stream) -> Vec<u8> {
     if random.chance(1, 512) || bytes.len() > usize::from(u16::MAX) {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::best());

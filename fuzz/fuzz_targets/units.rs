@@ -8,10 +8,9 @@ use libfuzzer_sys::fuzz_target;
 use silvan_engine::units::InCycles;
 use silvan_engine::{Bytes, Rate, Time};
 
-/// The length of the cycle comes from the first bytes and may be any valid one.
+/// Parses a text with and without a cycle, and checks that printed values are exact.
 fn again<Q: InCycles + FromStr + Display + PartialEq + std::fmt::Debug>(text: &str, cycle: Time) {
     for read in [Q::read(text, Some(cycle)).ok(), text.parse::<Q>().ok()].into_iter().flatten() {
-        // A rounding error would be detected here: printed values must be exact.
         assert_eq!(read.to_string().parse().ok(), Some(read), "{text}");
     }
 }

@@ -1,4 +1,4 @@
-"""Calculations that the papers print, repeated with functions of the model where there are any."""
+"""Calculations that the papers print, repeated with functions of the model where these exist."""
 
 from pathlib import Path
 

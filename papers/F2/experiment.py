@@ -50,7 +50,7 @@ PUBLISHED = {
 }
 
 
-#: Shares of t_max that other hosts receive according to the text, by p.
+#: Shares of t_max that other hosts receive according to the text of the paper, by p.
 SHARES = {10: 0.6, 60: 0.8, 100: 0.8}
 
 

@@ -23,7 +23,7 @@ PROGRAMS = {
     "ptrans": {"kernel": "ptrans", "n": 4096, "nb": 64, "flops": 1e9},
 }
 #: Numbers of hot senders and of hotspots. The hotspot of SC2 is node 123, as in the paper. Those of SC3 are
-#: drawn from the odd nodes, because a rank on a hotspot would get only a 65th of its link.
+#: drawn from the odd nodes, because a rank on a hotspot would get only 1/65 of the rate of its link.
 SCENARIOS = {"SC1": (0, 0), "SC2": (32, 1), "SC3": (64, 4)}
 NODE_123 = "H124"
 TOO_LONG = "100 ms"

@@ -37,7 +37,7 @@ def _case(quick, name):
     changes = CASES[name]
     of = mvcm.case(quick, **changes, load=HOST_RATE * changes.get("radix", 4), start_after=START_AFTER[quick])
     of = mvcm.replace(of, share=HOT_HOSTS / of.hosts)
-    # The time that cold hosts need for the packets before the hot phase, plus a tenth.
+    # The time that cold hosts need for the packets before the hot phase.
     packet = of.mean_payload + mvcm.HEADER
     cold = START_AFTER[quick] * packet / ((of.hosts - HOT_HOSTS) * of.host_rate)
     return mvcm.replace(of, duration=round(1.1 * cold / of.interval) * of.interval + HOT_CYCLES[quick])

@@ -11,7 +11,7 @@ LOADS = {False: (1.6, 2.0, 2.4, 2.8), True: (1.6, 2.0)}
 #: Warm-up and duration in cycles. `BUFFER` is the size of a switch's input or output buffer in bytes.
 WARMUP, DURATION = 20_000, 60_000
 BUFFER = 1024
-#: A load counts as accepted if at least this share of it is accepted.
+#: A load counts as accepted if hosts receive at least this share of it.
 ACCEPTED = 0.98
 
 

@@ -22,7 +22,8 @@ OVERHEAD = "820 ns"
 SAME_HOST_OVERHEAD = "566 ns"
 #: The overhead of messages of a ring that sends in both directions at the same time.
 AT_ONCE_OVERHEAD = "1020 ns"
-#: Sends of longer messages wait for the receiver. Fitted to RandomAccess in (b), whose messages have 2 KiB.
+#: Sends of messages above this size wait for the receiver. Fitted to RandomAccess in (b), whose messages have
+#: 2 KiB.
 RENDEZVOUS = "1 KiB"
 #: Rates of copies between ranks of a host: as published for the ping-pong, and while the host also uses the
 #: network.
@@ -99,7 +100,7 @@ def runs(quick):
 def at_once(parts, order, repeat):
     """Simulate a ring whose ranks send to both neighbors at the same time.
 
-    Returns the part of the summary on jobs.
+    Return the part of the summary about jobs.
     """
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "ring.goal"

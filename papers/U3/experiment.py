@@ -17,8 +17,8 @@ SIZES = (
     (2000, 67), (7000, 70), (30_000, 72), (50_000, 82), (80_000, 87), (120_000, 90), (300_000, 95),
     (1_000_000, 97.5), (2_000_000, 99), (10_000_000, 100),
 )  # fmt: skip
-#: Number of groups of 64 hosts. The source has five. Routes within a leaf or a group are shorter than routes
-#: between groups.
+#: Number of groups of 64 hosts. The publication has five. Routes within a leaf or a group are shorter than
+#: routes between groups.
 PODS = 2
 HOSTS, LEAVES = 64 * PODS, 4 * PODS
 RATE = 100e9
@@ -135,9 +135,9 @@ def runs(quick):
 def slowdowns(run, case, draw):
     """Return the size and the slowdown of each flow of the distribution, ordered by size.
 
-    As in the source, a flow ends when its last acknowledgement is back at its source, and its slowdown is
-    relative to the time of its bytes on an empty network. A slowdown is at least 1, and infinite for a flow
-    that has not ended.
+    As in the publication, a flow ends when its last acknowledgement is back at its source host, and its
+    slowdown is relative to the time of its bytes on an empty network. A slowdown is at least 1, and infinite
+    for a flow that has not ended.
     """
     found = []
     for (start, source, target, count, incast), flow in zip(
@@ -156,7 +156,7 @@ def slowdowns(run, case, draw):
 
 
 def groups(run, case, draw):
-    """Return the largest size, and the 95th percentile of the slowdown, of each twentieth of the flows."""
+    """Return the largest size and the 95th percentile of the slowdown of 20 equal groups, ordered by size."""
     ordered = slowdowns(run, case, draw)
     bounds = [n * len(ordered) // 20 for n in range(21)]
     parts = [ordered[start:end] for start, end in pairwise(bounds)]

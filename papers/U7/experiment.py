@@ -27,7 +27,7 @@ CASES = {
     "mixed_unit": ("mixed", USUAL, False),
 }
 #: Round trip in ps over six links, without load and without slow links. Windows and credit follow from it. A
-#: packet and its answer each pass five switches of 166 ns.
+#: packet and its answer each pass five switches with a latency of 166 ns.
 ROUND_TRIP = 12e6 + 10 * 166e3 + (uec.PACKET + uec.ANSWER) * 8e3 / RATE
 
 
@@ -67,7 +67,7 @@ def network(radix):
 def limits(packets):
     """Return the limits of queues and the thresholds of marks.
 
-    Those of slow links are multiplied by their share of the rate.
+    For slow links, both are multiplied by `SLOW` / `RATE`.
     """
     share = SLOW / RATE
     slow = {"rate": f"{SLOW} Gbit/s"}

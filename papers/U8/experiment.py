@@ -17,7 +17,7 @@ NAMES = {"out": "one to two", "incast": "two to one", "short": "two to one, 32 m
 
 
 def flows(sources, destinations, count):
-    """Return a flow for each message, all of which start at once."""
+    """Return a flow for each message. All flows start at the same time."""
     size = f"{TOTAL // count} B"
     pairs = [(one, other) for one in sources for other in destinations]
     return [

@@ -75,7 +75,7 @@ def mean_mbit_s(run: RunData) -> float:
 
 
 class Sweep:
-    """The runs of a forest with a given share of mixed hosts, over p. Rates are in Gbit/s per host."""
+    """The runs of a forest with a share of mixed hosts, for several p. Rates are in Gbit/s per host."""
 
     def __init__(self, results: Results, mixed: int, points: Sequence[int], prefix: str = "") -> None:
         self.points = list(points)

@@ -308,7 +308,7 @@ def draw_total(ax: Axes, runs: Mapping[str, RunData], full_gbit_s: float, title:
 
 
 def draw_flows(ax: Axes, run: RunData, flows: Sequence[str], title: str, most_gbit_s: float) -> None:
-    """Draw the throughput of flows over time, from the first received data on."""
+    """Draw the throughput of each flow over time, from its first received data."""
     for n, flow in enumerate(flows):
         end_s, rate = run.rate_gbit_s(flow)
         started = np.where(np.cumsum(rate) > 0, rate, np.nan)
@@ -320,7 +320,7 @@ def plot_case(
     results: Mapping[str, RunData], out: Path, number: int, full_gbit_s: float, flows: Sequence[str]
 ) -> None:
     """Draw one of Paper V's cases 1 to 3: the network's throughput, and each mechanism's flows."""
-    # The order of results is that in which runs ended. The figure uses that of the paper.
+    # Results are in the order in which runs ended. The figure uses the order of the paper.
     ordered = {name: results[name] for name in PAPER_V}
     fig, axes = figures.figure(columns=3, rows=2, size=(4.8, 3.4))
     draw_total(axes[0], ordered, full_gbit_s, f"Case {number}: the network")
@@ -337,7 +337,7 @@ class ControlMemory:
     """The memory that EcoCC's CAM lines need (Paper VI, supplement, section 8), in cells of one bit.
 
     The CAM part of a line holds the root's output port, the number of hops to it, the line downstream and the
-    list of destinations. Its SRAM part holds three flags and a timer.
+    list of destinations. The SRAM part holds three flags and a timer.
     """
 
     #: Hosts of the network.

@@ -50,7 +50,7 @@ class Window:
 
     @property
     def packets(self) -> float:
-        """Return the number of packets that the source can send during a round trip, a fraction included."""
+        """Return how many packets, including a fraction, the source can send during a round trip."""
         return self.round_trip_cycles / ((self.payload + HEADER) / self.bandwidth)
 
 
@@ -170,7 +170,7 @@ class Case:
         return {} if least == most else {"message": f"{least} B", "message_max": f"{most} B"}
 
     def _network(self) -> Overrides:
-        """Return what differs from the scenario's network and packets."""
+        """Return the overrides for networks, packets and buffers that differ from those of the scenario."""
         own: Overrides = {}
         if self.radix != 4:
             own["topology.k"] = self.radix
@@ -200,9 +200,10 @@ def case(quick: bool, **changes: Any) -> Case:
 def pfister(of: Case, increase: int | None = None, timer: int = 1, packets: int = 1) -> Overrides:
     """Return Pfister's mechanism for a case.
 
-    Each mark adds a constant to the index. In the paper, it depends on the number of contributing sources.
-    Here it is this number, but at most 127, unless ``increase`` is given. With delays of whole packets, the
-    first mark then limits each source to its share of the link. Each mark restarts the timer (MVCM, 3.2.2).
+    Each mark adds a constant to the index. In the paper, the constant depends on the number of contributing
+    sources. Here, it equals this number, but is at most 127, unless ``increase`` is given. With delays of
+    whole packets, the first mark then limits each source to its share of the link. Each mark restarts the
+    timer (MVCM, 3.2.2).
     """
     return {
         "congestion.mechanism": "pfister",
@@ -319,13 +320,13 @@ def hot_start(run: RunData) -> float:
 
 
 def phase(run: RunData, of: Case) -> tuple[float, float]:
-    """Return the start and end of the hot phase in cycles, the latter at most the end of the run."""
+    """Return the start and end of the hot phase in cycles. The end is at most the end of the run."""
     start = hot_start(run)
     return start, min(start + of.injection_cycles, float(of.duration))
 
 
 def peak(run: RunData, of: Case) -> float:
-    """Return the largest mean latency of the cold flows from the start of the hot phase on, in cycles."""
+    """Return the largest mean latency of the cold flows since the start of the hot phase, in cycles."""
     cold = series(run, "cold", of.window)
     return cold.between(hot_start(run) - of.window, of.duration).peak()
 

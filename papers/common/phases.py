@@ -79,7 +79,7 @@ class Samples:
     busiest_ns: float
 
     def ratio(self) -> float:
-        """Return the smallest measured rate over the smallest calculated one.
+        """Return the smallest measured rate, divided by the smallest calculated rate.
 
         Rates are measured while all flows send: from the first sample at which each of them has sent, to the
         last one at which none has been received completely. `PapersError` is raised if there are no two such

@@ -40,8 +40,9 @@ PACKET_NS = 2112 * 8 / 20
 def whole_packets(divisor: int) -> dict[str, Any]:
     """Return the table of Paper III, VII.B, for a divisor, with delays of whole packet times.
 
-    InfiniBand encodes a delay as a multiple of the transmission time of a packet. Fractions are cut off, and
-    the time is that at the signaling rate. This rate was fitted to the smallest samples of table II (T4).
+    InfiniBand encodes a delay as a multiple of the transmission time of a packet. Fractions are cut off. The
+    transmission time is that at the signaling rate, a choice that was fitted to the smallest samples of table
+    II (T4).
     """
     delays_ns = [i * i * 7000 / divisor**2 for i in range(128)]
     whole = [round(delay // PACKET_NS * PACKET_NS) for delay in delays_ns]

@@ -72,7 +72,7 @@ def leaves(leaves: int, spines: int, hosts: int, gbits: int = 100) -> dict[str, 
 
 
 def marks(low: int, high: int) -> dict[str, Any]:
-    """Return a marking rule that begins at `low` packets in a queue and marks all packets from `high` on."""
+    """Return a marking rule that begins at `low` packets in a queue, and marks all at `high` or more."""
     return {"kind": "red", "min": f"{low * PACKET} B", "max": f"{high * PACKET} B", "percent": 100}
 
 
@@ -102,7 +102,7 @@ def flows(pairs: Iterable[tuple[Any, ...]], size: str = "2 MB") -> dict[str, Any
 def permutation() -> dict[str, Any]:
     """Return a random permutation, in which each host sends 2 MB."""
     one = {"name": "permutation", "pattern": {"kind": "permutation"}}
-    # 490 packets are 2 MB.
+    # A message of 2 MB has 490 packets.
     return {"flow": [], "traffic": [{**one, "message": "2 MB", "packets_per_host": 490}]}
 
 
@@ -128,7 +128,7 @@ def last_us(run: RunData, case: str, only: str | None = None) -> float:
 def plot_cases(
     found: Mapping[str, float], controls: Sequence[str], cases: Collection[str]
 ) -> tuple[Figure, Axes]:
-    """Draw the completion of the last flow over the cases, in microseconds, with a color for each control."""
+    """Draw the completion of the last flow in each case, in microseconds, with a color for each control."""
     fig, (ax,) = figures.figure()
     for control, colour in zip(controls, figures.COLOURS, strict=False):
         times = [found[f"{control}_{case}"] for case in cases]

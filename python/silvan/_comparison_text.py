@@ -36,9 +36,9 @@ def in_words(value: float, half: float | None = None) -> str:
 
 
 def signed(value: float, digits: int = 3) -> str:
-    """Format a difference with its sign and at most `digits` significant digits after rounding decimals.
+    """Format a difference with its sign, rounded to `digits` significant digits.
 
-    Digits before the decimal point are not rounded. 0 has no sign.
+    Digits before the decimal point are not rounded, and whole numbers have no decimals. 0 has no sign.
     """
     text = _rounded(value, _decimals(value, digits))
     return text if text.startswith("-") or value == 0 else f"+{text}"
@@ -96,7 +96,8 @@ def mean_cell(mean: Mean | None) -> str:
 def change_cell(change: Change | None, first: Mean | None) -> str:
     """Format a change in percent of the first group's mean, or as a difference if this mean is 0.
 
-    A change whose interval contains 0 is called undecided. A missing change becomes a dash.
+    A change of at most :data:`ROUNDING` of this mean becomes 0, and a missing change becomes a dash. A change
+    whose interval contains 0 is called undecided.
     """
     if change is None or first is None:
         return "-"

@@ -9,7 +9,8 @@ from typing import Any
 def name(settings: Mapping[str, Any]) -> str:
     """Return the mechanism; without it, the reaction; without both, the marking rule and the isolation.
 
-    Returns ``none`` if the run has no congestion management.
+    A reaction has the suffix ``+ nscc`` if it has settings of NSCC, and the prefix ``fecn +`` if it reacts
+    to this marking rule but is not ``cct``. Returns ``none`` if the run has no congestion management.
 
     `settings` maps the dotted keys of a resolved scenario to values.
     """
@@ -25,5 +26,5 @@ def name(settings: Mapping[str, Any]) -> str:
         return " + ".join(found) or "none"
     if any(key.startswith("congestion.reaction.nscc.") for key in settings):
         reaction += " + nscc"
-    # Name the marking rule if FECN is combined with another reaction than the CCT.
+    # The CCT is the usual reaction to FECN, so the name contains the marking rule only for other reactions.
     return f"fecn + {reaction}" if marking == "fecn" and reaction != "cct" else reaction

@@ -60,7 +60,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
     Raises `OSError` if `path` exists and is not a regular file, because renaming over /dev/null or a FIFO
     would remove it. If `path` is a symbolic link, the link is kept and its target is replaced. An `OSError`
-    that names no file, such as that of a full disk, is raised with the name `path`.
+    that names no file or the temporary file is raised with the name `path`.
     """
     target = Path(os.path.realpath(path))
     if target.exists():

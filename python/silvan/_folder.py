@@ -1,11 +1,11 @@
 """Writes the folder of a run completely or not at all, and reads it.
 
 All files are written to a hidden folder next to the target and flushed to the disk. The folder is then
-renamed. `provenance.json` is written last, so a folder without this file is incomplete. It contains the
-size and the hash of every other file, so that damage can be detected.
+renamed. `provenance.json` is written last, so a folder without this file is incomplete. This
+file contains the size and the hash of every other file, so that damage can be detected.
 
 The files of an earlier run are removed only by their known names. A run is replaced only if its folder
-contains no other files.
+contains only files with these names.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ def write(target: Path, result: Result, *, force: bool = False) -> Path:
 def refuse_foreign(target: Path, *, scenario: str | None = None, force: bool = False) -> None:
     """Raise `FileExistsError` unless `target` is a new or empty folder, or contains only an earlier run.
 
-    The error is also raised for a symbolic link, for the current folder and those above it, and, unless
-    `force` is set, for a run of a scenario with another name than `scenario`.
+    The error is also raised for a symbolic link, and for the current folder and its parents. If `scenario` is
+    given and `force` is not set, the error is also raised for a run of a scenario with another name.
     """
     if target.is_symlink() or (target.exists() and not target.is_dir()):
         raise FileExistsError(errno.EEXIST, "exists and is not a folder", str(target))
@@ -123,7 +123,7 @@ def refuse_strangers(target: Path) -> None:
 
 def _scenario_of(folder: Path) -> str | None:
     """Return the scenario name of the run in the folder; None if the folder contains no run."""
-    # A sweep also writes a file with this name, but without these keys.
+    # The `provenance.json` of a sweep does not have the keys `format` and `tables`.
     try:
         provenance = _files.parse_json(_files.read_text(folder / PROVENANCE))
     except (OSError, ValueError):
@@ -200,7 +200,10 @@ def parquet(table: Table) -> bytes:
 
 
 def _put_in_place(partial: Path, target: Path, aside: Path, *, scenario: str, force: bool) -> None:
-    """Rename `partial` to `target`, and then remove the earlier run, which was renamed to `aside`."""
+    """Rename `partial` to `target`. An earlier run is first renamed to `aside`, and removed afterwards.
+
+    After an error, the earlier run is renamed back.
+    """
     if not target.exists() or not any(target.iterdir()):
         partial.rename(target)
         return

@@ -1,7 +1,7 @@
 """The expected contents of a run's folder: columns of tables, and keys of the summary and the provenance.
 
 The hashes in a folder only show that its files have not changed. This version of Silvan may be unable to use
-them, because another version may have written other columns or keys.
+the files, because another version may have written other columns or keys.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
 
 
 def check_tables(names: Iterable[str]) -> None:
-    """Raise :class:`LayoutError` if a table is missing. A run without any tables is valid."""
+    """Raise :class:`LayoutError` if a table of every run, or a part of an optional group, is missing.
+
+    A run without any tables is valid.
+    """
     there = set(names)
     if not there:
         return
@@ -68,12 +71,12 @@ def check_table(name: str, table: Table) -> None:
 
 
 def check_summary(value: Mapping[str, Any]) -> None:
-    """Raise :class:`LayoutError` if a summary lacks a key, or a key has a value of another type."""
+    """Raise :class:`LayoutError` if a summary lacks a required key or has a value of the wrong type."""
     _check_of(Summary)(value, "the summary")
 
 
 def check_provenance(value: Mapping[str, Any]) -> None:
-    """Raise :class:`LayoutError` if a provenance lacks a key, or a key has a value of another type."""
+    """Raise :class:`LayoutError` if a provenance lacks a required key or has a value of the wrong type."""
     _check_of(Provenance)(value, "the provenance")
 
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from silvan.results import Result
     from silvan.sweeps.table import Sweep
 
-#: Maximum number of rows of a table, except the results of a comparison, and of sentences of an account,
-#: warnings and failed runs.
+#: Maximum number of rows of a table, of sentences of an account, of warnings and of failed runs. The table of
+#: the results of a comparison has no maximum.
 MOST_ROWS = 12
 #: Style of the network image, for light and dark notebooks.
 _STILL = (
@@ -75,7 +75,10 @@ def of_comparison(found: Comparison) -> str:
 
 
 def of_forest(forest: Forest, result: Result) -> str:
-    """Return an image of the network at a typical time and the largest trees, if there are trees."""
+    """Return a one-line summary and, if there are trees, an image of the network and the largest trees.
+
+    The image shows the time at which the number of links in trees is closest to its average.
+    """
     head = f"<p>{escape(repr(forest)[1:-1])}</p>"
     if not forest.trees:
         return f"<div>{head}</div>"
@@ -110,7 +113,10 @@ def of_forest(forest: Forest, result: Result) -> str:
 
 
 def of_sweep(sweep: Sweep) -> str:
-    """Return the first rows of a sweep: the axes with several values, the seed and the measures."""
+    """Return the first rows of a sweep and its first failures.
+
+    The columns are the axes with several values, the seed and the measures.
+    """
     axes = [(n, axis) for n, axis in enumerate(sweep.axes) if len(axis) > 1]
     heads = [_with_unit(axis.name, axis.unit) for _, axis in axes] + ["seed"]
     heads += [_with_unit(name, unit) for name, unit in sweep.measures.items()]

@@ -1,4 +1,4 @@
-"""Converts OpenSM's configuration file to scenario keys.
+"""Converts the congestion control options of OpenSM's configuration file to scenario keys.
 
 The parser follows OpenSM (`osm_subnet.c`): one option per line; `#` starts a comment; numbers are decimal,
 octal (leading 0) or hexadecimal (0x); if an option appears several times, the last line counts. IBA 1.2.1,

@@ -94,9 +94,9 @@ class Calls:
     def add(self, location: Any, event: Any) -> None:
         """Add an event to the calls of its rank.
 
-        Events of other locations are ignored unless they are communication. Raises `TraceError` for
-        communication of a location that is not a rank, for unsupported collective operations, and for
-        communicators whose ranks are not recorded.
+        Raises `TraceError` for communication of a location that is not a rank, for unsupported collective
+        operations, and for communicators whose ranks are not recorded. Other events of locations that are
+        not ranks are ignored.
         """
         kind = type(event).__name__
         rank = self._communicators.ranks.get(location)

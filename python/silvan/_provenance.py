@@ -39,7 +39,7 @@ def of_run(scenario: Scenario, summary: Summary, started: float, wall_s: float) 
 def git_commit() -> str | None:
     """Return the commit of the source clone, with `-dirty` if tracked files have changed.
 
-    None for an installed package, or if Git fails.
+    None if the package is not in a clone, or if Git fails.
     """
     root = source_root()
     if root is None or not (root / ".git").exists():
@@ -60,7 +60,7 @@ def source_root() -> Path | None:
 
 @cache
 def machine() -> Machine:
-    """Return the operating system, the processor model and the number of cores."""
+    """Return the operating system, the processor model and the number of logical cores."""
     return {"system": platform.platform(), "cpu": _cpu(), "cores": os.cpu_count()}
 
 

@@ -84,7 +84,7 @@ def address(scenario: _core.Scenario) -> str:
     """Return the address of the run of a scenario.
 
     The address depends on the resolved scenario including its seed but not its name and description, on the
-    contents of the files that it names but not their location, and on the build.
+    contents of the files that it names but not their location, and on the version and build of the simulator.
 
     Raises `OSError` if a file cannot be read.
     """
@@ -173,8 +173,8 @@ class Store:
         `known` is the address, if the caller has computed it. `finish` is called with a new result, including
         its tables, before the folder of the run appears.
 
-        Raises the exceptions of :func:`silvan.run`, and :class:`silvan.ResultError` if the run cannot be
-        written or read.
+        Raises the exceptions of :func:`silvan.run`, :class:`silvan.ResultError` if the run cannot be written
+        or read, and `OSError` if the address is not `known` and a file of the scenario cannot be read.
         """
         at = known or address(scenario)
         run = self._stored(at, keep)

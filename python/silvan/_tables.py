@@ -94,7 +94,7 @@ def of_arrow(table: Table) -> Columns:
 
 
 def plain(table: Table) -> Table:
-    """Return a copy of a table in which text replaces the codes of names."""
+    """Return a table with the same columns, in which text replaces the codes of names."""
     columns = [table.column(name) for name in table.column_names]
     arrays = [column.cast(DataType.utf8()) if column.type == NAMES else column for column in columns]
     fields = [

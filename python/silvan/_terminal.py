@@ -19,7 +19,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-#: Exit status of a command whose reader has closed the pipe, as shells report it for other programs.
+#: Exit status if the reader of the output has closed the pipe: 128 + SIGPIPE, as shells report it.
 EXIT_PIPE = 141
 #: Control characters except tab and newline, line and paragraph separators, characters that change the
 #: direction of text, zero-width and invisible characters, and surrogates.

@@ -1,9 +1,9 @@
 """Measures how much other traffic slows down each job, by comparison with a run of the job alone.
 
 Each job also runs on its hosts without other jobs, flows and traffic. The additional time in the full
-scenario is divided among the roots of congestion trees. For a root, count the samples at which a host of the
-job contributed to the root's tree or waited for it, and add these numbers for all hosts. The share of a root
-is proportional to this sum, minus the sum in the run of the job alone.
+scenario is divided among the roots of congestion trees. For each root, the samples in which a host of the job
+is a contributor or a victim of a tree of this root are counted, and added for all hosts. The share of the
+root is proportional to this sum minus the sum in the run of the job alone, if the difference is positive.
 """
 
 from __future__ import annotations
@@ -109,14 +109,20 @@ def _latencies(result: Result, name: str) -> dict[tuple[int, int, int], float]:
 
 
 def _messages(beside: Result, alone: Result, name: str) -> float | None:
-    """Return the mean ratio of message latencies to those of the job alone, minus 1; None if unknown."""
+    """Return the mean ratio of message latencies to those of the job alone, minus 1.
+
+    None if no message was delivered in both runs.
+    """
     one, other = _latencies(beside, name), _latencies(alone, name)
     both = [one[key] / other[key] for key in one.keys() & other.keys() if other[key] > 0]
     return float(np.mean(sorted(both))) - 1 if both else None
 
 
 def _held(result: Result, name: str) -> Counter[str]:
-    """Return, for each root, the sum over the job's hosts of the samples in which they were in its trees."""
+    """Return, for each root, the samples as contributor or victim of its trees, added for all hosts of a job.
+
+    Empty if trees were not recorded.
+    """
     held: Counter[str] = Counter()
     if "trees" in result.tables:
         for tree in result.forest.trees:

@@ -14,7 +14,7 @@ class Checkpoints:
     ``silvan.run(resume=path)`` continues the run. The results are the same as without an interruption.
     """
 
-    #: The file. A new checkpoint replaces it when it is complete.
+    #: The file. It is replaced only when a new checkpoint is complete.
     path: str
     #: Simulated time between checkpoints, such as ``"10 ms"``; None for no checkpoints before Ctrl-C.
     every: str | None
@@ -52,5 +52,5 @@ class Checkpoints:
 
 
 def scenario(path: str | PathLike[str]) -> Scenario:
-    """Return the scenario of a checkpoint; raises :class:`silvan.ScenarioError` if it cannot be read."""
+    """Return the scenario of a checkpoint; raises :class:`silvan.ScenarioError` for an unreadable file."""
     return checkpoint_scenario(path)

@@ -37,7 +37,7 @@ _QUANTILES: tuple[tuple[Literal["p50", "p95", "p99"], str, float], ...] = (
     ("p95", "95 %", 0.95),
     ("p99", "99 %", 0.99),
 )
-#: Suffix of the names of measures that count the values of a quantile.
+#: Suffix of the names of measures that are numbers of finished transfers.
 _COUNT = ": finished"
 #: Words in the names of measures for which larger values are better, and for which smaller values are better.
 _LARGER, _SMALLER = (
@@ -231,7 +231,10 @@ def links_in_trees(result: Result) -> float:
 
 
 def size_range(sizes: TransferSizes) -> str:
-    """Return the range of sizes of transfers as words, with a leading comma; empty for all sizes."""
+    """Return a limit of a range of sizes of transfers in words, with a leading comma; empty for all sizes.
+
+    The limit is the upper limit, or the lower limit of a range without an upper limit.
+    """
     if "above_bytes" not in sizes:
         return ""
     if "up_to_bytes" not in sizes:

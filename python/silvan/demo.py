@@ -77,7 +77,8 @@ def _refuse_foreign(out: Path) -> None:
     runs = [out / "cc-off", out / "cc-on"]
     for folder in runs:
         _folder.refuse_foreign(folder)
-    # The demo writes these files after both runs. If a run is missing, the files are not from the demo.
+    # The demo writes these files after the folders of both runs. If a folder is missing, another program
+    # wrote the files.
     drawn = ("comparison.png", "comparison.svg", REPORT)
     figures = [path for name in drawn if (path := out / name).exists()]
     if figures and not all(folder.is_dir() for folder in runs):

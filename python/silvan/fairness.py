@@ -44,9 +44,10 @@ def rates_gbit_s(
     start_s: float = 0.0,
     end_s: float = float("inf"),
 ) -> NDArray[Any]:
-    """Return received Gbit/s of flows or hosts, with a row per name and a column per interval in the span.
+    """Return received Gbit/s of flows or hosts, with a row per name and a column per sampling interval.
 
-    `table` is ``flows`` or ``hosts``. Raises `KeyError` for a name that the table does not contain.
+    Only intervals from `start_s` to `end_s` are included. `table` is ``flows`` or ``hosts``. Raises
+    `KeyError` for a name that the table does not contain.
     """
     columns = result.numpy(table)
     key = {"flows": "flow", "hosts": "host"}[table]

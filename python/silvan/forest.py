@@ -1,8 +1,9 @@
 """The congestion trees of a run, with their roots, branches, contributors and victims over time.
 
 A tree consists of a root and the links that wait for it. Its *root* is an output that is offered more than it
-can send. An endpoint root leads to a host, an inner root to a switch. Its *branches* are links that lack
-credit for two packets because the packets behind them go to the root, directly or through other branches.
+can send. An endpoint root leads to a host, an inner root to a switch. The *branches* of a tree are links
+that lack credit for two packets because the packets behind them go to the root, directly or through other
+branches.
 With special queues, branches are the outputs that may not send to the root's host. A tree starts when a link
 waits for a root, and ends when the root is no longer busy.
 

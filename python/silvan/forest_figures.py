@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 
     from silvan.results import Result
 
-#: Names of times: as many links are in trees as on average; most links are in trees.
+#: Names of times: the number of links in trees is closest to its average; most links are in trees.
 TYPICAL, BUSIEST = "typical", "busiest"
 #: Default number of frames of an animation, and frames per second.
 FRAMES, FRAMES_PER_S = 120, 12
-#: Size of the image of a network in inches, and dots per inch of an animation.
+#: Size of the image of a network in inches, and dots per inch of a GIF. An MP4 has twice as many.
 WIDTH, HEIGHT, DPI = 6.4, 3.2, 90
-#: Number of colors of a GIF, and number of frames from which the palette is computed.
+#: Number of colors of a GIF, and approximate number of frames from which the palette is computed.
 COLOURS, PALETTE_FRAMES = 64, 8
 #: Maximum number of nodes for which markers are large, and for which nodes have names.
 FEW, NAMED = 48, 24
@@ -73,7 +73,7 @@ def still(
 ) -> Figure:
     """Draw networks side by side at a time.
 
-    By default, it is a time at which as many links of each run are in trees as on average.
+    The default is the time at which the number of links in trees is closest to its average in each run.
 
     Raises `ValueError` for a time outside a run, without runs, or for a wrong number of titles. Raises
     `KeyError` for a run without a forest.
@@ -227,7 +227,7 @@ class _Picture:
 
     @property
     def typical_ns(self) -> float:
-        """A time at which as many links of each run are in trees as on average."""
+        """The time at which the number of links in trees is closest to its average in each run, in ns."""
         return typical_ns([network.scene for network in self._networks])
 
     @property

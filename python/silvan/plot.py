@@ -491,7 +491,7 @@ def in_trees(result: Result) -> dict[str, NDArray[np.float64]]:
 
 @style()
 def congestion(result: Result, ax: Axes | None = None, *, title: str | None = None) -> Axes:
-    """Draw the numbers of roots and waiting links, throttled flows, and outputs that mark, over time.
+    """Draw the numbers of roots, waiting links, throttled flows and, if any mark, marking outputs over time.
 
     If trees were not recorded (``measure.forest``), draw the number of packets inside the network, on a
     separate axis, instead of the roots and links.
@@ -617,7 +617,10 @@ FIGURES: Mapping[str, tuple[Callable[..., Axes], str, str]] = {
 
 
 def save_all(result: Result, folder: str | PathLike[str]) -> Path:
-    """Write all figures for which the result contains data; return the folder."""
+    """Write all figures for which the result contains data; return the folder.
+
+    The figure of the CCT indices is omitted if all of them are zero.
+    """
     target = Path(folder)
     for name, (draw, table, column) in FIGURES.items():
         if table in result.tables and len(result.numpy(table).get(column, ())) > 0:

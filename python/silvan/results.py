@@ -242,7 +242,7 @@ def run(
         TypeError: neither a scenario nor a checkpoint is given.
         ScenarioError: the scenario is wrong or, with `alone`, has no jobs; or the checkpoint is damaged or
             belongs to another scenario.
-        ModelError: the run cannot continue.
+        ModelError: the run cannot be built or cannot continue.
         KeyboardInterrupt: Ctrl-C was pressed.
 
     """

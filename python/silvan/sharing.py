@@ -2,9 +2,9 @@
 
 Routes can lead several flows over one link while other links are free, because of a hash collision,
 unbalanced tables or the placement of a job. If their demand exceeds the rate of the link, the flows divide
-it, and no output has to wait for another one: there is no congestion tree.
+this rate, and no output has to wait for another one: there is no congestion tree.
 
-The *critical* messages of a job or of a class of transfers are the tenth that lost the most time, compared
+The *critical* messages of a job or of a class of transfers are the 10 % that lost the most time, compared
 with an empty network. The utilization of a link during a critical message is the data of all recorded
 messages and transfers that crosses the link in this time, relative to the capacity of the link. Each message
 counts in proportion to the time for which it overlaps with the critical message.
@@ -105,7 +105,7 @@ def _slow(result: Result) -> Iterator[tuple[str, str]]:
 
 
 def _held(result: Result) -> set[str]:
-    """Return the contributors and victims of trees whose roots exist in more than a tenth of the samples."""
+    """Return the contributors and victims of trees whose roots exist in more than 10 % of the samples."""
     samples: Counter[str] = Counter()
     for tree in result.forest.trees:
         samples[tree.root] += tree.samples

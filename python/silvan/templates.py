@@ -88,7 +88,7 @@ class Fabric:
     about: str
     #: Networks for which its switches and links are suitable.
     networks: tuple[str, ...]
-    #: The mechanisms of the fabric. Examples are compared with the first one that is not `none`.
+    #: The mechanisms of the fabric. A scenario without control suggests a run with the first except `none`.
     mechanisms: tuple[str, ...]
     #: The default traffic.
     traffic: str
@@ -305,7 +305,7 @@ def _rated(topology: str, fabric: str, gbit_s: int | None) -> str:
 
 
 def _incast(hosts: int, gbit_s: int) -> str:
-    """Return an incast to H1, a victim that sends to H2, and a job on the other hosts."""
+    """Return an incast to H1, a victim that sends to H2, and a job if at least two other hosts remain."""
     others = range(3, hosts)
     senders = [host for host in others if host % 2][:16] or [3]
     ranks = [host for host in others if host not in senders]
@@ -399,6 +399,6 @@ def _listed(numbers: Sequence[int]) -> str:
 
 
 def _spread(hosts: int) -> list[int]:
-    """Return the numbers of 2 to 17 hosts from all parts of the network, without the first host."""
+    """Return the numbers of 3 to 17 hosts from all parts of the network, without the first host."""
     number = max(2, min(16, hosts // 8))
     return sorted({2 + step * (hosts - 2) // number for step in range(number)} | {hosts})

@@ -1,4 +1,4 @@
-"""Draws completion times of transfers: slowdowns by size, and distributions."""
+"""Draws the slowdown of transfers: quantiles by size, and distributions."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def slowdowns(
 
 
 def distribution(groups: Sequence[Sequence[Result]], titles: Sequence[str], *, acked: bool = False) -> Figure:
-    """Draw the distribution of the slowdown of all transfers, with a line per group of runs.
+    """Draw the distribution of the slowdown of finished transfers, with a line per group of runs.
 
     Raises `SilvanError` as :func:`silvan.transfers.finished`.
     """

@@ -15,9 +15,9 @@ repository's `scenarios`, `studies`, `papers`, `verify` and data, and `silvan` i
 In a shown output, a line `...` stands for any lines, and a sequence of spaces counts as one space. Values in
 the text and the tables of a page are also compared: see `Value`.
 
-If a block is not run as it is shown, `test_documents.py` states this with the reason. For a `Skip`, the page
-also informs the reader, in a line `*Not run by the tests: the reason.*` below the block. An `Instead` runs
-something shorter. Each of them must still match the page.
+If a block is not run as shown, `test_documents.py` states the reason. For a `Skip`, the page also states it,
+in a line `*Not run by the tests: the reason.*` below the block. An `Instead` runs a shorter command. Every
+`Skip` and `Instead` must match the page.
 
 If results change, `SILVAN_UPDATE=1 python -m pytest tests/python/test_documents.py` writes the new outputs
 and values into the pages. Review the difference before you commit it.

@@ -33,7 +33,7 @@ def ask(address: str, arguments: list[str]) -> int:
 
 
 def serve(address: str) -> None:
-    """Import Silvan, say so on the standard output, and run commands until the standard input ends."""
+    """Import Silvan, print "ready", and run commands until the standard input ends."""
     import select
 
     prepare()
@@ -55,7 +55,7 @@ def serve(address: str) -> None:
 
 
 def answer(client: socket.socket) -> None:
-    """Run the command of a client in a process of its own, tell the exit status, and end this process."""
+    """Run the command of a client in a separate process, send the exit status, and end this process."""
     data, streams, _, _ = socket.recv_fds(client, MOST, 3)
     process = os.fork()
     if process == 0:
@@ -71,7 +71,7 @@ def answer(client: socket.socket) -> None:
 
 
 def run(words: list[str]) -> None:
-    """Be the command."""
+    """Run the command in this process, and end the process."""
     import atexit
     import threading
     import traceback
@@ -83,7 +83,7 @@ def run(words: list[str]) -> None:
     os.environ.clear()
     os.environ.update(word.split("=", 1) for word in rest[int(count) :])
     sys.argv = ["silvan", *rest[: int(count)]]
-    # The objects of the server belong to streams of other kinds.
+    # The standard streams of the server may be files of another kind.
     sys.stdin = open(0, closefd=False)  # noqa: SIM115 - open until the end
     sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", closefd=False, errors="backslashreplace", buffering=1)  # noqa: SIM115

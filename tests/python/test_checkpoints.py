@@ -82,7 +82,7 @@ def test_ctrl_c_saves_a_run_that_has_checkpoints(small, tmp_path):
     saved = tmp_path / "long.checkpoint"
     arguments = ["run", small, "--set", "duration=3600 s", "--set", "measure.interval=1 s"]
     arguments += ["--checkpoint", "1 s", "--checkpoint-file", saved]
-    # See `test_ctrl_c_stops_cleanly`. The run tells when it has begun.
+    # See `test_ctrl_c_stops_cleanly`. The run prints a line when it has begun.
     start = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
     start += "from silvan import _progress, cli; call = _progress.RunProgress.__call__; "
     start += (
@@ -120,7 +120,7 @@ class Interrupter:
 
 @pytest.mark.parametrize(("answer", "is_saved"), [(True, True), (False, False)])
 def test_ctrl_c_asks_whether_to_save_a_run(tmp_path, answer, is_saved):
-    """The function that asks decides, and what is saved gives the results of a whole run."""
+    """`ask` decides whether the run is saved. A continued run has the results of an uninterrupted run."""
     scenario = silvan.Scenario.from_toml(SMALL)
     checkpoints = silvan.Checkpoints(tmp_path / "own.checkpoint", ask=lambda: answer)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)

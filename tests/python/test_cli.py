@@ -232,8 +232,8 @@ def test_no_progress_bar_off_a_terminal(small):
 def test_ctrl_c_stops_cleanly(small, tmp_path, delay_s):
     out = tmp_path / "out"
     arguments = ["run", small, "--set", "duration=3600 s", "--set", "measure.interval=1 s", "--out", out]
-    # If a script runs the tests in the background, they inherit ignored Ctrl-C signals and pass these on. On
-    # a user's terminal, signals are not ignored, so restore the handler.
+    # If a script runs the tests in the background, their processes ignore Ctrl-C. Restore the handler,
+    # because processes on a user's terminal do not ignore the signal.
     listening = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
     # On a busy machine, the command takes seconds to start, so make it report when the run starts.
     told = "from silvan import _core, cli; run = _core.run; "

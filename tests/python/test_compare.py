@@ -118,7 +118,7 @@ def test_a_comparison_is_printed(stars, tmp_path):
 
 
 def test_proven_losses_come_first(stars, tmp_path):
-    """At 4 instead of 5 Gbit/s, hosts receive less: a proven loss; what does not differ is none."""
+    """At 4 instead of 5 Gbit/s, hosts receive less, which is a proven loss. Equal measures are no loss."""
     found = compare(*stars)
     assert [(loss.group, loss.row.measure) for loss in found.losses][:1] == [(1, "received by all hosts")]
     assert 0.15 < found.losses[0].size < 0.25

@@ -17,7 +17,7 @@ PATCHES = sorted((ROOT / "docs" / "examples").glob("*.patch"))
 SCENARIO = ROOT / "scenarios" / "ecocc-trees.toml"
 
 
-#: The most files that a change has which is no component: a flow control, a field of packets.
+#: Maximum number of changed files of patches that add no component but a flow control or a field of packets.
 MOST_FILES = {"gentle-flow-control": 10, "long-notification": 7}
 
 

@@ -103,7 +103,7 @@ PLAN = Plan(SKIPS, INSTEADS)
 
 
 def fraction(part: float) -> str:
-    """Format a share as a fraction of small numbers if one is within a thousandth."""
+    """Format a share as a fraction with a denominator of at most 12 if the error is below 0.001."""
     near = Fraction(part).limit_denominator(12)
     return str(near) if abs(part - near) < 1e-3 else f"{part:.3f}"
 
@@ -155,7 +155,7 @@ ORGANISATIONS = {
 
 
 def contention(routing, width):
-    """Compute contention for a twentieth of the permutations; keep the shown value if it is within 2 %."""
+    """Compute contention for 50 permutations. Keep the shown value if all numbers are within 2 %."""
 
     def compute(_names, shown):
         tree = {"kind": "modified-k-ary-n-tree", "k": 16, "n": 3, "horizontal_width": width}

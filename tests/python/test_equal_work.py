@@ -1,4 +1,4 @@
-"""Tests which work two builds must do for a case if one build knows fewer keys."""
+"""Tests the equal work of two builds for a case if one build supports fewer keys."""
 
 import json
 
@@ -16,7 +16,7 @@ FOREST_CC = Case("forest", FOREST, ("duration=20 us", "measure.links=false"))
 
 
 def lacking(*keys, format_="`{key}` is an unknown key"):
-    """Return a build that does not know some keys of a scenario, and its overrides."""
+    """Return a function that runs a case as a build without some keys would."""
 
     def ask(case):
         table = tomllib.loads(case.scenario.read_text())
@@ -139,7 +139,7 @@ def test_the_table_and_the_file_say_what_was_switched_off(tmp_path, capsys):
         "measure.forest": False,
     }
     assert written["star"]["switched_off"] == {"measure.forest": False}
-    # A later comparison with a build that knows all keys no longer reports this.
+    # A later comparison with a build that supports all keys removes this entry.
     bench_ratio.note(
         file,
         {"star": bench_ratio.Comparison(found["star"].pairs, equal_work(cases[1], lacking(), tmp_path))},

@@ -1,4 +1,4 @@
-"""Tests what users see of Ethernet fabrics: new scenarios, `silvan check`, and the names of runs."""
+"""Tests Ethernet fabrics on the command line: new scenarios, `silvan check`, and the names of runs."""
 
 import re
 import sys

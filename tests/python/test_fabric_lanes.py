@@ -51,7 +51,7 @@ def test_ibdmchk_reads_what_is_written_and_agrees(name, engine, one, many, tmp_p
             timeout=60,
             check=False,
         )
-        # ibdmchk may crash after the verdict, because the fabric has no multicast groups.
+        # ibdmchk may crash after its verdict if the fabric has no multicast groups.
         assert ("Found credit loop" in done.stdout) != ("no credit loops found" in done.stdout), done.stdout
         return "loop" if "Found credit loop" in done.stdout else "free"
 

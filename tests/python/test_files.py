@@ -271,7 +271,7 @@ def test_whatever_writes_tables_meets_errors_of_the_system(result, tmp_path, mon
 @posix
 @pytest.mark.parametrize("kind", ["fifo", "device", "folder"])
 def test_only_plain_files_are_read(small, study, tmp_path, kind):
-    """The files must not be opened, because opening a FIFO blocks."""
+    """Other files must not be opened, because opening a FIFO blocks."""
     odd = Path("/dev/zero") if kind == "device" else tmp_path / "odd"
     if kind == "fifo":
         os.mkfifo(odd)

@@ -143,7 +143,8 @@ def test_a_windy_forest(p, mechanism):
     if mechanism == "none":
         # Hosts that also send to others send the share p to the hotspot.
         assert all(tree.root_share == pytest.approx(p / 100, abs=0.06) for tree in trees)
-    # All hosts wait with traffic for others, but at 10 %, some hosts have none at most samples.
+    # All hosts have waiting traffic to other destinations. With 10 % of such traffic, some have none at most
+    # samples.
     everybody = {host for subset, _ in truth for host in subset}
     waiting = {one.host for tree in trees for one in tree.victims}
     assert min(agreement(waiting, everybody)) > (0.95 if p < 90 else 0.9)
@@ -283,7 +284,7 @@ def check_moments(result):
 
 
 def test_a_lane_of_its_own_keeps_a_flow_out_of_the_tree():
-    """The same four flows feed a tree, and a flow on a separate virtual lane is not a victim."""
+    """Four flows feed a tree, and a flow on a separate virtual lane is not a victim."""
     scenario = silvan.Scenario.load(ROOT / "scenarios" / "testbed.toml", {"measure.interval": "50 ms"})
     own = silvan.run(scenario, lanes__count=2, flow__0__sl=1)
     (tree,) = own.forest.trees
@@ -293,7 +294,7 @@ def test_a_lane_of_its_own_keeps_a_flow_out_of_the_tree():
 
 
 def test_trees_of_adaptive_routes():
-    """Routes are selected per flow, so packets wait on these routes and not on those of the tables."""
+    """Routes are selected per flow, so packets wait on the selected routes, not on those of the tables."""
     text = (
         'duration = "2 ms"\nwarmup = "1 ms"\n[topology]\nkind = "modified-k-ary-n-tree"\nk = 4\nn = 2\n'
         'horizontal_width = 1\nlink_rate = "10 Gbit/s"\n[adaptive_routing]\nheuristic = "flow-count"\n'

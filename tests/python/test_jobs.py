@@ -186,7 +186,8 @@ def test_the_ideal_crossbar_sends_in_the_order_of_the_hosts():
 
     usual, sequential = run(""), run('sends = "sequential"')
     assert run('sends = "interleaved"') == usual
-    # The root first sends to the largest subtree. Interleaved, that message arrives together with all others.
+    # The root first sends to the largest subtree. If sends are interleaved, this message arrives together
+    # with all others.
     assert usual > 1.5 * sequential
 
 
@@ -225,7 +226,7 @@ def one_collective(**given):
 @pytest.mark.parametrize("operation", ["broadcast", "all-reduce"])
 @pytest.mark.parametrize("size", [1, 64, 2048, 2049, 10_000, 300_000])
 def test_packets_in_turn_finish_one_after_the_other_on_the_ideal_crossbar(operation, size):
-    """Messages of one packet leave in turn, so the first one need not wait for the others."""
+    """Messages of one packet leave one after the other, so the first need not wait for the others."""
     given = {"operation": operation, "algorithm": "binomial", "bytes": size, "mtu": 2048, "header": 0}
     for sends in ("interleaved", "sequential"):
         job = one_collective(**given, ranks=8, sends=sends)

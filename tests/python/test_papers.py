@@ -209,10 +209,10 @@ def test_draws_that_spread_by_more_than_the_tolerance_decide_by_their_prediction
 ) -> None:
     published = Published("k", "q", "1", 10.0, "published", 0.1, 0.1, *[""] * 6, *[False] * 3)
     assert published.verdict(simulated, interval, spread=spread) == verdict
-    # A number that is not printed is not a draw of the source.
+    # A number that the publication does not print is not one of its random results.
     read = _expected(10.0, 0.1).verdict(simulated, interval, spread=spread)
     assert read == _expected(10.0, 0.1).verdict(simulated, interval)
-    # Neither is a mean of several runs.
+    # A mean of several runs is not one of these results either.
     mean = replace(published, mean_of=50).verdict(simulated, interval, spread=spread)
     assert mean == published.verdict(simulated, interval)
 

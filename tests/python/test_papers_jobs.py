@@ -33,8 +33,8 @@ def test_hpc_challenge_on_the_testbed(tmp_path: Path) -> None:
     assert verdicts["b_fft"] == verdicts["b_natural_bandwidth"] == verdicts["b_random_bandwidth"] == "met"
     # The messages of two ranks of a host share its link, and neither message waits for the other.
     assert verdicts["a_natural_bandwidth"] == verdicts["c_natural_bandwidth"] == "met"
-    # Messages of RandomAccess wait for each other, rings send to both neighbors at once where this is faster,
-    # and copies inside a host compete with the network.
+    # Messages of RandomAccess wait for each other, rings send to both neighbors at the same time if this is
+    # faster, and copies inside a host compete with the network.
     assert [verdicts[key] for key in ("b_ra", "b_random_latency", "c_random_bandwidth")] == ["met"] * 3
     assert values["b_natural_latency"] < 0.8 * values["b_latency_max"]
 

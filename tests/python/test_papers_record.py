@@ -240,7 +240,7 @@ def test_what_is_on_record_has_five_seeds_or_is_deterministic(recorded: dict[str
 
 
 def test_the_readme_has_the_headline_of_the_record(recorded: dict[str, Any]) -> None:
-    """`silvan papers pages DIR` writes it into the first lines of `score.md`."""
+    """`silvan papers pages DIR` writes the headline into the first lines of `score.md`."""
     text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     assert page.headline(recorded) in text
 

@@ -48,7 +48,7 @@ def page(tmp_path_factory, file):
 
 @pytest.fixture(autouse=True)
 def quiet(page, file):
-    """In all tests, the page reports no error and requests nothing but itself."""
+    """Check in all tests that the page reports no error and requests nothing but itself."""
     page.complaints.clear()
     page.requests.clear()
     yield

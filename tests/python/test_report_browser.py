@@ -56,7 +56,7 @@ def forest(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def quiet(request, page, compared, forest):
-    """In all tests, the page reports no error and requests nothing but itself."""
+    """Check in all tests that the page reports no error and requests nothing but itself."""
     page.complaints.clear()
     page.requests.clear()
     yield
@@ -271,7 +271,7 @@ def test_keys_zoom_at_the_pointer_and_alike_networks_move_together(page, compare
     assert page.run("Page.networks[0].view.scale") == pytest.approx(1.4)
     assert page.run(place) == pytest.approx(before, abs=0.01)
     assert page.run("Page.networks[0].view === Page.networks[1].view")
-    # Without a pointer, the page zooms around the root of the largest tree, which keeps its position.
+    # If the pointer is outside, the page zooms around the root of the largest tree, which keeps its position.
     page.press("0")
     page.call("Input.dispatchMouseEvent", type="mouseMoved", x=1, y=1)
     slide(page, 0.95)

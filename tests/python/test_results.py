@@ -42,7 +42,7 @@ def test_a_missing_table_is_explained(result):
             read("transfers")
     with pytest.raises(KeyError, match="this run was kept without its tables; run the scenario again"):
         _store._without_tables(result).table("flows")
-    # Each table is in all runs, or says which runs have it.
+    # Each table is in all runs or has a condition.
     assert _columns.CONDITIONS.keys() == _columns.TABLES.keys() - _columns.ALWAYS
 
 
@@ -180,7 +180,7 @@ def test_only_runs_are_replaced(result, tmp_path):
 
 @pytest.mark.parametrize("broken", ["summary.json", "flows.parquet", "provenance.json"])
 def test_a_failed_save_leaves_nothing(result, tmp_path, monkeypatch, broken):
-    """Whichever file cannot be written, there is no new folder, and an earlier folder is unchanged."""
+    """If any file cannot be written, there is no new folder, and an earlier folder is unchanged."""
     target = tmp_path / "run"
     flush = _files.flush
 

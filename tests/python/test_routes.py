@@ -1,4 +1,4 @@
-"""Tests the default routes of fabrics that Silvan did not generate, and what commands say about routes."""
+"""Tests default routes of fabrics that Silvan did not generate, and the output of commands about routes."""
 
 from __future__ import annotations
 

@@ -85,8 +85,8 @@ def folders(store: Path) -> dict[str, int]:
 
 
 def begin(study: Path, out: Path, *options: str) -> "subprocess.Popen[str]":
-    # If a script runs the tests in the background, they inherit ignored Ctrl-C signals and pass these on. On
-    # a user's terminal, signals are not ignored, so restore the handler.
+    # If a script runs the tests in the background, their processes ignore Ctrl-C. Restore the handler,
+    # because processes on a user's terminal do not ignore the signal.
     listening = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
     start = listening + "from silvan import cli; cli.main()"
     return subprocess.Popen(
@@ -504,7 +504,7 @@ def test_the_dask_cluster_of_a_sweep_cannot_be_reached(study: Path, tmp_path: Pa
         while process.poll() is None:
             with contextlib.suppress(psutil.NoSuchProcess):
                 assert not reachable(sweep)
-                # From the first thread of Dask on, its servers would be there.
+                # The servers would exist since the start of the first thread of Dask.
                 looks += sweep.num_threads() > 2
         assert process.returncode == 0, process.stderr.read()
     assert looks > 1

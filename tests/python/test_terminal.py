@@ -126,7 +126,7 @@ def test_figures_show_names_as_they_are(small, tmp_path, name):
     axes = plot.throughput(result)
     legend = [text.get_text() for text in axes.get_legend().get_texts()]
     assert plot.literal(name) in legend
-    # Only this name is not valid as a formula, so it would stop any figure.
+    # Only this name is not valid as a formula, so no figure could be drawn if it were parsed as one.
     if name == "$\\frac{$":
         plot.save_all(result, tmp_path)
     else:

@@ -56,7 +56,7 @@ def test_scenarios_drawn_at_random():
 
 @pytest.mark.parametrize("seed", [3, 9, 23, 36, 38, 46, 54, 59])
 def test_receivers_that_coalesce(monkeypatch, seed):
-    """Few notifications return, per flow or per port. Later events show marks without notification."""
+    """Receivers coalesce notifications per flow or per port, and the comparison detects a wrong rule."""
     scenario = drawing.with_coalescing(drawing.with_lanes(drawing.drawn(seed)))
     assert compare.differences(scenario) == []
     monkeypatch.setattr(hosts.Host, "may_notify", lambda *_: True)

@@ -157,7 +157,7 @@ def test_broken_lossy_lanes_are_noticed(monkeypatch: pytest.MonkeyPatch, shared:
 
 
 def test_receipts_let_a_host_check_its_flow_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A flow whose delay has passed takes its turn then, before flows that have a new message later."""
+    """A flow whose delay has passed joins the ring then, before flows that get a new message later."""
     scenario = event_drawing.variant(208)
     assert scenario["congestion"]["reaction"]["kind"] == "qcn"
     assert compare.differences(scenario) == []

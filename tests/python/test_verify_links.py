@@ -1,4 +1,4 @@
-"""Compares both models with errors of links and rules of credits, and checks that it detects errors."""
+"""Compares both models with link errors and rules of credits, and checks that this detects errors."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_reactions_use_the_service_level_of_the_route(monkeypatch: pytest.Monkey
 
 
 def test_a_host_checks_when_its_link_is_free_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It then generates the messages that are due, although the replay buffer is still full."""
+    """The host then generates the messages that are due, although the replay buffer is still full."""
     scenario = link_drawing.variant(433)
     assert compare.differences(scenario) == []
     settle = waking.WakingHost.settle

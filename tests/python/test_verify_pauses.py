@@ -136,7 +136,7 @@ def test_another_setting_in_one_model_is_noticed(
 
 
 def occupy_for_packets(channel: links.Channel, size: int) -> None:
-    """Occupy a link, but with nothing for frames."""
+    """Occupy a link for packets, but not for pause frames, which have 84 bytes."""
     duration = 0 if size == 84 else channel.span(size)
     channel.free_at = channel.net.now + duration
     channel.bytes += size
@@ -166,7 +166,7 @@ def test_a_broken_reference_is_noticed(
 
 
 def lacking(flow_control: dict[str, Any]) -> pausing.Lack | None:
-    """Return what the first packet lacks that does not fit, which both models must find alike."""
+    """Return the lack of space of the first packet that does not fit, on which both models must agree."""
     one = scenario(flow_control)
     assert compare.differences(one) == []
     try:

@@ -79,7 +79,7 @@ def test_delayed_notifications_are_compared(monkeypatch):
     ("mtu", "header", "turn"), [(1000, 24, 1), (4096, 64, 1), (4096, 64, 2), (50, 10, 1)]
 )
 def test_receivers_grant_what_arrives_and_the_second_model_delivers_everything(seed, mtu, header, turn):
-    """Check the second model by what credit is for, not by the simulator, with which it shares the rule."""
+    """Check the purpose of credit in the second model, because both models share the rule for grants."""
     full = mtu + header
     scenario = {
         "seed": seed,

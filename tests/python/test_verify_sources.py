@@ -1,4 +1,4 @@
-"""Compares both models with messages that have flows of their own, and checks that it detects errors."""
+"""Compares both models with a separate flow per message, and checks that the comparison detects errors."""
 
 import sys
 

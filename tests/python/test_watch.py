@@ -296,7 +296,7 @@ def test_the_page_shows_a_run_while_it_progresses(window, server):
         f"Sentence.ofTwo([0, 1].map(() => ({{ classes: [] }})), {pair}, ['No control', 'EcoCC'])"
     )
     assert compared == " With EcoCC: on average 13 waiting links instead of 0, 0 victims instead of 0."
-    # From now on, roots have the letters of the report.
+    # After the end of the run, roots have the letters of the report.
     assert window.run("[...Watch.roots.keys()]")[:2] == list(_roots.of(done))[:2]
     assert window.run("Watch.lookOf(" + json.dumps(next(iter(_roots.of(done)))) + ")") == [0, "A"]
     window.press("End")

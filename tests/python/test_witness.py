@@ -25,7 +25,7 @@ def test_silvan_is_as_near_to_its_witness_as_is_stated(name):
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_was_witnessed_is_whole(name):
-    """Loads range from nearly 0 to 1, and up to the highest stable load, all packets arrive."""
+    """Loads range from below 0.1 to 1. Up to the highest stable load, all packets arrive."""
     case, points = CASES[name], {load: point for (case, load), point in WITNESSED.items() if case == name}
     assert min(points) < 0.1
     assert max(points) == 1
@@ -35,7 +35,7 @@ def test_what_was_witnessed_is_whole(name):
 
 
 def test_the_witnesses_know_the_published_saturation():
-    """With FIFO queues, eight ports and no packets to oneself, throughput is slightly above .6184."""
+    """With FIFO queues, eight ports and no host that sends to itself, throughput is slightly above 0.6184."""
     assert 0.6184 < WITNESSED["fifo", 1.0].throughput < 0.64
 
 

@@ -33,8 +33,8 @@ def patched(folder: Path, patch: Path) -> None:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy2
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         copy(ROOT / name, folder / name)
-    # Create a separate repository: inside another repository, git skips untracked files. Other files of a
-    # patch, such as documents, are not compiled.
+    # Create a separate repository, because git skips untracked files inside another repository. Apply only
+    # the changes of the sources; other files of a patch, such as documents, are not compiled.
     subprocess.run(["git", "init", "--quiet"], cwd=folder, check=True, capture_output=True)
     only = [f"--include={name}{'/*' if (ROOT / name).is_dir() else ''}" for name in SOURCES]
     subprocess.run(["git", "apply", *only, str(patch)], cwd=folder, check=True, capture_output=True)

@@ -24,7 +24,7 @@ class Markdown(Extension):
 
 
 def rewrite(docstring: Docstring | None) -> None:
-    """Replace the text of a docstring."""
+    """Convert a docstring to Markdown, without marks of skipped doctests."""
     if docstring is not None:
         text = ROLE.sub(r"`\1`", docstring.value).replace("  # doctest: +SKIP", "")
         docstring.value = DIALOGUE.sub(r"```pycon\n\g<0>\n```", text)

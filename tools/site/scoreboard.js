@@ -1,4 +1,5 @@
-// The scoreboard's filters: words, a source, met or missed, counted in the score. Without scripts all rows are there.
+// Filters of the scoreboard: words, a source, a verdict, and whether the score counts a row. Without scripts, the page
+// shows all rows.
 document.addEventListener("DOMContentLoaded", () => {
   const table = document.getElementById("scores");
   if (!table) return;

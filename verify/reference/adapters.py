@@ -103,7 +103,7 @@ class AdapterHost(WakingHost):
         return self.injection.free_at
 
     def say(self, packet: Packet) -> None:
-        """Queue a tear-down behind the data in the buffer."""
+        """Queue a control packet. A tear-down waits behind the data in the buffer."""
         if not packet.follows_data:
             super().say(packet)
             return

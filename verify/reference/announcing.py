@@ -52,7 +52,7 @@ class Trip:
     last: tuple[int, int] | None = None
 
     def share(self, own_ps: int) -> int:
-        """Return the flow's share of its host's link, given the total announced to that link."""
+        """Return the flow's share of its host's link in units of 1 / `WHOLE`, given the sum of that link."""
         return max(self.weight_ps * WHOLE // max(self.largest_ps, own_ps, self.weight_ps, 1), 1)
 
 
@@ -128,7 +128,7 @@ class Announcer:
         host.say(packet)
 
     def urgency(self, flow: Flow) -> int:
-        """Return the bytes that a flow has sent, divided by its rate."""
+        """Return the bytes that a flow has sent divided by its rate, or zero without an announcement."""
         trip = self.trips.get((flow.source, flow.destination))
         return trip.sent * WHOLE // trip.share(self.own_ps) if trip else 0
 

@@ -180,8 +180,8 @@ class CioqSwitch(QueuedSwitch):
         if rule.kind == "mvpm":
             self.mark(packet)
         elif rule.kind == "ipm":
-            # Another packet has no room. All packets are marked that go to outputs for which packets of this
-            # input wait.
+            # Another full packet has no room. All packets are marked that wait for the same outputs as the
+            # packets of this input.
             wanted = {other.output for other in self.waiting(port, lane)}
             for input_ in self.ports():
                 for other in self.waiting(input_, lane):

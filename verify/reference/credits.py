@@ -124,7 +124,7 @@ class RcccControl(Control):
             self.window.take_answer(answer)
 
     def eligible_at(self, now: int) -> int | None:
-        """Return the time given, if there is credit and the window permits a packet; otherwise `None`."""
+        """Return `now` if there is credit and the window has room for a packet, and otherwise `None`."""
         if self.credit <= 0:
             return None
         if self.window:
@@ -185,7 +185,7 @@ class Slowdown:
 
 
 class Granter:
-    """Grants of a receiving host, which are paced."""
+    """The paced grants of a receiving host."""
 
     def __init__(self, host: Host, reaction: RcccReaction, pace: Fraction) -> None:
         self.host, self.reaction, self.pace = host, reaction, pace
@@ -228,7 +228,7 @@ class Granter:
         if packet.target <= self.targets.get(flow, 0):
             return False
         self.targets[flow] = packet.target
-        # Grants may exceed the target of a flow by less than the idle credit.
+        # A flow without demand gets grants while these exceed its target by less than the idle credit.
         is_asking = self.demand(flow) > 0
         queue = self.asking if is_asking else self.met
         is_due = is_asking or -self.demand(flow) < self.ahead

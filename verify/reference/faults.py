@@ -31,7 +31,7 @@ class Fault:
     data_packets: int = 0
     control_packets: int = 0
     bytes: int = 0
-    #: Number of these packets that the receiver dropped.
+    #: Number of lost packets that the receiver dropped.
     dropped: int = 0
 
     def loses(self, packet: Packet, started: int) -> bool:
@@ -83,7 +83,7 @@ class Faults:
         Tables that the scenario gives apply to all switches. Entries that they lack are those of the start.
         Without such tables, a route remains if it is still a shortest one, or if there is none. Others are
         distributed over the ports of shortest routes by the number of the destination. A switch that no
-        packet passes on these keeps its route.
+        shortest route from a host passes keeps its route.
         """
         given = self.net.plan.tables_after if down else {}
         if given is not None:

@@ -44,7 +44,7 @@ class Limiter:
     rest: Fraction = Fraction(0)
 
     def take(self, start: int, size: int) -> int:
-        """Transmit bytes from a time on, after the previous ones, and return when they have passed."""
+        """Transmit bytes from `start` or after the previous bytes, and return when they have passed."""
         through = size * self.pace + self.rest
         self.rest = through - floor(through)
         self.free_at = max(start, self.free_at) + floor(through)
@@ -73,7 +73,7 @@ class Flow:
         self.timers: set[int] = set()
         #: The value of `served` of the flow's source when the flow began to wait.
         self.served_before = 0
-        #: A number that increases with the time at which the flow began to wait.
+        #: The number of the latest check whether the flow may send.
         self.began = 0
 
 
@@ -114,9 +114,10 @@ class Host:
         self.sprayer = Sprayer(self, net.plan.ecmp) if net.plan.ecmp and net.plan.sprays else None
         #: The controls of service levels, if control is per service level.
         self.levels: dict[int, Control] = {}
-        #: Number of times that a flow has begun to wait.
+        #: Number of checks whether a flow may send.
         self.begun = 0
-        #: Answers that raised an index to its threshold: time, number of the other host, level, and source.
+        #: Answers that raised an index to the trigger threshold or beyond: time, number of the other host,
+        #: level, and source.
         self.raised: list[tuple[int, int, int, str]] = []
         #: Number of sources that were created for single messages.
         self.own_sources = 0
@@ -157,11 +158,11 @@ class Host:
             self.announcer = Announcer(self, self.congestion.rates)
 
     def stop(self) -> None:
-        """Fail: send nothing any more."""
+        """Fail. A failed host sends nothing."""
         self.is_stopped = True
 
     def share(self, pace: Fraction | None) -> None:
-        """Inject at a pace that both directions share, if it is slower than usual; or as usual again."""
+        """Inject no faster than a pace that both directions share. `None` restores the usual pace."""
         self.injection.pace, self.injection.rest = max(self.usual_injection, pace or Fraction(0)), Fraction(0)
         self.is_shared = pace is not None
 
@@ -170,7 +171,7 @@ class Host:
         return 0
 
     def part_size(self) -> int:
-        """Return the bytes of each lane's receive buffer."""
+        """Return the bytes of each lane's receive buffer, which is unlimited with packet trimming."""
         return UNLIMITED if self.net.plan.switch.trimming else self.net.plan.host_buffer
 
     def fixed_parts(self) -> Iterable[int]:
@@ -411,7 +412,7 @@ class Host:
             self.reply(answer)
 
     def covered(self, packet: Packet) -> int:
-        """Return the bytes of a flow that an answer to a packet acknowledges, and count them."""
+        """Return the bytes of a flow that an answer to a packet acknowledges."""
         if self.congestion.notification in ("ack-each", "ack-grant"):
             return packet.payload
         return self.uncovered.pop(packet.flow, 0)
@@ -442,12 +443,12 @@ class Host:
         self.control[packet.lane].append((self.answers, packet))
 
     def return_weights(self, packet: Packet) -> None:
-        """Return the sum that a data packet has collected, if it differs from that of its source."""
+        """Send back the largest sum that a data packet has collected, if it differs from its source's sum."""
         if packet.announcement and packet.announcement.largest_ps != packet.announcement.known_ps:
             self.take_reply(packet)
 
     def take_reply(self, packet: Packet) -> None:
-        """Answer an announcement of another host's flow, or process such an answer."""
+        """Answer an announcement of another host's flow, or process the answer to an own announcement."""
         if packet.kind == "reply":
             assert self.announcer
             self.is_asked |= self.announcer.came_back(packet)
@@ -597,14 +598,14 @@ class Host:
         raise NotImplementedError
 
     def select(self) -> None:
-        """Move the flow with a rate that has sent least relative to its rate to the front of the ring."""
+        """With explicit rates, move the flow that has sent least relative to its rate to the ring's front."""
         if self.announcer and self.announcer.rates and self.ring:
             first = min(self.ring, key=self.announcer.urgency)
             self.ring.remove(first)
             self.ring.appendleft(first)
 
     def enlist_held(self) -> None:
-        """Return the held flows to the ring. They lacked credit or a window."""
+        """Return the held flows, which lacked credit or room in the buffer, to the ring."""
         held, self.held = self.held, []
         for flow in held:
             self.wait(flow)

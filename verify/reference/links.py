@@ -90,7 +90,8 @@ class Packet:
     came: int = 0
     output: int = 0
     tail_in: int = 0
-    #: Whether its payload was lost at the output to its receiver; for data, whether it is sent again.
+    #: `at_last` is whether the payload was lost at the output to the receiver; `is_again`, whether a data
+    #: packet is sent again.
     at_last: bool = False
     is_again: bool = False
 
@@ -190,7 +191,7 @@ class Channel:
         return -floor(-size * self.pace)
 
     def sent_by(self, time: int) -> int:
-        """Return the bytes sent by a time, including the part of a packet that has left."""
+        """Return the bytes sent by a time, including the part of the current packet that has left."""
         if self.free_at >= NEVER:
             return self.bytes
         return self.bytes - max(ceil((self.free_at - time) / self.pace), 0)
@@ -345,7 +346,7 @@ class Channel:
         self.net.at(self.free_at)
 
     def free(self, packet: Packet, time: int, lane: int, *, is_stored: bool = True) -> None:
-        """Return the credit of a packet on a lane, whose space the receiver frees at a time."""
+        """Return the credit of a packet to its lane. The receiver frees the packet's space at `time`."""
         if self.pausing and is_stored:
             self.pausing.will_leave(lane, packet.space, time)
         if self.spacing:

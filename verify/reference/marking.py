@@ -70,8 +70,9 @@ class PortState:
     def fill_changed(self, fill: Fill, is_root: bool) -> None:
         """Compare the fill of the queues that feed the port with the thresholds.
 
-        A watched fill is over from when it exceeds the upper threshold until it is at or below the lower one.
-        The port is congested while one is over. It enters this state only if it is a root or masked.
+        A fill is high after it has exceeded the upper threshold, until it is at or below the lower threshold.
+        The port becomes congested if a fill is high and the port is a root or masked. It stays congested
+        while a fill is high.
         """
         self.total = fill.total
         if self.rule is None or self.rule.is_off:

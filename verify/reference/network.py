@@ -46,7 +46,7 @@ class Tally:
 
 @dataclass
 class Sample:
-    """Counts of one sampling interval, and totals of hosts and links since the start."""
+    """Counts of one sampling interval, and at its end, indices of flows and totals of hosts and links."""
 
     received: dict[str, int]
     sent: dict[str, int]
@@ -79,7 +79,7 @@ class Network:
         self.discarded = self.repeated = self.timeouts = 0
         self.samples: list[Sample] = []
         self.reordering = Reordering()
-        #: The flows of messages with separate flows.
+        #: The flows that were created for single messages.
         self.own_flows: list[Flow] = []
         #: Number of each destination, in the order of the hosts.
         self.number = {name: number for number, name in enumerate(plan.wiring.hosts)}

@@ -58,7 +58,7 @@ class Transfer:
 
 
 class OwnSource(Source):
-    """The flow of one message, which ends with the last acknowledgement or, without these, the last byte."""
+    """The flow of one message. It ends with the last acknowledgement, or without these when it is sent."""
 
     def __init__(self, parent: Source, destination: str, number: int, size: int) -> None:
         super().__init__(parent.name, parent.timing, parent.level, lambda: destination)

@@ -18,7 +18,7 @@ Way = tuple[int, int]
 
 @dataclass(eq=False)
 class Queue:
-    """A queue of an input and lane: for control packets, one of the organization's, or a special queue."""
+    """A queue of an input and lane: for control packets, a normal queue, or a special queue."""
 
     port: int
     lane: int

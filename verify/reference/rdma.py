@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from verify.reference.links import Hop, Packet
     from verify.reference.reactions import Answer, Loss
 
-#: The units of a link's rate, and of an alpha of one.
+#: The rate of a link, and an alpha of 1, in the units of this module.
 LINE = 2**30
 
 
@@ -119,7 +119,7 @@ class DcqcnControl(Control):
             self.target += self.additive
         self.target = min(self.target, LINE)
         self.rate = self.target - (self.target - self.rate) // 2
-        # The simulator counts increases in one byte.
+        # The simulator stores this count in one byte.
         self.raises[why] = min(self.raises[why] + 1, 255)
         if self.rate == LINE:
             self.increase_at = None
@@ -158,7 +158,7 @@ class DcqcnControl(Control):
             self.raise_rate("bytes")
 
     def eligible_at(self, now: int) -> int | None:
-        """Return the first time at which the pause that the rate of that time requires has passed."""
+        """Return when the next packet may start, if timers raise the rate until then."""
         later, time = copy(self), now
         later.raises = dict(self.raises)
         while True:
@@ -345,7 +345,7 @@ class TimelyControl(PacedControl):
 class HpccControl(PacedControl):
     """HPCC: a rate that follows from the utilization of links, and a window that follows from the rate."""
 
-    #: The units of a utilization of one.
+    #: A utilization of 1 in the units of this class.
     one = 2**20
 
     def __init__(self, reaction: HpccReaction, pace: Fraction) -> None:
@@ -408,8 +408,8 @@ class PccRttControl(PacedControl):
         self.reaction = reaction
         self.additive = part(reaction.additive, pace, 20)
         self.slowest = part(reaction.slowest, pace, 2**14)
-        #: Delays that counted since the shortest delay was last discarded. `samples` counts samples since
-        #: then.
+        #: The delays since the shortest delay was last discarded, except those that count as marks. `samples`
+        #: is the number of samples since then.
         self.delays: list[int] = []
         self.samples = 0
         self.is_noted = False
@@ -483,7 +483,7 @@ class PccTelemetryControl(PacedControl):
 class SwiftControl(Control):
     """Swift: a window in packets, with a target of the delay."""
 
-    #: The units of a window of one packet.
+    #: A window of one packet in the units of this class.
     one = 2**16
 
     def __init__(self, reaction: SwiftReaction) -> None:
@@ -528,7 +528,7 @@ class SwiftControl(Control):
         self.window = min(max(self.window, self.one // 1000), self.one << 15)
 
     def lose(self, loss: Loss) -> int:
-        """Count a lost packet, and shrink by the largest decrease once per window of data."""
+        """Count a lost packet, and apply the largest decrease to the window once per window of data."""
         self.outstanding -= 1
         if loss.sent_at >= self.shrunk_at:
             less = self.window * self.reaction.most_less // 100
@@ -598,7 +598,7 @@ class NsccControl(FlightControl):
         return self.flight.sent == 0 or self.flight.bytes + size + size > self.window >> 16
 
     def adapts(self, now: int, delay: int, *, is_marked: bool) -> bool:
-        """Return whether quick adapt sets the window, or a mark is ignored because quick adapt set it."""
+        """Apply quick adapt if it is due. Return whether it set the window, or makes a mark ignored."""
         if self.reaction.gate is None:
             return False
         if is_marked and self.ignored < self.to_ignore:
@@ -642,11 +642,11 @@ class NsccControl(FlightControl):
         self.bound()
 
     def lose(self, loss: Loss) -> int:
-        """Shrink by a lost packet."""
+        """Reduce the window by a lost packet."""
         return self.lose_unless(loss, keeps=False)
 
     def lose_unless(self, loss: Loss, *, keeps: bool) -> int:
-        """Shrink by a lost packet, unless quick adapt sets the window or `keeps` is set."""
+        """Reduce the window by a lost packet, unless quick adapt is in control or `keeps` is set."""
         if loss.is_answer:
             self.least = min(self.least, loss.now - loss.sent_at)
         self.ignored += loss.size
@@ -661,7 +661,7 @@ class NsccControl(FlightControl):
         return 0
 
     def increase(self, size: int, delay: int) -> None:
-        """Increase the window: fast if the queue is nearly empty, otherwise by the distance to the target."""
+        """Increase the window: fast after a window of short delays, else by the distance to the target."""
         is_short = delay < 10**6
         self.short = self.short + size if is_short else 0
         self.is_fast = is_short and (self.is_fast or self.short > self.window >> 16)
@@ -672,7 +672,7 @@ class NsccControl(FlightControl):
             self.pending += int(4 * self.reaction.payload * self.scale * size * share)
 
     def reduce(self, now: int) -> None:
-        """Shrink by the excess of the mean delay, once per round trip."""
+        """Reduce the window by the excess of the mean delay over the target, at most once per round trip."""
         self.is_fast, self.short = False, 0
         mean = self.mean >> 16
         is_due = self.reduced_at is None or now > self.reduced_at + self.least

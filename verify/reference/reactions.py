@@ -77,7 +77,7 @@ class Control:
         return None
 
     def end_speculation(self) -> int:
-        """Record an acknowledgement before its content. Return the target to request, or zero."""
+        """Record the arrival of an acknowledgement. Return the target to request, or zero."""
         return 0
 
     def take_answer(self, answer: Answer) -> None:
@@ -150,7 +150,7 @@ class TableControl(Control):
         return self.last_end + self.delays[self.strength(now)] * self.last_size // self.full
 
     def eligible_at(self, now: int) -> int | None:
-        """Return the first time at which the delay that the index of that time requires has passed."""
+        """Return when the next packet may start, if timers reduce the index until then."""
         time = now
         while (due := self.due(time)) > time:
             expiry = (self.expiries(time) + 1) * self.reaction.period_ps - self.phase
@@ -176,7 +176,7 @@ class TableControl(Control):
 class QcnControl(Control):
     """QCN: a rate that marks reduce and that recovers in cycles of bytes and of time."""
 
-    #: The units of a link's rate.
+    #: The rate of a link in the units of this class.
     line = 2**30
 
     def __init__(self, reaction: QcnReaction, pace: Fraction) -> None:
@@ -210,7 +210,7 @@ class QcnControl(Control):
 
     def recover(self) -> None:
         """Raise the rate at the end of a cycle."""
-        # The simulator counts cycles in one byte.
+        # The simulator stores each count in one byte.
         cycles = sorted(min(count, 255) for count in (self.byte_cycles, self.time_cycles))
         beyond = [count - self.reaction.cycles for count in cycles]
         if 1 in (self.byte_cycles, self.time_cycles) and self.target > 10 * self.rate:
@@ -249,7 +249,7 @@ class QcnControl(Control):
             self.recover()
 
     def eligible_at(self, now: int) -> int | None:
-        """Return the first time at which the pause that the rate of that time requires has passed."""
+        """Return when the next packet may start, if timers raise the rate until then."""
         later, time = copy(self), now
         while True:
             later.pass_time(time)

@@ -72,7 +72,7 @@ class Source:
         self.served = 0
 
     def is_over(self, time: int) -> bool:
-        """Return whether no more messages are generated from a time on."""
+        """Return whether no more messages are generated at or after a time."""
         return self.left == 0 or (self.timing.stop_ps is not None and time >= self.timing.stop_ps)
 
     def next_draw(self, now: int, *, is_ready: bool) -> int | None:

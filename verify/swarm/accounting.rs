@@ -14,7 +14,8 @@ use crate::case::summary;
 /// Receives failures: the name of the check, and a sentence.
 type Fail<'f> = &'f mut dyn FnMut(&'static str, String);
 
-/// Keys of the summary that may be missing, if nothing was delivered, no message was completed, or no lane was paused.
+/// Keys of the summary that may be null, if nothing was delivered, no message was completed, or no lane was
+/// paused.
 const OPTIONAL: [&str; 9] = [
     "completed_ns",
     "last_delivery_ns",
@@ -29,7 +30,7 @@ const OPTIONAL: [&str; 9] = [
 /// Columns whose values are missing if no packet was delivered.
 const OF_PACKETS: [&str; 3] =
     ["mean_since_generation_ns", "mean_since_injection_ns", "max_since_generation_ns"];
-/// Columns whose values are missing if the event has not happened, or if it is not known.
+/// Columns whose values may be missing, for example because an event has not happened.
 const OF_EVENTS: [&str; 11] = [
     "left_ns",
     "delivered_ns",
@@ -189,7 +190,7 @@ fn sums(outcome: &Outcome, fail: Fail<'_>) {
     let of_flows: u64 = summary.flows.iter().map(|flow| flow.received_bytes).sum();
     equal("bytes of flows, over time and in total", total("flows", "received_bytes"), of_flows);
     equal("notifications, over time and in total", total("network", "becn_received"), summary.becn_received);
-    // Packets that leave and are marked at the very end belong to an interval that never ends.
+    // The summary also counts marks at the end of the run, which belong to no sampling interval.
     let marks = total("network", "fecn_marks");
     equal("marks, over time and in total", marks, marks.min(summary.fecn_marks));
     for class in &summary.classes {
@@ -249,9 +250,9 @@ fn rates(scenario: &Scenario, topology: &Topology, outcome: &Outcome, fail: Fail
         let sent = |name: &str| hosts.get(name).map_or(0, |rates| rates.0.min(injection));
         bounded(table, "host", "sent_bytes", full, &sent, fail);
         let received = |name: &str| hosts.get(name).map_or(0, |rates| rates.1);
-        // Packets that waited for an earlier packet are delivered all at once.
+        // Packets that waited for an earlier packet are delivered at the same time.
         let held = outcome.summary.reordering.as_ref().map_or(0, |found| found.most_held_bytes);
-        // Packets that wait in an input buffer while its host stalls or drains slowly are then drained all at once.
+        // Packets that waited while their host stalled or drained slowly can be drained in one interval.
         let waits = spec.event.iter().any(|event| event.kind.is_of_hosts());
         let held = held + if waits { spec.host.buffer.0 } else { 0 };
         bounded(table, "host", "received_bytes", full + held, &received, fail);

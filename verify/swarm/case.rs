@@ -30,7 +30,7 @@ pub enum End {
     Explained(&'static str, String),
     /// The run failed in a way that must not happen: a panic or a broken invariant.
     Failed(&'static str, String),
-    /// Too many events.
+    /// The run has reached `MOST_EVENTS`.
     Costly,
 }
 
@@ -111,7 +111,7 @@ pub fn of_seed(seed: u64) -> Result<Option<Case>, (Table, String)> {
     Ok(None)
 }
 
-/// Runs a scenario to its end, with the binned scheduler if possible, however small the network is.
+/// Runs a scenario to its end, with the binned scheduler if possible, regardless of the size of the network.
 pub fn run(scenario: &Scenario) -> Run {
     run_with(scenario, Scheduler::BinnedIfPossible)
 }
@@ -149,8 +149,8 @@ fn to_the_end(mut simulation: Simulation) -> Run {
     }
 }
 
-/// Same as [`run`], but saves the run and continues a copy of it, at two places that depend on the seed. `events` is the number of
-/// events of the whole run.
+/// Runs a scenario like [`run_with`], but twice saves the run and continues the saved copy. The seed
+/// determines the first place. `events` is the number of events of the whole run.
 pub fn run_interrupted(scenario: &Scenario, scheduler: Scheduler, events: u64) -> Run {
     let mut scenario = scenario.clone();
     scenario.spec.scheduler = scheduler;
@@ -235,7 +235,7 @@ impl Hash {
 pub fn summary(outcome: &Outcome) -> Json {
     let mut json = serde_json::to_value(&outcome.summary).unwrap_or_default();
     if let Json::Object(keys) = &mut json {
-        // Keeps the order of the other keys, which `remove` does not.
+        // `remove` would change the order of the other keys.
         keys.shift_remove("scheduler");
         keys.remove("events");
     }
@@ -245,7 +245,8 @@ pub fn summary(outcome: &Outcome) -> Json {
 /// Tables about congestion trees. Older builds do not have them.
 pub const OF_TREES: [&str; 5] = ["trees", "tree_links", "contributors", "victims", "wiring"];
 
-/// The prefix of the tables and of the entry of the summary about congestion logs. Older builds do not have them.
+/// The prefix of the tables and of the entry of the summary about congestion logs. Older builds do not have
+/// them.
 const LOGS: &str = "congestion_log";
 
 /// Adds the summary and tables to a hash, except those that older builds do not have.

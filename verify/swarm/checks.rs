@@ -88,7 +88,7 @@ pub struct Findings {
     pub variant: Option<Variant>,
 }
 
-/// A scenario that was derived from a generated one, and what it is.
+/// A scenario that was derived from a generated one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Variant {
     /// `plain`, or the check that makes the variant.
@@ -313,7 +313,7 @@ fn may_deadlock(scenario: &Scenario) -> bool {
     scenario.spec.routing.allow_deadlock
 }
 
-/// Makes the checks of a variant: failures carry it.
+/// Makes the checks of a variant. Failures contain the variant.
 fn of_variant(variant: Variant, wanted: &Wanted<'_>, findings: &mut Findings) {
     let Variant { kind, table } = variant.clone();
     match kind {
@@ -337,7 +337,8 @@ pub fn check_variant(variant: &Variant) -> Findings {
     findings
 }
 
-/// With additional jobs: no data is lost, jobs end if given the time, and the scheduler does not matter.
+/// Checks a variant with additional jobs: no data is lost, jobs end in a long run, and the scheduler does not
+/// change results.
 fn jobs(with: &Table, wanted: &Wanted<'_>, findings: &mut Findings) {
     let Some((jobs, outcome)) = variant(with, "jobs", findings) else { return };
     accounting::check(&jobs, &outcome, &mut |check, what| findings.fail(check, what));
@@ -361,8 +362,8 @@ fn jobs(with: &Table, wanted: &Wanted<'_>, findings: &mut Findings) {
     schedulers(&base, &jobs, &only, findings);
 }
 
-/// Checks a variant with other components: sums are right, all traffic ends unless links lose packets, and neither the scheduler nor threads
-/// matter.
+/// Checks a variant with other components: sums are correct, all traffic ends unless links lose packets, and
+/// neither the scheduler nor the number of threads changes results.
 fn changed(with: &Table, check: &'static str, wanted: &Wanted<'_>, findings: &mut Findings) {
     let Some((other, outcome)) = variant(with, check, findings) else { return };
     accounting::check(&other, &outcome, &mut |check, what| findings.fail(check, what));
@@ -401,10 +402,9 @@ fn resolved(base: &Run, scenario: &Scenario, findings: &mut Findings) {
     }
 }
 
-/// Interprets the end of a variant: an error with a text is a failure of the model, an error without one
-/// means that the variant cannot be judged. That is the case if it is rejected, or takes too many events
-/// because it has more to do than the base run (jobs, acknowledgements, and an end to all traffic), a pause watchdog stops it,
-/// or because headers of trimmed packets, which are sometimes as large as the packets, leave no time for data.
+/// Interprets the end of a variant. An error with a text is a failure of the model. `Err(None)` means that
+/// the variant cannot be judged: it was rejected, or, in some checks, a pause watchdog stopped it or it
+/// reached the limit of events.
 fn judged(end: &End, check: &str) -> Result<(), Option<String>> {
     let may_stop = matches!(check, "jobs" | "sources" | "trimming" | "events");
     match end {
@@ -594,8 +594,8 @@ mod tests {
         base
     }
 
-    /// A variant that the pause watchdog stops ends with an error. The error belongs to the variant, which has the keys
-    /// that cause it, and the check of the variant finds it again.
+    /// A variant that the pause watchdog stops ends with an error. The failure contains the variant, and the
+    /// check of the variant finds the error again.
     #[test]
     fn failures_of_variants_carry_the_variant() {
         let text = "

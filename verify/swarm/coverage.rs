@@ -118,9 +118,9 @@ mod tests {
     use crate::draw::trimming::trimming;
     use crate::variants::with_jobs;
 
-    /// Keys and choices that are not generated. The checks `threads` and `engine` run every relevant scenario with
-    /// several numbers of threads and both schedulers, and the check `measure` switches the forest off. Without these keys,
-    /// older builds can read the generated scenarios.
+    /// Keys and choices that are not generated. The checks `threads` and `engine` run every relevant scenario
+    /// with several numbers of threads and both schedulers, and the check `measure` switches the forest off.
+    /// Without these keys, older builds can read the generated scenarios.
     const EXEMPT: [&str; 25] = [
         "threads",
         "threads=auto",
@@ -131,7 +131,7 @@ mod tests {
         "measure.forest",
         "measure.forest=false",
         "measure.forest=true",
-        // The check `engine` covers it, and so do the random scenarios for the second model.
+        // The check `engine` and the random scenarios for the second model cover coalescing.
         "congestion.coalescing",
         "congestion.coalescing.interval",
         "congestion.coalescing.per",

@@ -28,8 +28,8 @@ pub struct Draw {
     random: Stream,
     /// Length of a cycle in picoseconds, if the scenario defines one.
     cycle: Option<u64>,
-    /// Whether many hosts send to all others on several lanes at once. This tests the state per flow with
-    /// hundreds of flows.
+    /// Whether many hosts send to all others on several lanes. This tests the state per flow with hundreds of
+    /// flows.
     is_crowd: bool,
 }
 
@@ -171,7 +171,7 @@ pub fn draw(seed: u64, attempt: u64) -> Table {
     }
     let duration = draw.all_traffic(&mut scenario, &frame);
     draw.times(&mut scenario, duration);
-    // From a stream of its own, so that the other scenarios remain the same.
+    // From a separate stream, so that the other scenarios do not change.
     let mut draw = Draw { random: Stream::new(seed, "swarm ports", attempt), cycle: None, is_crowd: false };
     if draw.chance(40) {
         draw.port_settings(&mut scenario, &frame);
@@ -199,7 +199,7 @@ pub fn draw(seed: u64, attempt: u64) -> Table {
     scenario
 }
 
-/// Keeps only what lanes of the routing permit: switches with one queue per output and no other options.
+/// Removes the options that lanes of the routing do not permit.
 fn with_plain_switches(scenario: &mut Table) {
     for key in ["flow_control", "link", "adaptive_routing"] {
         scenario.remove(key);
@@ -237,7 +237,7 @@ impl Draw {
         put(scenario, "adaptive_routing", adaptive);
     }
 
-    /// Adaptive routing per packet, usually pinned by what the mechanism provides.
+    /// Adaptive routing per packet, often with pinned packets if the mechanism has states that pin them.
     fn packet_routes(&mut self, scenario: &mut Table, frame: &Frame) {
         let mut adaptive = Table::from_iter([("per".to_owned(), Value::from("packet"))]);
         if self.chance(50) {

@@ -222,7 +222,7 @@ fn case_of(table: &Table) -> Option<Case> {
     Some(Case { attempt: 0, table: table.clone(), scenario, refused: Vec::new() })
 }
 
-/// The smallest scenario that is found to fail as the given one does. If a variant fails, that is a variant.
+/// The smallest scenario, or variant if a variant fails, that is found to fail the same check.
 fn minimized(failure: &Failure, table: &Table, limit: Duration, options: &Options) -> Table {
     let check = failure.check;
     match &failure.variant {

@@ -1,4 +1,4 @@
-//! Minimizes a failing scenario: removes, halves or simplifies values as long as the same check fails.
+//! Minimizes a failing scenario: removes, halves or simplifies values while the same check fails.
 
 use std::time::{Duration, Instant};
 
@@ -78,7 +78,7 @@ fn places(value: &Value) -> Vec<Place> {
     found
 }
 
-/// Replaces the network by a star with the same number of hosts or fewer, with its default routing.
+/// Replaces the network by a star with the smallest number of hosts, of those tried, that still fails.
 fn plainer_network(best: &mut Value, fails: Fails<'_>) {
     for hosts in [2, 3, 4, 6, 9, 16, 33, 70] {
         let mut candidate = best.clone();
@@ -174,7 +174,7 @@ fn fewer_keys(best: &mut Value, fails: Fails<'_>) {
 
 fn smaller_values(best: &mut Value, fails: Fails<'_>) {
     for place in places(best) {
-        // The first candidate that still fails is accepted and reduced again, until none fails.
+        // The first candidate that still fails is accepted and reduced again, at most 24 times.
         'smaller: for _ in 0..24 {
             let Some(value) = get(best, &place) else { break };
             for smaller in smaller(value) {

@@ -29,7 +29,7 @@ pub enum Task {
     Show { seed: u64, attempt: u64 },
 }
 
-/// See [`USAGE`].
+/// The options of [`USAGE`].
 #[derive(Debug)]
 pub struct Options {
     pub task: Task,

@@ -17,7 +17,7 @@ pub struct Listed {
     pub what: String,
 }
 
-/// See the module.
+/// The state of a swarm.
 #[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
 pub struct State {
     /// Identifies the program, the checks and the first seed.

@@ -17,7 +17,8 @@ use crate::case::read;
 use crate::draw::jobs::{Around, jobs, reduction};
 use crate::draw::{ecmp, events, rdma, sources, trimming};
 
-/// Longer than any random scenario takes, but fast, because nothing happens in an idle network.
+/// Duration in seconds that is long enough for all traffic of a random scenario. An idle network has almost
+/// no events, so such a run is fast.
 pub const LONG_S: u64 = 3_000;
 
 fn entry<'t>(table: &'t mut Table, key: &str) -> Option<&'t mut Table> {
@@ -208,7 +209,7 @@ pub fn with_rdma(table: &Table, scenario: &Scenario) -> Option<Table> {
     };
     let mut other = table.clone();
     other.insert("congestion".to_owned(), Value::Table(rdma::congestion(spec.seed, &around)));
-    // The architecture may follow from the mechanism that is gone; the scenario keeps it.
+    // Keep the architecture, which may be the default of the removed mechanism.
     let architecture = spec.switch.architecture(spec.congestion.mechanism);
     if let (Some(switch), Ok(architecture)) = (entry(&mut other, "switch"), Value::try_from(architecture)) {
         switch.insert("architecture".to_owned(), architecture);
@@ -216,8 +217,9 @@ pub fn with_rdma(table: &Table, scenario: &Scenario) -> Option<Table> {
     Some(other)
 }
 
-/// The same scenario with switches that hash packets, if its routes can be replaced. Half of the scenarios also get
-/// congestion management of RDMA over Ethernet, because some rules for entropy values need its answers.
+/// The same scenario with switches that hash packets, if its routes can be replaced. Scenarios with even
+/// seeds also get congestion management of RDMA over Ethernet, because some rules for entropy values need
+/// acknowledgements.
 pub fn with_ecmp(table: &Table, scenario: &Scenario) -> Option<Table> {
     let spec = &scenario.spec;
     let by_way = matches!(spec.lanes.assignment, Assignment::Paths | Assignment::Routing);
@@ -240,8 +242,8 @@ pub fn with_ecmp(table: &Table, scenario: &Scenario) -> Option<Table> {
     Some(other)
 }
 
-/// The same scenario with additional traffic whose messages have flows of their own. In half of the scenarios, receivers
-/// acknowledge each packet, which closed loops need.
+/// The same scenario with additional traffic that has a separate flow per message. Scenarios with even seeds
+/// also get congestion management of RDMA over Ethernet, if possible.
 pub fn with_sources(table: &Table, scenario: &Scenario) -> Option<Table> {
     let spec = &scenario.spec;
     let rdma = spec.seed.is_multiple_of(2).then(|| with_rdma(table, scenario)).flatten();
@@ -273,8 +275,8 @@ pub fn with_sources(table: &Table, scenario: &Scenario) -> Option<Table> {
     Some(other)
 }
 
-/// The same scenario with packet trimming, and in half of the cases with switches that hash packets, if its routes permit
-/// this.
+/// The same scenario with packet trimming, and with hashed packets if the seed is even. `None` if the
+/// scenario has lanes that depend on routes, or allows deadlocks.
 pub fn with_trimming(table: &Table, scenario: &Scenario) -> Option<Table> {
     let spec = &scenario.spec;
     let by_way = matches!(spec.lanes.assignment, Assignment::Paths | Assignment::Routing);
@@ -315,7 +317,6 @@ pub fn with_events(table: &Table, scenario: &Scenario) -> Option<Table> {
     if spec.routing.allow_deadlock {
         return None;
     }
-    // The other links between the switches of the fabric with several LIDs have the same names.
     let on_fabric = if spec.seed.is_multiple_of(2) { with_lids(table, scenario) } else { None };
     let has_tables = on_fabric.is_some();
     let changed = match spec.seed % 5 {
@@ -396,7 +397,8 @@ pub fn with_events(table: &Table, scenario: &Scenario) -> Option<Table> {
     Some(other)
 }
 
-/// Gives receivers of pause frames the headroom that links need whose rate changes; `None` if that is not possible.
+/// Gives receivers of pause frames the headroom that links with changing rates need. `None` if this is
+/// impossible.
 fn make_room(table: &mut Table) -> Option<()> {
     let Ok(Ok(scenario)) = read(table) else { return None };
     let is_rate = |event: &Event| event.kind == EventKind::Rate;
@@ -450,7 +452,7 @@ pub fn drained(table: &Table, scenario: &Scenario) -> Table {
             }
         }
     }
-    // Moving hotspots move a limited number of times in a run.
+    // The number of moves of hotspots in a run has a limit.
     let lives = spec.traffic.iter().filter_map(|traffic| match &traffic.pattern {
         Pattern::Forest(forest) => forest.lifetime.map(|time| time.0 / u64::from(forest.hotspots.max(1))),
         _ => None,

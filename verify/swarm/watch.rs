@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 const LONG: Duration = Duration::from_secs(300);
 
-/// The seed that each thread works on, and since when.
+/// The seed that each thread is processing, and when the thread started it.
 #[derive(Default)]
 pub struct Watch {
     at: Mutex<HashMap<ThreadId, (u64, Instant)>>,

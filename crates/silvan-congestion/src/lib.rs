@@ -44,8 +44,8 @@ pub struct Congestion {
     pub notification: Option<Notification>,
     /// Whether marks give the severity of congestion. By default they are one bit, except with `qcn`.
     pub feedback: Option<Feedback>,
-    /// Minimum time between the notification packets of a receiver; marks that arrive earlier cause none. By
-    /// default, each mark causes one, except with `dcqcn`.
+    /// Minimum time between notification packets, for each flow or for a whole receiver. Marks that arrive earlier cause
+    /// none. By default, each mark causes one, except with `dcqcn`.
     pub coalescing: Option<Coalescing>,
     /// Time that a receiver needs to turn a mark into a notification packet (`np_delay` of network adapters); by default
     /// none. A packet that coalescing drops takes no time.
@@ -91,8 +91,9 @@ pub enum Mechanism {
     /// source, which reduces its rate accordingly (IEEE 802.1Qau).
     Qcn,
     /// DCQCN with the intervals that the vendor tuned: random marks, at most one notification packet per flow
-    /// every 4 us, and a rate per flow. The thresholds of HPCC's authors, 100 and 400 kB and 20 % for 25
-    /// Gbit/s and 13 us, are scaled to the rate of an output and the longest round trip.
+    /// every 4 us, and a rate per flow. The thresholds of HPCC's authors, 100 and 400 kB for 25 Gbit/s and
+    /// 13 us, are scaled to the rate of an output and the longest round trip. At the upper threshold, 20 % of the
+    /// packets are marked.
     Dcqcn,
     /// DCTCP: all packets above a threshold are marked, and each flow has a window. The threshold of HPCC's
     /// authors, 30 kB for 10 Gbit/s and 13 us, is scaled to the rate of an output and the longest round trip.

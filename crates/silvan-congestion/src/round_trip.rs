@@ -11,7 +11,7 @@ pub struct RoundTrip {
     /// Stages of the network, n. This is the number of hops if links are one-way. Otherwise, it is half of
     /// that number, rounded up, because routes go up and down.
     pub stages: u32,
-    /// Largest number of hosts at one switch with a host that communicates, k.
+    /// Largest number of hosts at one switch, k, among the switches with a host that communicates.
     pub radix: u32,
     /// Latency of switches and links in both directions, without transmission times (2 h t_hop in the paper).
     pub flight: Time,

@@ -132,7 +132,7 @@ impl Lockstep {
     }
 
     /// Waits without sleeping. Returns true when the other thread has finished the step or a thread has
-    /// panicked, and false if that takes too long.
+    /// panicked, and false if this takes longer than `awake`.
     fn stay_awake(&self, other: usize, step: usize) -> bool {
         // The model checker loom cannot explore a loop that depends on the clock.
         if self.awake.is_zero() || cfg!(all(test, feature = "loom")) {
@@ -170,7 +170,8 @@ impl Lockstep {
     fn wake_all(&self) {
         fence(Ordering::SeqCst);
         if self.sleepers.load(Ordering::Relaxed) > 0 {
-            // A thread that has read the old counter but is not yet waiting holds the lock, so this waits for it.
+            // A thread that has read the old counter but is not yet waiting holds the lock. Taking the lock ensures
+            // that this thread waits before it is notified.
             drop(self.lock.lock());
             self.wakes.notify_all();
         }

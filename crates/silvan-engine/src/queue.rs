@@ -376,8 +376,8 @@ impl EventQueue {
         }
     }
 
-    /// Sorts the staged events starting with index `from`, which belong to one bucket. The most recently
-    /// added event comes first.
+    /// Sorts the staged events starting with index `from`, which belong to one bucket. Before the sort, events from
+    /// the wheel are in reverse order of insertion.
     #[inline]
     fn sort_staged(&mut self, from: usize) {
         match &mut self.staged[from..] {

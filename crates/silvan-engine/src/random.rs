@@ -7,7 +7,7 @@
 use crate::saved::Saved;
 
 /// A reproducible stream of random numbers.
-// Libraries do not give access to the state of their generators.
+// Checkpoints contain the state, so it must be accessible.
 #[derive(Debug, Clone, Saved)]
 pub struct Stream {
     state: u64,

@@ -35,7 +35,7 @@ pub trait Saved {
     /// Creates a value from its saved state.
     ///
     /// # Errors
-    /// Same as those of [`Self::restore`]. Always fails for values with constant parts, which can only be
+    /// Same as those of [`Self::restore`]. Always fails for types with constant or scratch fields, which can only be
     /// restored in place.
     fn load(from: &mut Reader<'_>) -> Result<Self, Damaged>
     where
@@ -636,7 +636,7 @@ mod tests {
         assert!(matches!(loaded::<NonZeroU16>(&[0, 0]), Err(Damaged::Value(_))));
         assert!(matches!(loaded::<u64>(&[1, 2, 3]), Err(Damaged::Read(_))), "too short");
         assert!(loaded::<u8>(&[1, 2]).is_err(), "too long");
-        // The length of a list takes no memory before its values have been read.
+        // A list does not allocate memory for its stated length before its values have been read.
         assert!(matches!(loaded::<Vec<u64>>(&[0xff; 20]), Err(Damaged::Read(_))));
         assert!(matches!(loaded::<Vec<()>>(&[0xff; 8]), Err(Damaged::Value("()"))));
     }

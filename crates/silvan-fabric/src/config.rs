@@ -60,7 +60,8 @@ pub struct Config {
     pub traffic: Vec<Traffic>,
     /// Parallel applications.
     pub jobs: Vec<Job>,
-    /// Whether the run ends at the first sample at which all jobs have finished, if before `duration`.
+    /// Whether the run ends at the first sample at which all jobs have finished or cannot continue, if before
+    /// `duration`.
     pub ends_with_jobs: bool,
     /// Service levels of paths, and lanes of switches, as required by [`Assignment::Paths`] and
     /// [`Assignment::Routing`].
@@ -399,8 +400,8 @@ pub struct Pfc {
     /// that is more.
     pub xon: Option<Bytes>,
     /// Space above `xoff` for each virtual lane of an input. If it is too small, the run stops with an error
-    /// when a packet does not fit: packets are never dropped. Default: derived from the link and its rates
-    /// during the run, which is always sufficient.
+    /// when a packet does not fit: only packets on `lossy_lanes` are dropped. Default: derived from the link
+    /// and its rates during the run.
     pub headroom: Option<Bytes>,
     /// Bytes of a pause frame on the link. Default: a frame of 64 bytes, the preamble of 8 bytes, and the gap
     /// of 12.
@@ -504,11 +505,11 @@ impl Default for SharedMemory {
 pub enum Assignment {
     /// The service level of the packet, mapped by `sl_to_vl`.
     ServiceLevel,
-    /// The number of the destination, modulo the number of lanes.
+    /// The number of the destination (from 0), modulo the number of lanes other than `control`.
     Destination,
     /// The index of the destination among the destinations that share an output port of the first switch,
-    /// modulo the number of lanes. Destinations that would share queues on the way up get separate lanes
-    /// (vFtree, thesis 2.3.1).
+    /// modulo the number of lanes other than `control`. Destinations that would share queues on the way up
+    /// get separate lanes (vFtree, thesis 2.3.1).
     Vftree,
     /// The service level of the path, from `path_levels`, mapped by the SL-to-VL tables of each switch on
     /// the route, from `tables`: the configuration of a subnet manager. The packet keeps its service level
@@ -539,8 +540,8 @@ pub struct AdaptiveRouting {
     pub cache: Option<u32>,
     /// Loads that differ by less than this are considered equal (per packet). Default: a full packet.
     pub grade: Option<Bytes>,
-    /// Service levels whose data packets select their ports (per packet). Other levels use the ports of the
-    /// tables. Default: all levels.
+    /// Service levels whose data packets are routed adaptively (per packet). Other levels use the ports of
+    /// the tables. Default: all levels.
     #[schemars(length(min = 1, max = 16), inner(range(max = 15)))]
     pub levels: Option<Vec<u8>>,
     /// Packets that use the ports of the tables anyway (per packet).
@@ -560,7 +561,7 @@ pub enum RoutePer {
     Packet,
 }
 
-/// Data packets that do not select their ports.
+/// Data packets that use the ports of the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pinned {
@@ -591,7 +592,7 @@ impl AdaptiveRouting {
         self.enabled && self.per == per
     }
 
-    /// Whether such packets do not select their ports.
+    /// Whether these packets use the ports of the tables.
     #[must_use]
     pub fn pins(&self, what: Pinned) -> bool {
         self.pinned.contains(&what)
@@ -643,8 +644,8 @@ pub struct SwitchConfig {
     /// Whether the queues of an input share its memory. Default: shared if there is one queue, or one per
     /// output; divided otherwise.
     pub memory: Option<Memory>,
-    /// Memory of each queue if the input's memory is divided. Default: equal parts of that memory. Required
-    /// for per-destination queues.
+    /// Memory of each queue if the input's memory is divided. Default: equal parts of that memory, which must
+    /// each hold a full packet.
     pub queue_buffer: Option<Bytes>,
     /// Memory of an input port, for all virtual lanes together.
     pub buffer: Bytes,
@@ -669,7 +670,7 @@ pub struct SwitchConfig {
     /// default depends on the mechanism: true for `ccfit`, false otherwise.
     pub control_first: Option<bool>,
     /// Whether outputs have queues of limited size without flow control, and trim the packets that do not
-    /// fit. Default: flow control prevents this, and no payload is lost.
+    /// fit. Default: switches do not trim packets, and flow control applies.
     pub trimming: Option<Trimming>,
 }
 
@@ -792,9 +793,8 @@ fn header_size() -> Bytes {
 #[serde(rename_all = "kebab-case")]
 pub enum Trimmed {
     /// The packet that arrives or the newest one in the queue, with equal probability. The newest one is
-    /// trimmed only if this makes enough room. The random choice prevents the packets of one source from always
-    /// being the ones that are trimmed, because they always arrive just after the packets of other sources.
-    /// Requires outputs that serve first come, first served.
+    /// trimmed only if this makes enough room. The random choice avoids a bias against sources whose packets
+    /// always arrive just after those of other sources. Requires outputs that serve first come, first served.
     Either,
     /// The packet that arrives.
     Arriving,
@@ -841,8 +841,8 @@ pub struct HostConfig {
     /// no such buffer, and destinations never wait for each other. Default: `single` with special queues,
     /// `none` otherwise.
     pub queues: Option<HostQueues>,
-    /// Memory of that buffer, for all virtual lanes together; with queues per destination, memory of each
-    /// queue.
+    /// Memory of the buffer that `queues` divides, for all virtual lanes together; with queues per
+    /// destination, memory of each queue.
     pub output_buffer: Bytes,
     /// When a packet that overtook an earlier one of its flow counts as delivered.
     pub delivery: Delivery,

@@ -402,7 +402,8 @@ pub enum ModelError {
         /// Which packets wait, and where.
         waiting: String,
     },
-    /// A packet did not fit into the buffer of its receiver, because the configured headroom is too small.
+    /// A packet did not fit into the buffer of its receiver, because the space above the threshold is too
+    /// small.
     #[error("buffer overflow at {now}: {what}")]
     Overflow {
         /// Simulated time at which the packet arrived.

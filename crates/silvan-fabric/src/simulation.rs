@@ -64,10 +64,10 @@ pub struct Simulation {
     events: u64,
     invariants: Invariants,
     next_watch: Time,
-    /// The end of the current interval, if it precedes the end of the run.
+    /// The end of the current interval; `None` if it is after the end of the run.
     next_sample: Option<Time>,
     done: bool,
-    /// Whether the run ended before the decisions that were due at its last time.
+    /// Whether events were pending when the run reached its duration.
     is_cut: bool,
     /// Warnings about the network, which are added to those of the run.
     #[saved(constant)]
@@ -319,7 +319,7 @@ impl Simulation {
         Jobs::are_over(self.network.partitions.iter().filter_map(|partition| partition.jobs.as_ref()))
     }
 
-    /// Records the interval that ends now in the series and the forest.
+    /// Records the interval that ends now.
     fn observe(&mut self) {
         self.network.collect_transfers(self.now);
         let Network { partitions, places, receiver, totals, series, sections, forest, .. } =

@@ -30,7 +30,7 @@ pub(crate) struct SwitchMarking {
     full_space: u32,
     /// See [`Self::quiet_fill`].
     quiet: u32,
-    /// Whether no fill is quiet.
+    /// Whether the rule has no quiet fill.
     is_always_on: bool,
     /// See [`Self::watches_queues`] and [`Self::watches_arrivals`].
     watches_queues: bool,

@@ -89,8 +89,8 @@ fn a_total_is_cut_into_messages_and_these_into_packets() {
 
 #[test]
 fn a_message_larger_than_the_link_carries_in_its_period_queues_at_the_host() {
-    // Two messages of 4096 bytes, generated at 0 and 1024 ns. The second one waits 2048 ns, until the first
-    // one has been sent.
+    // Two messages of 4096 bytes, generated at 0 and 1024 ns. The second one waits until 2048 ns, when the
+    // first one has been sent.
     let rate = Some(Rate::from_gbit(32));
     let message = Some(Bytes(4_096));
     let outcome = one_flow(us(100), Flow { rate, message, total: Some(Bytes(8_192)), ..flow("H1", "H2") });

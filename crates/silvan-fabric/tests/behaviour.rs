@@ -211,7 +211,7 @@ fn single_ports_have_their_own_threshold_and_victim_mask() {
 
 #[test]
 fn single_hosts_have_their_own_reaction() {
-    // Two senders to H4, of which only one reacts, and two others with the same marks.
+    // Two senders to H4, of which one has its own reaction.
     let topology = topology(r#"{"kind": "star", "hosts": 6}"#);
     let mut config = config(us(5_000));
     config.congestion = ib_cc();

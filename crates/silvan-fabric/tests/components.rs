@@ -19,7 +19,7 @@ fn of_kind<T: serde::de::DeserializeOwned>(kind: &str) -> T {
 #[test]
 fn reactions_state_what_they_need() {
     for (kind, expected) in [
-        // The columns are: needs acknowledgements, works without marks, needs marks, needs the round trip.
+        // The columns are: needs acknowledgements, acts without marks, reads marks, needs the round trip.
         ("cct", [false, false, true, false]),
         ("static-window", [true, true, false, false]),
         ("aimd", [true, true, true, false]),
@@ -192,7 +192,7 @@ fn components_without_effect_are_warned_about() {
 
 #[test]
 fn traffic_that_does_not_arrive_is_warned_about() {
-    // A packet takes about 2 us to its destination, but the last flow starts 1 us before the end.
+    // A packet takes more than 1 us to its destination, and the last flow starts 1 us before the end.
     let late = warnings(|config| config.flows.push(Flow { start: us(99), ..flow("H3", "H1") }));
     assert_eq!(late, ["Nothing of `H3->H1` arrived before the end of the run."]);
     let random = warnings(|config| {

@@ -71,7 +71,7 @@ fn divided_requests_do_not_stall() {
     }
 }
 
-/// A host has a source for each of 1,024 outstanding messages, and then uses these sources again. For a later
+/// A host creates up to 1,024 sources for its messages, and then uses these sources again. For a later
 /// message of a source, receivers must not continue with the grants of the earlier message.
 #[test]
 fn sources_that_are_used_again_get_credit_as_new_ones() {

@@ -1,5 +1,5 @@
-//! Links that go down or change their rate during a run: which packets are lost, and when the others arrive,
-//! to the picosecond.
+//! Links and hosts that fail or change their rate during a run: which packets are lost, and when the others
+//! arrive.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::collections::BTreeMap;
@@ -189,7 +189,8 @@ fn a_host_that_stalls_or_drains_slower_delays_packets() {
     }
 }
 
-/// When ten packets of each of the flows A to B and B to A have arrived, in nanoseconds, while an event concerns B.
+/// The time at which the ten packets of each flow have arrived, in nanoseconds. The event `drain` applies to
+/// B.
 fn arrivals_with(drain: Event, flows: &[(&str, &str)]) -> Vec<u64> {
     let (topology, mut config) = three_switches(us(100));
     let ten = |&(from, to): &(&str, &str)| Flow {
@@ -210,7 +211,8 @@ fn arrivals_with(drain: Event, flows: &[(&str, &str)]) -> Vec<u64> {
     first
 }
 
-/// A packet takes 1,000 ns on a link and 1,550 ns to the other host, and at the rate of the link 1,000 ns through a host.
+/// A packet takes 1,000 ns on a link, 1,550 ns to the other host, and 1,000 ns through a host at the rate of
+/// the link.
 #[test]
 fn both_directions_of_a_host_share_a_rate() {
     let (both, there, back) = ([("A", "B"), ("B", "A")], [("A", "B")], [("B", "A")]);
@@ -221,9 +223,10 @@ fn both_directions_of_a_host_share_a_rate() {
         ..event(EventKind::Drain, "", us(0), us(1))
     };
     assert_eq!(arrivals_with(drain(8, false), &both), [10_550, 10_550]);
-    // B starts its first packets at 0 and 1,000 ns. The first packet of A has arrived at 1,550 ns, while B sends, and is drained
-    // from the arrival of its head, at 550 ns, until 2,550 ns. From then on, each host starts or drains a packet every 2,000 ns:
-    // B drains packet k by 2,550 ns + (k - 1) 2,000 ns, and starts it at (k - 2) 2,000 ns.
+    // B starts its first packets at 0 and 1,000 ns. The first packet of A has arrived at 1,550 ns, while B
+    // sends, and is drained from the arrival of its head, at 550 ns, until 2,550 ns. B then starts and drains
+    // a packet every 2,000 ns: it has drained packet k at 2,550 ns + (k - 1) 2,000 ns, and starts packet k >
+    // 2 at (k - 2) 2,000 ns.
     assert_eq!(arrivals_with(drain(8, true), &both), [2_550 + 9 * 2_000, 8 * 2_000 + 1_550]);
     // With traffic in one direction, that direction has the whole rate.
     assert_eq!(arrivals_with(drain(8, true), &there), [10_550]);
@@ -235,16 +238,16 @@ fn both_directions_of_a_host_share_a_rate() {
     assert_eq!(arrivals_with(limited, &back), [12_000 + 1_550]);
 }
 
-/// A packet that A starts at k 10 us starts on the last link, of S3 to B, at k 10 us + 450 ns, and arrives 1,100 ns later. B starts its
-/// packets at the same times.
+/// A and B start packet k at k 10 us. The packet of A starts on the link of S3 to B at k 10 us + 450 ns, and
+/// arrives 1,100 ns later.
 #[test]
 fn a_host_that_stops_loses_what_is_on_its_way_and_sends_nothing_any_more() {
     let (topology, mut config) = ten_packets();
     config.flows.push(Flow { from: "B".into(), to: "A".into(), ..config.flows[0].clone() });
     let arrival = us(50) + Time::from_ns(1_550);
     let (start, sent) = (arrival.saturating_sub(Time::from_ns(1_100)), us(50) + Time::from_ns(150));
-    // Packets 5 to 9 of A are lost at the link of B, and one more if it has not arrived. B does not send packets 6 to 9, and packet 5 is
-    // lost if it has not reached S3 at the time.
+    // Packets 6 to 9 of A are lost at the link of B, and packet 5 of A if it has not arrived. B does not send
+    // its packets 6 to 9, and its packet 5 is lost if it has not reached S3.
     for (at, lost, delivered) in [
         (us(50) + Time(1), (5, 1), 5 + 5),
         (sent, (5, 0), 5 + 6),
@@ -281,8 +284,8 @@ fn losses_by_link(outcome: &Outcome) -> BTreeMap<String, u64> {
     codes.iter().map(|&code| names[code as usize].clone()).zip(counts.iter().copied()).collect()
 }
 
-/// A sends a packet every 1,000 ns. B stalls, and its link is paused. When it stops at 50 us, the last switch ignores the pause and
-/// discards a packet per 1,000 ns.
+/// A sends a packet every 1,000 ns. B stalls, and its link is paused. When B stops, the last switch ignores
+/// the pause and discards a packet per 1,000 ns.
 #[test]
 fn a_host_that_has_stopped_does_not_pause_its_link() {
     let (topology, mut config) = three_switches(us(200));
@@ -306,7 +309,8 @@ fn a_host_that_has_stopped_does_not_pause_its_link() {
     for flow_control in [frames, FlowControl::OnOff(OnOff { xoff, xon })] {
         config.flow_control = flow_control;
         let (held, none) = sent(&config, std::slice::from_ref(&stall));
-        // The message that pauses the link of B is on its way from 5,550 ns, when the fifth packet is at B, until 5,650 ns.
+        // The message that pauses the link of B is on its way from 5,550 ns, when the fifth packet is at B,
+        // until 5,650 ns.
         for start in [us(5) + Time::from_ns(600), us(50)] {
             let (all, lost) = sent(&config, &[stall.clone(), of_host(EventKind::Stop, start, None)]);
             let rest = (us(200) - start).0 / 1_000_000;
@@ -316,7 +320,7 @@ fn a_host_that_has_stopped_does_not_pause_its_link() {
     }
 }
 
-/// A - L1 - { S1, S2 } - L2 - B, with the times of the three switches.
+/// A - L1 - { S1, S2 } - L2 - B, with the rates, delays and latencies of [`three_switches`].
 fn two_spines() -> (Topology, Config) {
     let topology = topology(
         r#"{"kind": "custom", "hosts": ["A", "B"], "link_delay": "100 ns", "link_rate": "8 Gbit/s",
@@ -500,9 +504,9 @@ fn a_rerouted_flow_recovers_at_the_predicted_nanosecond() {
     }
 }
 
-/// A sends without pauses. The link from S2 to S3 is down from 10.25 us to 13.25 us, and again after every 20
-/// us. Packet k starts on it at k us + 300 ns, so packets 10 to 12 and 30 to 32 are lost, and the receipts of
-/// packets 9 and 29.
+/// A sends without pauses. The link from S2 to S3 is down from 10.25 us to 13.25 us, and again every 20 us.
+/// Packet k starts on it at k us + 300 ns, so packets 10 to 12 and 30 to 32 and the receipts of packets 9 and
+/// 29 are lost.
 ///
 /// If packets are repeated after 29.5 us, packets 9 to 12 start at 39 to 42 us, and packets 29 to 32 at 59 to
 /// 62 us. Later packets wait at B for them. A sends packet 39 at 43 us, and packet 46 at 50 us, which is
@@ -561,8 +565,9 @@ fn a_flow_over_a_slower_link_recovers_at_the_predicted_nanosecond() {
     }
 }
 
-/// Packet 4 reaches B at 41.55 us. The request for packet 2 takes 450 ns to the last switch, 64 ns for its
-/// bytes, and 100 ns. Packets 2 to 4 therefore start from 42.164 us on.
+/// Packet 4 reaches B at 41.55 us. The request for packet 2 takes 450 ns until it starts at S1, 64 ns for its
+/// bytes, and 100 ns on the link to A. A therefore starts packet 2 again at 42.164 us, followed by packets 3
+/// and 4.
 #[test]
 fn go_back_n_sends_all_packets_again_from_the_first_lost_one_on() {
     let (topology, mut config) = ten_packets();
@@ -605,7 +610,8 @@ fn the_efficiency_of_selective_repeat_with_random_losses() {
     let outcome = run(&topology, &config);
     let LossSummary { data_packets: lost, control_packets: receipts, .. } = losses(&outcome);
     assert!((140..260).contains(&lost) && receipts > 140, "{lost} and {receipts} of 20,000");
-    // Packets whose receipt was lost are discarded. At the end, packets wait for a lost one.
+    // Packets that are repeated because their receipt was lost are discarded. At the end, packets wait for a
+    // lost one.
     let used = outcome.summary.packets_delivered + lost + recovered(&outcome).1;
     assert_near(used as f64, 20_000.0, 0.006, "packet times");
 }
@@ -848,7 +854,8 @@ fn transfers_that_lost_packets_are_unfinished_without_recovery() {
     }
 }
 
-/// The time on an empty network refers to the usual rates, also if a link, or a host in both directions, is slower until the end.
+/// The time on an empty network refers to the usual rates, even if a link or both directions of a host are
+/// slower until the end.
 #[test]
 fn ideal_times_do_not_depend_on_changes() {
     let (topology, mut config) = ten_packets();

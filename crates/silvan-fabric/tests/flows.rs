@@ -97,7 +97,7 @@ fn retained_flows_are_announced_once_for_messages_of_one_size() {
     }
 }
 
-/// The rates of two flows of one source differ by a factor of three. Periodic selection spaces all packets
+/// The rates of two flows of one host differ by a factor of two. Periodic selection spaces all packets
 /// equally, and each flow gets its rate.
 #[test]
 fn selection_gives_each_flow_its_rate() {

@@ -42,7 +42,7 @@ fn static_trees_saturate_the_hotspots_and_starve_the_others() {
 
 #[test]
 fn mixed_hosts_send_each_share_while_the_other_is_free() {
-    // Two hotspots each receive a third of 13.5 Gbit/s, so neither is overloaded.
+    // Each of four mixed hosts sends 30 % of 13.5 Gbit/s to one of two hotspots, so neither is overloaded.
     let forest = Forest { contributors: 0, victims: 0, mixed: 25, p: 30, ..BASE };
     let outcome = run(&network(forest.clone()).0, &network(forest).1);
     let group = &outcome.summary.groups[2];

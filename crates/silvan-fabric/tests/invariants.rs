@@ -1,5 +1,5 @@
-//! Random small networks and traffic. Debug builds check every event: credits, buffers, order and
-//! conservation of packets. A violation ends the run with an error.
+//! Random small networks and traffic. Debug builds check the credits, the order and the conservation of
+//! packets. A violation ends the run with an error.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use crate::common::*;

@@ -1,6 +1,6 @@
-//! Queue organizations and special queues on random small networks and traffic. Debug builds check every
-//! event (credits, buffers, order, conservation); these tests also check that all packets arrive and that
-//! all resources are released.
+//! Queue organizations and special queues on random small networks and traffic. Debug builds check the
+//! credits, the order and the conservation of packets. These tests also check that all packets arrive and
+//! that all resources are released.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use crate::common::*;
@@ -32,8 +32,8 @@ fn load(config: &mut Config, hosts: usize, flows: &[(usize, usize, u8)], message
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// No packet is reordered, lost or stuck when special queues are moved, exhausted or released, and
-    /// every CAM line and special queue is free again after the traffic stops.
+    /// No packet is reordered, lost or stuck when packets move to special queues, or when these are exhausted
+    /// or released. Every CAM line and special queue is free again after the traffic stops.
     #[test]
     fn special_queues_are_allocated_and_released(
         seed in prop::collection::vec(any::<u8>(), 40),

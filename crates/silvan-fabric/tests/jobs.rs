@@ -1,8 +1,8 @@
 //! The times at which ranks act, and how their hosts use the time, compared with small cases computed by
 //! hand.
 //!
-//! Links carry 2 bytes per nanosecond (16 Gbit/s) over 10 ns, and the switch takes 100 ns: the first byte of
-//! a message arrives after 120 ns, and a packet of 2048 bytes takes 1024 ns.
+//! Links carry 2 bytes per nanosecond (16 Gbit/s) with a delay of 10 ns, and the switch has a latency of 100
+//! ns. The first byte of a message therefore arrives after 120 ns, and a packet of 2048 bytes takes 1024 ns.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::sync::Arc;
@@ -196,7 +196,7 @@ fn a_job_that_does_not_finish_says_what_is_left() {
     let outcome = star_outcome(&config);
     let job = &outcome.summary.jobs[0];
     assert_eq!((job.finished_ns, job.slowdown, job.span_ns), (None, None, 3_000.0));
-    // Rank 0 waits for the answer, and rank 1 has not started any operation.
+    // Rank 0 waits for the answer, and rank 1 has not finished any operation.
     assert_eq!(job.unfinished_operations, 4);
     assert_eq!(numbers(&outcome, "ranks", "host_sending_ns"), [2_000.0, 0.0]);
     let warnings = outcome.warnings.join("\n");

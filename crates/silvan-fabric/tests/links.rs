@@ -46,7 +46,7 @@ fn column(outcome: &Outcome, name: &str, link: &str) -> u64 {
     values[row]
 }
 
-/// Bytes in the buffer at the far end of a link at the last sample.
+/// Bytes for which the sender of a link lacks credit at the last sample.
 fn held(outcome: &Outcome, link: &str) -> u32 {
     let table = outcome.tables.iter().find(|table| table.name == "links").unwrap();
     let Values::Name { codes, names } = &table.columns[1].values else { panic!("no names") };
@@ -121,7 +121,7 @@ fn the_efficiency_of_go_back_n() {
 }
 
 /// Frames are not broken off: an error costs the bad frame and each one that has begun when the answer
-/// arrives, that is 1 + ceil(R / f) frames. With R / f = 0.2, the efficiency is .978 instead of .986 with
+/// arrives, that is 1 + ceil(R / f) frames. With R / f = 0.2, the efficiency is .976 instead of .984 with
 /// parts of frames. Second errors of a frame, and NACKs that get lost, cost the timer.
 #[test]
 fn an_error_costs_whole_frames() {
@@ -253,7 +253,7 @@ fn blocked(flows: &[u8], shared: SharedCredits) -> Outcome {
 }
 
 /// Of 16,000 bytes, each of two lanes has 2,000 for itself, and 12,000 are shared. With the dynamic threshold
-/// a of the free part, each of k lanes gets a / (1 + k a) of it.
+/// a of the free part, each of k lanes gets a / (1 + k a) of the 12,000 bytes.
 #[test]
 fn lanes_share_credits_up_to_the_threshold() {
     let reserve = Some(Bytes(2_000));

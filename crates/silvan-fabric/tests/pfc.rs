@@ -161,7 +161,7 @@ fn a_frame_takes_time_on_the_link_and_effect_after_the_response_time() {
     let (topology, mut config) = blocked();
     config.flow_control = FlowControl::Pfc(pfc(Some(20_000), None));
     let frame_at = |outcome: &Outcome| (links(outcome), column(outcome, "first_ns"));
-    // The packet is stored at 40.6 us. The frame waits for the packet of X, except for the last picosecond.
+    // The packet is stored at 40.6 us. The frame waits for the packet of X, which started 1 ps earlier.
     let (link, first) = frame_at(&run(&topology, &config));
     assert_eq!(link, ["U->S:1"]);
     assert_near(first[0], 40_600.0 + 999.999 + 84.0 + 500.0 + 816.002, 1e-12, "the first pause");
@@ -188,7 +188,7 @@ fn only_the_lane_that_is_full_is_paused() {
     assert_eq!((pauses.lanes, pauses.pause_frames), (1, 1));
     assert_eq!(pauses.longest_link.as_deref(), Some("U->S:1"));
     assert_eq!(pauses.paused_ns, column(&outcome, "paused_ns")[0]);
-    // Alone, the flow on lane 1 has the link; until then, both lanes have half of it.
+    // Until the pause, each lane has half of the link. Lane 1 then has all of it.
     let first = column(&outcome, "first_ns")[0];
     let rate = rates(&outcome)[3];
     assert_near(rate, 8.0 * (90_000.0 - (first - 20_000.0) / 2.0) / 90_000.0, 0.05, "the other lane");

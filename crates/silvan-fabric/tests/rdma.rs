@@ -264,8 +264,8 @@ fn delays_stay_where_swift_and_timely_aim() {
 }
 
 /// In the order of arrival, which is the default with these reactions, a flow that bursts waits for its own
-/// packets. Swift's delay is 5 % above its target with 16 flows. TIMELY leaves a tenth of the link idle, as
-/// in a separate model of TIMELY.
+/// packets. Swift's delay is 5 % above its target with 16 flows. TIMELY leaves about 10 % of the link idle,
+/// as in a separate model of TIMELY.
 #[test]
 fn order_of_arrival_keeps_bursts_together() {
     let warmup = us(10_000);
@@ -386,8 +386,8 @@ fn nscc_keeps_the_delay_near_its_target() {
     }
 }
 
-/// Receivers that grant 99 % of their link leave no queue once the speculative credit has drained, and divide
-/// the link equally. Without speculative credit, there is no queue at any time.
+/// Receivers that grant 99 % of their link leave almost no queue after the packets of speculative credit have
+/// left, and divide the link equally. Without speculative credit, the queue is short after 500 us.
 #[test]
 fn receiver_credits_fill_the_link_and_leave_no_queue() {
     for sources in [1, 4, 16] {

@@ -18,8 +18,7 @@ fn star(hosts: u32, delay_ns: u64) -> Topology {
     ))
 }
 
-/// The maximum, over all samples and all links from a host or switch, of the bytes in the buffer at the far
-/// end of the link.
+/// The maximum of `downstream_bytes` over all samples and all links from a host or switch.
 fn most_behind(outcome: &Outcome, from: &str) -> u32 {
     let links = outcome.tables.iter().find(|table| table.name == "links").unwrap();
     let column = |name| &links.columns.iter().find(|column| column.name == name).unwrap().values;

@@ -58,7 +58,7 @@ fn tree() -> Topology {
     topology(r#"{"kind": "k-ary-n-tree", "k": 4, "n": 2, "link_rate": "16 Gbit/s", "link_delay": "30 ns"}"#)
 }
 
-/// Random traffic of all hosts, and four hosts of different switches that overload another host.
+/// Random traffic of all hosts, and four hosts of other switches that overload H1.
 fn load() -> Config {
     let mut config = config(us(60));
     (config.warmup, config.measure.interval) = (us(10), us(7));
@@ -220,7 +220,7 @@ fn with_messages_of_jobs() {
     config.jobs = vec![Job {
         name: "exchange".into(),
         trace: Arc::new(build.finish().unwrap()),
-        // Two ranks are on one host, and the others on different switches.
+        // Two ranks are on one host, and the others on hosts of other switches.
         hosts: vec![1, 1, 4, 8, 12, 15],
         units: 0,
         parameters: Parameters { rendezvous_above: 8_000, ..Parameters::default() },
@@ -479,7 +479,8 @@ fn with_control_packets_larger_than_data() {
     assert!(summary.becn_received > 5, "{summary:?}");
 }
 
-/// Links go down, lose rate and lose packets, at times in the middle of bins, together with other changes and samples.
+/// Links go down, lose rate and lose packets, at times in the middle of bins, together with other
+/// changes and samples.
 fn changing(config: &mut Config, leaf: &str, spine: &str) {
     let changed = |kind, links: &[&str], start_ns: u64, lasts_ns: u64| Event {
         links: links.iter().map(|&link| link.into()).collect(),
@@ -581,7 +582,7 @@ fn with_hosts_that_change() {
             Event { lasts: None, ..of_host(EventKind::Stop, "H3", 33_333, 0) },
         ]);
         same(&tree(), &config, true);
-        // With pause frames, such a host may pause its switch.
+        // With pause frames, a host that stalls or drains slowly may pause its switch.
         config.host.drain_rate = None;
         config.flow_control = FlowControl::Pfc(Pfc { xoff: Some(Bytes(6_000)), ..Pfc::default() });
         config.events.retain(|event| event.kind != EventKind::Stop);

@@ -1,4 +1,4 @@
-//! Every generated packet is delivered, and no packet waits forever: regression tests for earlier faults.
+//! Every generated packet is delivered, and no packet waits forever.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use crate::common::*;
@@ -24,8 +24,8 @@ fn uniform(packets: u64, sl: u8) -> Traffic {
     Traffic { packets_per_host: Some(packets), sl, ..pattern }
 }
 
-/// A flow that the host skipped for lack of credit is not idle. Regression: when the host sent a flow on
-/// another lane, it removed the skipped flow with its messages.
+/// A flow that the host skipped for lack of credit is not idle. The flow keeps its messages when the host
+/// sends a flow on another lane.
 #[test]
 fn flows_that_lack_credit_are_not_removed() {
     let mechanisms = [Mechanism::IbCc, Mechanism::Pfister, Mechanism::Renato, Mechanism::Mvcm];
@@ -51,8 +51,8 @@ fn two_flows(config: &mut Config) {
     config.flows = vec![one, other];
 }
 
-/// Two flows need credit for the same share of the memory. Regression: the flow that had credit sent its
-/// last packet, and the host did not check the other flow again.
+/// Two flows need credit for the same share of the memory. After one of them has sent its last packet, the
+/// host must check the other one again.
 #[test]
 fn flows_that_share_memory_both_complete() {
     let organizations = [Queues::PerDestination, Queues::OutputModulo, Queues::DestinationModulo];
@@ -84,8 +84,8 @@ fn flows_that_wait_for_the_output_buffer_complete() {
     }
 }
 
-/// A ready flow must wait because a notification arrived. Regression: the host scheduled no wake-up, although
-/// the time at which the flow may continue was known and its source could generate further messages.
+/// A ready flow must wait because a notification arrived. The host must schedule a wake-up for the time at
+/// which the flow may continue, even if the source can generate further messages.
 #[test]
 fn throttled_flows_are_released() {
     let mut config = config(us(20_000));
@@ -131,7 +131,8 @@ fn control_packets_of_a_lane_do_not_wait_for_those_of_another() {
     config.congestion.reaction = Some(silvan_congestion::reaction::Reaction::StaticWindow(
         silvan_congestion::reaction::StaticWindow::default(),
     ));
-    // H3 and H4 fill lane 1 towards H2; H1 sends on lane 0 and needs the answers of H2.
+    // H2, H3 and H4 overload H5 on lane 1, so the answers of H2 to H6 wait for credit. H1 sends on lane 0 and
+    // needs answers of H2.
     let on = |from: &str, to: &str, sl: u8| Flow { sl, ..flow(from, to) };
     let alone = on("H1", "H2", 0);
     config.flows = vec![alone.clone()];

@@ -1,8 +1,8 @@
 //! The rows of the tables of small runs, compared with values computed by hand.
 //!
-//! Links carry 2 bytes per nanosecond (16 Gbit/s) with a delay of 10 ns, and switches take 100 ns. A packet
-//! of 2048 bytes therefore occupies a link for 1024 ns, and its head is ready for the next link 110 ns after
-//! it began.
+//! Links carry 2 bytes per nanosecond (16 Gbit/s) with a delay of 10 ns, and switches have a latency of 100
+//! ns. A packet of 2048 bytes therefore occupies a link for 1024 ns, and its head is ready for the next link
+//! 110 ns after the packet began.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use crate::common::*;
@@ -334,7 +334,7 @@ fn only_the_root_of_a_tree_marks() {
     }
 }
 
-/// A host with a slow drain is busy at its drain rate, so it is a root.
+/// The output to a host with a slow drain is busy at the drain rate, so it is a root.
 #[test]
 fn a_host_that_drains_slowly_is_a_root() {
     let (topology, mut config) = two_to_one();

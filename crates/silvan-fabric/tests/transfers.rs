@@ -348,8 +348,8 @@ fn incasts_have_distinct_senders_within_their_jitter() {
     assert!(receivers.len() > 3, "{receivers:?}");
 }
 
-/// More transfers with flows of their own than a host can send at a time, all due at the same time, with and
-/// without acknowledgements and a reaction.
+/// A host has more transfers with flows of their own than it can send at a time. They are due at three times,
+/// 50 ns apart. There may be acknowledgements or a reaction.
 #[test]
 fn listed_transfers_start_at_their_times_and_all_end() {
     for (notification, mechanism) in

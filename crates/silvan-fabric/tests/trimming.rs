@@ -64,7 +64,8 @@ fn counts(outcome: &Outcome) -> (u64, u64) {
 ///
 /// ```text
 ///  1      the first packets of both arrive; that of H1 leaves
-///  2      the second packet of H1 fits behind the first one of H2; that of H2 does not. Its header leaves before data
+///  2      the second packet of H1 fits behind the first one of H2; that of H2 does not. Its header leaves
+///         before data
 ///  2.064  the first packet of H2 leaves, until 3.064
 ///  3      the third packet of H1 fits behind its second one; that of H2 does not
 ///  3.128  the second and the third packet of H1 leave after the header, and arrive at 5.128 and 6.128
@@ -281,8 +282,8 @@ fn a_rate_may_have_a_queue_of_its_own() {
     assert_eq!(of(9_000, &[9_000]), of(9_000, &[]));
 }
 
-/// Acknowledgements of single bytes acknowledge each packet, and larger ones need fewer. All messages arrive,
-/// although no packet follows the last one that an acknowledgement must cover.
+/// With a unit of one byte, each packet is acknowledged, and with larger units, fewer acknowledgements are
+/// sent. All messages arrive, although no packet follows the last one that an acknowledgement must cover.
 #[test]
 fn acknowledgements_of_several_packets_complete_all_messages() {
     for (notification, reaction) in [

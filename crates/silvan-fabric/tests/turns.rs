@@ -175,9 +175,9 @@ proptest! {
     }
 }
 
-/// Two lanes share the output to H5 equally, regardless of events at other outputs. Regression: iSLIP
-/// switches had a single turn of lanes for all outputs. A second output with packets in between made the same
-/// lane first at H5 every time.
+/// Two lanes share the output to H5 equally, regardless of events at other outputs. A single turn of lanes
+/// for all outputs of a switch would not suffice: a second output could make the same lane first at H5 every
+/// time.
 #[test]
 fn lanes_take_turns_at_each_output() {
     for (name, mut config) in switches() {

@@ -68,13 +68,13 @@ impl Scenario {
 
 #[pymethods]
 impl Scenario {
-    /// Reads a scenario file, or the scenario of that name that comes with Silvan.
+    /// Reads a scenario file, or the scenario with this name that comes with Silvan.
     #[staticmethod]
     #[pyo3(signature = (path, overrides=None))]
     fn load(py: Python<'_>, path: PathBuf, overrides: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let overrides = convert::overrides(overrides)?;
-        // A file takes precedence over a scenario of that name. If neither exists, the error lists similar
-        // names.
+        // A file takes precedence over a scenario with the same name. If neither exists, the error
+        // lists similar names.
         let path: PathBuf = py.import("silvan.scenarios")?.call_method1("locate", (path,))?.extract()?;
         // The scenario crate reads the file first, so that it reports all errors. The text is read again to
         // be stored.

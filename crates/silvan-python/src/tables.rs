@@ -1,5 +1,5 @@
-//! Tables of a run for numpy, without copies. `python/silvan/_tables.py` converts them to Arrow tables. An
-//! Arrow crate would need most of the compile time.
+//! Tables of a run for numpy, without copies. `python/silvan/_tables.py` converts them to Arrow tables. This
+//! crate does not depend on an Arrow crate, which would take most of the compile time.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

@@ -70,7 +70,8 @@ pub struct Checkpoint {
     reader: Reader<'static>,
 }
 
-/// A hash of the topology, tables, lanes, traffic files and traces of a run.
+/// A hash of the topology, the tables before and after faults, the lanes, the traffic files and the traces of a
+/// run.
 fn inputs(topology: &Topology, tables: &Tables, config: &Config) -> u64 {
     let mut hash = FxHasher::default();
     (&topology.hosts, &topology.switches, &topology.links).hash(&mut hash);

@@ -55,7 +55,7 @@ pub fn network(scenario: &Scenario, topology: &Topology, simulation: &Simulation
     }))
 }
 
-/// A sample. There may be many links in trees, so each is an array of numbers instead of an object.
+/// A sample. Each link of a tree is an array of numbers instead of an object, because there may be many links.
 ///
 /// # Errors
 /// If the JSON cannot be written.

@@ -69,7 +69,7 @@ pub(crate) fn estimate(
         wire += offered.wire;
         classes += CLASS_BYTES + HISTOGRAM_BYTES.min(offered.packets * SPARSE_BYTES);
     }
-    // Many flows may start at one host, but together they cannot send more than the host.
+    // Many flows may start at one host, but together they cannot send more than the host can.
     let bound = bytes(host, spec.duration) * hosts as f64;
     if wire > bound {
         packets *= bound / wire;
@@ -100,7 +100,7 @@ pub(crate) fn rates(spec: &Spec, topology: &Topology) -> (Rate, Rate) {
     (spec.host.injection_rate.unwrap_or(link).min(link), spec.host.drain_rate.unwrap_or(link).min(link))
 }
 
-/// Bytes of the flow of a message, if each message has a separate flow.
+/// Bytes of memory per flow, if each message has a separate flow.
 const OWN_FLOW_BYTES: f64 = 500.0;
 /// Maximum number of flows of messages that a host stores for each pattern.
 const OWN_FLOWS_OF_HOST: f64 = 1_024.0;

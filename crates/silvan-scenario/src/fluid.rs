@@ -83,8 +83,8 @@ impl Scenario {
     /// Latency, buffers and the scenario's mechanism are not modeled.
     ///
     /// # Errors
-    /// Same as [`Scenario::build`], and if the scenario has jobs, patterns that choose a destination for each
-    /// message, ECMP, detours, packets to several LIDs of a host, or no flows.
+    /// Same as [`Scenario::build`], and if the scenario has jobs, closed loops, patterns that choose a destination
+    /// for each message, ECMP, detours, packets to several LIDs of a host, too many flows, or no flows.
     pub fn fluid(&self) -> Result<FluidReport, ScenarioError> {
         let (topology, tables, config) = self.build_plain()?;
         if config.path_lanes.is_some_and(|lanes| lanes.detours.is_some()) {

@@ -136,7 +136,7 @@ pub struct RoundTripReport {
     pub hops: u32,
     /// Stages of the network.
     pub stages: u32,
-    /// Largest number of hosts at one switch.
+    /// Largest number of hosts at one switch, among the switches with a host that communicates.
     pub radix: u32,
     /// Round-trip time in ns.
     pub shortest_ns: f64,
@@ -349,7 +349,8 @@ fn thresholds(
     rates.into_iter().filter_map(of).collect()
 }
 
-/// Returns nothing if the network cannot be set up, which [`Scenario::simulation`] reports.
+/// `None` if switches have no pause frames, or if the network cannot be set up, which [`Scenario::simulation`]
+/// reports.
 fn pauses(topology: &Topology, tables: &Tables, config: &Config) -> Option<PauseReport> {
     let found = silvan_fabric::pause_memory(topology, tables, config).ok()??;
     let (least_headroom_bytes, most_headroom_bytes) = found.headroom;
@@ -401,7 +402,7 @@ fn forest_report(
     }
 }
 
-/// Returns warnings about sources that start only after the end of the run.
+/// Returns warnings about flows and patterns that start at or after the end of the run.
 fn late(spec: &Spec) -> Vec<String> {
     let flows = spec.flow.iter().enumerate().map(|(i, flow)| (format!("flow.{i}"), flow.start));
     let traffic = spec.traffic.iter().enumerate().map(|(i, traffic)| (format!("traffic.{i}"), traffic.start));

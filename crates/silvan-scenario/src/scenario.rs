@@ -410,7 +410,7 @@ impl Scenario {
         }
     }
 
-    /// The tables that [`Rerouting::tables`] names, if it does.
+    /// The tables in the file [`Rerouting::tables`]. `None` if the key is not set.
     fn tables_after_faults(
         &self,
         topology: &Topology,

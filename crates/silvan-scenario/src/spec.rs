@@ -95,7 +95,7 @@ pub struct Spec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ecmp: Option<Ecmp>,
     /// Changes during the run: links that go down, lose a part of their rate or lose packets, and hosts that
-    /// stall or receive more slowly. With changes, the event-ordered scheduler runs the switches.
+    /// stall, stop or receive more slowly.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub event: Vec<Event>,
     /// How routes change when links go down and come up. By default, routes do not change.

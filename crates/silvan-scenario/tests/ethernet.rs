@@ -222,7 +222,7 @@ fn the_report_contains_headroom_and_what_is_left_of_shared_memory() {
         Scenario::from_toml(&text, "a.toml", Path::new(""), &[]).unwrap().check().unwrap().pauses.unwrap()
     };
     let own = report(", xoff = \"64 KiB\"");
-    // 1024 B, and 12.5 B/ns for 81.92 + 6.72 + 1000 + 100 ns, in blocks of credits of whole packets.
+    // 1024 B, and 12.5 B/ns for 81.92 + 6.72 + 1000 + 100 ns, before rounding up to credit blocks.
     let by_hand = 1024.0 + 12.5 * (81.92 + 6.72 + 1_000.0 + 100.0);
     let headroom = own.least_headroom_bytes;
     assert!((f64::from(headroom) - by_hand).abs() < 0.07 * by_hand, "{headroom}, by hand {by_hand}");

@@ -85,7 +85,8 @@ fn each_lid_has_its_own_routes() {
     let ports: Vec<u16> = paths.iter().map(|path| path.channels[1].from.port).collect();
     assert_eq!(ports, [3, 4]);
 
-    // One of the two links between the switches carries the flows to base LIDs, the other one those to the other LIDs.
+    // One link between the switches carries the flows to base LIDs. The other link carries the flows to the
+    // second LIDs.
     let (both, base) = (analyze(&topology, &tables), analyze(&topology, &Tables::new(tables.out.clone())));
     assert_eq!((both.pairs, both.unroutable, base.pairs), (12, 0, 12));
     assert_eq!((both.hops, base.hops), (vec![0, 8, 16], vec![0, 4, 8]));

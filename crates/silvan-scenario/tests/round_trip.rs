@@ -1,5 +1,5 @@
-//! A resolved scenario is equivalent to the original: reading it gives an equal scenario, writing that one
-//! gives the same text, and the runs have identical results. The test uses random scenarios with any
+//! A resolved scenario is equivalent to the original: reading it gives an equal scenario with the
+//! same text, and the runs have identical results. The test uses random scenarios with any
 //! combination of keys.
 
 use std::path::{Path, PathBuf};

@@ -74,7 +74,7 @@ impl Contents {
     }
 }
 
-/// The result of a run. The texts explain why it did not complete.
+/// The result of running a trace without a network. Serialized to JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Run {
     /// Whether all operations finished.
@@ -89,7 +89,7 @@ pub struct Run {
     pub unfinished: u64,
     /// The first operations that wait for another rank, with the reasons.
     pub stuck: Vec<String>,
-    /// Ranks that wait for each other in a cycle.
+    /// Ranks that wait for each other in a cycle; empty if there is no cycle.
     pub circle: Vec<u32>,
     /// Problems that do not prevent the run.
     pub warnings: Vec<String>,
@@ -158,6 +158,7 @@ pub fn check(path: &Path, options: &Options, parameters: &Parameters) -> Result<
 }
 
 /// Reads a trace record by record without keeping it in memory: binary GOAL and VEF files of any size.
+/// The contents of a VEF file exclude the messages of collective operations.
 ///
 /// # Errors
 /// If the file cannot be read, has another format, or contains an invalid record. Conditions that

@@ -13,7 +13,7 @@ pub enum Place {
     Offset(u64),
 }
 
-/// An error in a trace. It is displayed as `job.goal:12: label `l3` is not defined before this line`.
+/// An error in a trace. It is displayed as ``job.goal:12: label `l3` is not defined before this line``.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceError {
     /// Name of the file.
@@ -56,7 +56,7 @@ impl fmt::Display for TraceError {
 
 impl std::error::Error for TraceError {}
 
-/// Quotes text from a file in a message: shortened, and without control characters.
+/// Quotes text from a file in a message: at most 60 characters, with control characters as escapes.
 pub(crate) fn clip(text: &str) -> String {
     const MOST: usize = 60;
     let mut short = String::new();

@@ -11,10 +11,10 @@
 //! | [`execute`] | runs a trace without a network: MPI matching, LogGP costs, detection of deadlock |
 //! | [`check`] | the contents of a trace, and whether it runs to completion |
 //! | [`reduction`] | replaces reducers by trees of reduction units in switches |
-//! | [`generate`] | kernels of HPC Challenge, training steps of transformers |
+//! | [`generate`] | kernels of HPC Challenge, collective operations, training steps of transformers |
 //!
 //! Files come from unknown sources, so a reader checks a number before it allocates memory for it. Errors
-//! state the file, the line or offset, what was found and what would be valid.
+//! state the file and, if known, the line or offset.
 
 pub mod check;
 pub mod collective;

@@ -85,8 +85,8 @@ impl Sequence {
     /// Same as [`TraceBuilder::push`].
     pub fn start(&mut self, build: &mut TraceBuilder, operation: Operation) -> Result<u32, BuildError> {
         let made = self.push(build, operation)?;
-        // The next operation waits only until this one has started, which implies that all earlier
-        // operations have finished.
+        // When this operation has started, its own conditions are met, so the next operation need not
+        // wait for them.
         self.front = vec![(made, When::Start)];
         Ok(made)
     }
@@ -123,8 +123,8 @@ impl Sequence {
         Ok(())
     }
 
-    /// Adds the operations of this rank in a collective operation. `members` lists the ranks, and `me`
-    /// is the index of this rank.
+    /// Adds the operations of this rank in a collective operation. `members` maps the index of a
+    /// participant to its rank, and `me` is the index of this rank.
     ///
     /// The tag of the messages depends on the communicator `comm`, and differs from all tags of the
     /// application. With [`Algorithm::InNetwork`](crate::collective::Algorithm::InNetwork), the trace gets a rank for

@@ -37,7 +37,7 @@ fn near(found: f64, wanted: f64) {
     assert!((found / wanted - 1.0).abs() < 1e-3, "{found} ns instead of {wanted} ns");
 }
 
-/// Time from the start of a send to the end of its receive, which was posted before.
+/// Time in ns from the start of a send to the end of its receive, which was posted before.
 fn one_way(bytes: u64) -> f64 {
     let n = bytes as f64;
     let message = LATENCY + PER_BYTE * n + 2.0 * (OVERHEAD + COPY * n);
@@ -112,8 +112,8 @@ fn all_to_all_by_pairs_by_bruck_and_at_once() {
         near(span_ns(&bruck), f64::from(ranks.ilog2()) * one_way(u64::from(ranks / 2) * bytes));
     }
     // If all messages are sent at the same time and their bytes take longer than the CPU, the interface is
-    // the bottleneck. It transfers seven messages of 8 MiB in each direction. The time before the first byte
-    // and after the last byte is added.
+    // the bottleneck. It transfers seven messages of 8 MiB in each direction. The upper limit adds the time
+    // before the first byte and after the last byte.
     let (ranks, bytes) = (8u32, 8u64 << 20);
     let linear = span_ns(&collective(Collective::AllToAll, Algorithm::Linear, ranks, bytes));
     let moved = f64::from(ranks - 1) * PER_BYTE * bytes as f64;

@@ -178,7 +178,7 @@ fn random_trace() -> impl Strategy<Value = Trace> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Any sequence of operations with any threshold completes, and all messages match.
+    /// Random sequences of operations with random thresholds complete, and all messages match.
     #[test]
     fn collectives_follow_each_other(trace in random_trace(), rendezvous_above in 0u64..200_000) {
         let parameters = Parameters {

@@ -33,7 +33,7 @@ fn through_goal(trace: &Trace) -> [Trace; 2] {
     [text, binary]
 }
 
-/// Costs of all kinds. None of them is a round number.
+/// Costs of all kinds. None of the times is a round number.
 fn parameters() -> Parameters {
     Parameters {
         latency: Time(1_234_567),
@@ -151,8 +151,8 @@ fn ranks_in_any_order_and_without_schedule_are_noted() {
 
 #[test]
 fn messages_are_matched_first_in_first_out_per_source_and_tag() {
-    // Two messages with tag 1 have one with tag 2 between them. Receives with tag 1 match the first and
-    // the third message.
+    // Two messages with tag 1 have one with tag 2 between them. The receive with tag 1 matches
+    // the first message, and the receive with any tag matches the third.
     let trace = goal_of(
         "num_ranks 2\nrank 0 {\na: send 10b to 1 tag 1\nb: send 20b to 1 tag 2\nb requires a\n\
          c: send 30b to 1 tag 1\nc requires b\n}\n\
@@ -377,7 +377,7 @@ fn stream(messages: &[Vec<u8>]) -> Vec<u8> {
 #[test]
 fn chakra_nodes_wait_for_their_data() {
     let group = |name: &str| (10, message(&[], &[(1, b"pg_name".to_vec()), (29, name.into())]));
-    // Both ranks compute. Rank 0 sends to rank 1, both reduce, and only rank 1 belongs to group "b".
+    // Rank 0 computes and sends to rank 1, both execute an all-reduce, and only rank 1 belongs to group "b".
     let zero = stream(&[
         node(1, 4, 3, &[], &[]),
         node(
@@ -489,7 +489,7 @@ fn a_recording_is_trimmed_to_the_calls_that_all_ranks_have() {
         1 31 60 Recv src 0 bytes 100 tag 7 comm 3\n";
     let trace = hpcc::read(Source::new(text.as_bytes(), "x.txt").unwrap(), &Options::default()).unwrap();
     assert_eq!(trace.notes, ["2 calls at the ends were left out: their other side is not recorded"]);
-    // Rank 0 computes 10 + 10 + 5 + 10 + 100 ns, and never waits longer for another rank.
+    // Rank 0 computes 10 + 10 + 5 + 10 + 100 ns. Waiting for rank 1 adds no time.
     assert_eq!(ends(&trace)[0], 135);
 }
 
@@ -510,8 +510,8 @@ fn a_recording_may_name_communicators_before_and_all_operations() {
     }
     let trace = hpcc::read(Source::new(text.as_bytes(), "x.txt").unwrap(), &Options::default()).unwrap();
     assert_eq!(ends(&trace), [60, 0, 60]);
-    // Each call sends one message, such as the gather to member 1, which is rank 0, or two if both ranks
-    // send.
+    // Each call sends one message, or two if both ranks send. For example, the gather to member 1, which is
+    // rank 0, sends one.
     assert_eq!(Contents::of(&trace).bytes, 10 * (1 + 1 + 1 + 2 + 2 + 1));
     assert_eq!((trace.operation(0).peer, trace.operation(0).kind), (2, silvan_trace::Kind::Recv));
 }

@@ -1,5 +1,5 @@
-//! Error messages for invalid files. `wrong.txt` contains them; `SILVAN_UPDATE=1` updates that file.
-//! Review the difference.
+//! Error messages for invalid files and arguments. `wrong.txt` contains them; `SILVAN_UPDATE=1` updates that
+//! file. Review the difference.
 
 use std::io::Cursor;
 
@@ -121,7 +121,8 @@ fn goal_cases() -> Vec<(&'static str, String)> {
 }
 
 fn binary_cases() -> Vec<(&'static str, String)> {
-    // Rank 0 starts at byte 46: 3 operations, 2 roots of 4 bytes, then from 62 on 39 bytes per operation.
+    // Rank 0 starts at byte 46 with a header of 8 bytes and 2 roots of 4 bytes. At byte 62, 3 operations of
+    // 39 bytes follow.
     let (section, first, appendix) = (46, 62, 62 + 3 * 39);
     vec![
         ("binary: nothing", message(binary_of(b""))),

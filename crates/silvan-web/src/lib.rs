@@ -7,7 +7,7 @@
 //! | --- | --- |
 //! | `input(length)` | resizes the input, and returns its address |
 //! | `open_run()` | creates the run of the scenario in the input; the output describes its network |
-//! | `advance(events)` | advances the run; the output has the sample that it reached, if any |
+//! | `advance(events)` | advances the run; the output has the sample that the run reached, if any |
 //! | `finish()` | ends the run; the output has its results |
 //! | `output()`, `output_length()` | address and length of the output in bytes |
 //!

@@ -27,7 +27,7 @@ pub const WORDS: &[&str] = &[
     "\u{e9}",
 ];
 
-/// Nodes 1 to 9 by LID: switches are at 2 and 3.
+/// GUID and name of the node with a LID, and whether it is a switch. Switches have the LIDs 2 and 3.
 fn about(lid: u32) -> (u64, String, bool) {
     match lid {
         2 | 3 => (
@@ -43,7 +43,7 @@ fn about(lid: u32) -> (u64, String, bool) {
 }
 
 pub fn draw(random: &mut Stream) -> String {
-    // Some use the numbering of the fabric, some another one: a netlist has no LIDs.
+    // One of three texts has shifted LIDs, because a netlist has none.
     let shift = if random.chance(1, 3) { random.below(70) } else { 0 };
     let named = random.chance(2, 3);
     let top = 9 + shift + if random.chance(1, 4) { random.below(200) } else { 0 };

@@ -1,5 +1,5 @@
-//! Mutations for formats of lines and words. Random bytes would not get past the first line, so texts are
-//! generated, or their lines and words are exchanged. Inputs remain readable text.
+//! Mutations for formats of lines and words. Parsers reject random bytes in the first line, so texts are
+//! generated, or their lines and words are exchanged.
 
 use libfuzzer_sys::fuzzer_mutate;
 use silvan_engine::random::Stream;
@@ -97,7 +97,7 @@ fn edit(lines: &mut Vec<String>, format: &Format, random: &mut Stream) {
     }
 }
 
-/// The tokens of a line: runs of characters of words and numbers.
+/// The tokens of a line: sequences of letters, digits, hyphens, underscores and periods.
 fn words(line: &str) -> Vec<&str> {
     line.split(|c: char| !is_of_word(c)).filter(|word| !word.is_empty()).collect()
 }
@@ -118,7 +118,7 @@ fn boundary(line: &str, random: &mut Stream) -> usize {
     (0..=wanted).rev().find(|&at| line.is_char_boundary(at)).unwrap_or(0)
 }
 
-/// Changes one digit: to a neighboring port, or to another LID.
+/// Replaces one digit by a random one, which changes a port or a LID.
 fn step_digit(line: &mut String, random: &mut Stream) {
     let digits: Vec<usize> =
         line.bytes().enumerate().filter(|(_, byte)| byte.is_ascii_digit()).map(|(at, _)| at).collect();

@@ -15,7 +15,7 @@ pub fn options() -> Options {
 
 /// Runs a trace, writes it in both forms, and reads them again.
 pub fn check(trace: &Trace) {
-    // Mutations often change the number of ranks; of a million ranks, most would do nothing.
+    // Mutations often change the number of ranks. Most of a million ranks would do nothing.
     if trace.ranks() > 1000 {
         return;
     }
@@ -31,7 +31,7 @@ pub fn check(trace: &Trace) {
     assert!(done.messages * 2 <= trace.operations() as u64);
     assert!(done.complete() || !done.stuck.is_empty(), "unfinished operations are reported");
     let mut text = Vec::new();
-    // Delays may need a cpu that is not available.
+    // Writing fails if delays need a cpu that is not available.
     if write::text(trace, &mut text).is_err() {
         return;
     }
@@ -81,7 +81,7 @@ pub fn draw_goal(random: &mut Stream) -> String {
     text
 }
 
-/// Actions of time-independent traces, the same in all ranks.
+/// Actions of time-independent traces, of the same kind in all ranks.
 pub fn draw_ti(random: &mut Stream) -> String {
     let ranks = 1 + random.below(5);
     let mut text = String::new();

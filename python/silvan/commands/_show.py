@@ -42,8 +42,8 @@ VERDICT_COLOURS = {
     "not run": "yellow",
 }
 
-#: Longer lists of flows or hosts are replaced by a summary. Of lists of latencies that are more than twice as
-#: long, and of bottlenecks, only this number of rows is printed.
+#: Longer lists of flows or hosts are replaced by a summary. At most this number of bottlenecks is printed. If
+#: there are more than twice as many latencies, only this number of the largest means is printed.
 LIST_AT_MOST = 16
 
 

@@ -32,7 +32,7 @@ EXIT_CAN_DEADLOCK = 3
 EXIT_STOPPED = 130
 #: Argument that stands for standard input or output instead of a file.
 STDIN = "-"
-#: Maximum number of characters of a scenario from standard input. A file may have as many bytes.
+#: Maximum number of characters of a scenario from standard input. A file may have the same number of bytes.
 MAX_STDIN = 16 << 20
 
 ScenarioFile = Annotated[
@@ -110,7 +110,10 @@ def err_console(*, live: bool | None = None) -> Console:
 
 
 def progress_console(progress: bool | None) -> tuple[Console, bool]:
-    """Return the console for a progress bar, and whether the option `--progress` shows the bar."""
+    """Return the console for a progress bar, and whether to show the bar.
+
+    If `progress` is None, the bar is shown on a terminal.
+    """
     console = err_console(live=progress)
     return console, console.is_terminal if progress is None else progress
 
@@ -239,9 +242,10 @@ class Saving:
     WORTH_S: ClassVar[float] = 10.0
 
     def checkpoints(self, bar: RunProgress) -> Checkpoints | None:
-        """Return when to save the run: after each time `every`, or else after Ctrl-C if the user confirms.
+        """Return when to save the run: after each time `every` and after Ctrl-C.
 
-        None without `every` and without a terminal.
+        Without `every`, the run is saved only if the user confirms after Ctrl-C. None without `every` and
+        without a terminal.
         """
         from silvan.checkpoints import Checkpoints
 
@@ -296,8 +300,8 @@ def search_bar(
 ) -> Iterator[Callable[[int, int, str], None]]:
     """Show the progress of the runs of a search, and then of the comparison that follows the search.
 
-    Yields a function that updates the bar. Its arguments are the number of finished runs, the number of all
-    runs, which is `runs` if it is 0, and a note.
+    Yields a function that updates the bar. Its arguments are the number of finished runs, the total number of
+    runs, where 0 means `runs`, and a note.
     """
     with task_bar(console, title, runs, show=show) as update:
 

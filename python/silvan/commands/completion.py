@@ -42,7 +42,7 @@ def prepare() -> None:
 
 
 def scenarios(incomplete: str) -> list[str]:
-    """Complete a scenario: the names of those that come with Silvan, folders, and files in TOML."""
+    """Return the names of shipped scenarios, the folders and the TOML files that start with `incomplete`."""
     from silvan import scenarios as shipped
 
     names = [one.name for one in shipped.listed() if one.kind == "scenario"] if "/" not in incomplete else []

@@ -53,7 +53,7 @@ Verdict = Literal["ok", "missing", "wrong"]
 class Finding:
     """The result of one check."""
 
-    #: ``ok``; ``missing``: an optional part is not installed; ``wrong``: Silvan does not work correctly.
+    #: ``ok``; ``missing``: an optional part is missing; ``wrong``: Silvan does not work correctly.
     verdict: Verdict
     what: str
     #: How to fix the problem.

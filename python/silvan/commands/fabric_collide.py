@@ -22,7 +22,7 @@ HOSTS_AT_MOST = 256
 
 
 def _hosts(text: str | None) -> list[str] | None:
-    """Parse `--hosts`: names separated by commas, or @FILE with one name or range per line."""
+    """Parse `--hosts`: names or ranges separated by commas, or @FILE with a name or range per line."""
     if text is None:
         return None
     if text.startswith("@"):

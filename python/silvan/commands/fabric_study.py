@@ -118,8 +118,8 @@ def study(  # noqa: PLR0913, PLR0917 - one argument per option
 ) -> None:
     """Simulate hotspots, a storage incast and a background on a fabric, and recommend settings.
 
-    Runs it without congestion control, with the defaults and with the best of a few settings, and
-    writes an account, figures, a report and lines for opensm.conf.
+    Simulates the fabric without congestion control, with the defaults and with the best of a few
+    settings, and writes an account, figures, a report and lines for opensm.conf.
 
     Exit status: 0 success, 3 the routes can deadlock or a run did, 1 or 2 an error.
     """
@@ -202,7 +202,7 @@ def show(console: Console, studied: Simulated, out: Path) -> None:
 
 
 def _show_settings(console: Console, studied: Studied) -> None:
-    """Print the best settings and how they compare with others."""
+    """Print the best settings, their scores compared with other settings, and the margins."""
     from silvan.fabric.studies import account
     from silvan.tuning import report as tune_report
 

@@ -11,7 +11,7 @@ import typer
 from silvan import _files, templates
 from silvan.commands import common
 
-#: Default network and minimum number of hosts.
+#: Default network, and default minimum number of hosts.
 USUAL = {"network": "fat-tree", "hosts": "64"}
 
 

@@ -121,7 +121,7 @@ def _draw(
 def _transfers(
     folders: list[Path], out: Path | None, titles: list[str] | None, which: tuple[bool, bool], *, acked: bool
 ) -> None:
-    """Draw completion times; runs that differ only in their seed are one group."""
+    """Draw the slowdown of transfers. Runs that differ only in their seed form a group."""
     import silvan
     from silvan import plot as drawing
     from silvan import transfer_figures
@@ -144,7 +144,7 @@ def _transfers(
 
 
 def _on_forests(draw: Callable[[], Drawn], option: str) -> Drawn:
-    """Call `draw`; report a run without a forest, or without that time, as an incorrect use of the option."""
+    """Call `draw`; report a run without a forest or an invalid time as an incorrect use of the option."""
     try:
         return draw()
     except (KeyError, ValueError) as error:

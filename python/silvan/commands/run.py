@@ -124,7 +124,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
             cause = error if isinstance(error, OSError) else error.__cause__
             if server is None or getattr(cause, "errno", None) not in (errno.EMFILE, errno.ENFILE):
                 raise
-            # Connections to the page use all file descriptors. Close them, and write the results again.
+            # Connections to the page may use all file descriptors. Close them, and write the results again.
             server.close()
             written = _write(result, out, plot, force)
         if quiet and not as_json:

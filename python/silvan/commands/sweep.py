@@ -148,7 +148,8 @@ class Request:
 def run(request: Request, console: Console, errors: Console, shown: bool) -> int:
     """Run the study, print its table, and return the exit status.
 
-    Only the table goes to `console`, so standard output does not depend on how the study was run.
+    Only the table, or its JSON form, goes to standard output, which does not depend on how the study
+    was run.
     """
     from silvan.sweeps.driver import run_study
     from silvan.sweeps.study import Study

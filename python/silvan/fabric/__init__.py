@@ -165,7 +165,9 @@ def collide(  # noqa: PLR0913 - options with names and defaults
         seed: Seed of the search.
 
     Raises:
-        FabricError: inconsistent files, unknown hosts, too few hosts, or a route that misses its host.
+        FabricError: inconsistent files, invalid arguments, unknown hosts, too few hosts, or a route that
+            misses its host.
+        ScenarioError: a scenario that is wrong.
         TraceError: an unknown pattern, or a trace that cannot be read.
 
     """

@@ -47,7 +47,7 @@ READINGS = (1, 2, 3)
 TWO_SIDED, ORDERING, BOUND = "two-sided", "ordering", "bound"
 
 
-#: Causes of numbers that are missed or open, by their names in ``published.toml``.
+#: Causes of numbers that are missed, open or incompatible, by their names in ``published.toml``.
 CAUSES = {
     "rule": "the model lacks a rule of the system",
     "input": "the source omits an input that affects the number",
@@ -86,7 +86,7 @@ class Published:
     source: str
     #: The assumption where the source does not state a value.
     assumption: str
-    #: The reason why the row is missed or open, in a few sentences.
+    #: The reason why the row is missed, open or incompatible, in a few sentences.
     reason: str
     #: The cause in one word, one of `CAUSES`.
     cause: str
@@ -168,7 +168,7 @@ class Published:
 
         ``interval`` is half the width of the confidence interval of ``simulated``, and ``spread`` is half
         the width of the prediction interval of a single draw. If ``spread`` exceeds the tolerance of a
-        published number, the prediction interval decides instead of the tolerance.
+        published number that is not a mean, the prediction interval decides instead of the tolerance.
         """
         tolerance = self.quick_tolerance if quick else self.tolerance
         if tolerance == SHOWN:

@@ -40,7 +40,7 @@ class Cause:
 
 
 def read_causes() -> list[Cause]:
-    """Return all causes that were tested; raises `PapersError` if the file is invalid."""
+    """Return all causes that were tested, none without the file; raises `PapersError` if it is invalid."""
     path = find_papers() / "causes.toml"
     if not path.exists():
         return []

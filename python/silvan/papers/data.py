@@ -136,10 +136,9 @@ def jain_over_time(
 def settling_s(
     run: RunData, flows: Sequence[str], from_s: float, to_s: float, width_s: float, level: float = 0.99
 ) -> float:
-    """Return the last time since ``from_s`` at which Jain's index of the flows is below ``level``.
+    """Return the last time since ``from_s`` at which Jain's index of the flows is NaN or below ``level``.
 
-    The time is in seconds, and 0 if the index is never below ``level``. The index is that of
-    :func:`jain_over_time`.
+    The time is in seconds, and 0 if there is no such time. :func:`jain_over_time` computes the index.
     """
     time_s, index = jain_over_time(run, flows, from_s, to_s, width_s)
     below = np.nonzero(~(index >= level))[0]

@@ -171,8 +171,9 @@ def slug(paper: str) -> str:
 def paper_pages(found: Found, causes: Sequence[Cause], notes: Path, images: str) -> dict[str, str]:
     """Return the page of each paper by file name.
 
-    A page contains the rows of the paper's experiments, the causes that were tested, and the note about the
-    choice of parameters from the folder ``notes``. ``images`` is the folder of figures relative to the pages.
+    A page contains the rows of the paper's experiments, the causes that were tested, and, if it exists, the
+    note in the folder ``notes`` about the choice of parameters. ``images`` is the folder of figures relative
+    to the pages.
     """
     return {
         f"{slug(paper)}.md": _paper_page(paper, members, causes, notes, images)

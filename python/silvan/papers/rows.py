@@ -24,12 +24,12 @@ from silvan.papers.catalogue import (
 #: source, assumption, reading``. ``expected`` is the number with which ``simulated`` is compared, and
 #: ``published`` is the same number if the source prints it, else None. With several seeds also their number,
 #: ``seeds``, and half the width of the 95 % confidence interval of ``simulated``, ``interval``; for
-#: two-sided rows also ``spread``, half the width of the 95 % prediction interval of a single draw. Where
-#: they apply: ``margin`` (a ratio to the bound that is at least 1 if the row is met), ``reason`` and
-#: ``cause`` (why a row is not met), ``basis`` (the origin of a number that is not published), ``gain`` (the
-#: tolerance applies to the difference from 1), ``mean_of`` (the source prints the mean of this number of
-#: runs), and the marks ``weak``, ``calibrated``, ``computed``, ``restated``, ``trivial``, ``undecidable``,
-#: ``duplicate_of`` and ``smoke`` (see `MARKS`).
+#: two-sided rows with at least :data:`DRAWS` seeds and different numbers also ``spread``, half the width of
+#: the 95 % prediction interval of a single draw. Where they apply: ``margin`` (a ratio to the bound that is
+#: at least 1 if the row is met), ``reason`` and ``cause`` (why a row is not met), ``basis`` (the origin of a
+#: number that is not published), ``gain`` (the tolerance applies to the difference from 1), ``mean_of`` (the
+#: source prints the mean of this number of runs), and the marks ``weak``, ``calibrated``, ``computed``,
+#: ``restated``, ``trivial``, ``undecidable``, ``duplicate_of`` and ``smoke`` (see `MARKS`).
 Row = dict[str, Any]
 
 #: Fields of rows that exist only where they apply and do not depend on simulated numbers.
@@ -55,7 +55,7 @@ EQUAL = 1e-12
 #: Minimum number of seeds for a prediction interval.
 DRAWS = 3
 
-#: A row whose margin over its bound is larger is weak.
+#: A row that is met with a larger margin (the ratio to its bound) is weak.
 WEAK_MARGIN = 2.0
 
 #: Marks of rows, with their meaning.

@@ -110,7 +110,7 @@ def _computed(task: Task, function: str) -> RunData:
 
 
 def _address(task: Task) -> str:
-    """Return the address of the result of a function: all that it may depend on, as a hash."""
+    """Return the address of a function's result: a hash of the build, the source files and the arguments."""
     files = [task.scenario, *sorted((find_papers() / "common").iterdir())]
     what = {
         "build": build(),

@@ -1,11 +1,12 @@
 """Writes the trees of runs as trace events for Perfetto, in the format of Chrome's tracing.
 
-Each run has three processes: its counters, its trees, and the links in these trees. Each tree and each link
-has a thread. A link's thread has one slice for each span of time in which the link waits for the same link in
-the same tree. Times have the resolution of the run's samples: a slice starts with the first interval at whose
-end the link was waiting.
+Each run has a process for its counters. If trees were recorded, there are two more processes: one for the
+trees, with a thread for each tree, and one for their links, with a thread for each link. A link's thread has
+one slice for each span of time in which the link keeps its position in a tree. Times have the resolution of
+the run's samples: a slice starts with the first interval at whose end the link was waiting.
 
-Google's document "Trace Event Format" (2016) describes the format. Events are members of a JSON object.
+Google's document "Trace Event Format" (2016) describes the format. The events are the list
+`traceEvents` of a JSON object.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def _neighbours(wiring: Wiring) -> list[list[int]]:
 
 
 def _rows(wiring: Wiring, level: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Return a layout with a row per switch level, and hosts in the lowest row, below their switches."""
+    """Return a layout with a row per switch level, and hosts in rows below their switches."""
     neighbours = _neighbours(wiring)
     position = np.zeros((len(wiring.names), 2))
     top = int(level.max())
@@ -124,8 +124,8 @@ def _hosts_below(
 def _sprung(wiring: Wiring) -> NDArray[np.float32]:
     """Return a force-directed layout of the switches, with hosts around their switches.
 
-    The algorithm is that of Fruchterman and Reingold, Graph drawing by force-directed placement, 1991. The
-    switches start on a circle.
+    The algorithm follows Fruchterman and Reingold, Graph drawing by force-directed placement, 1991. The
+    switches start near a circle.
     """
     count = len(wiring.names) - wiring.hosts
     angle = 2 * np.pi * np.arange(count) / count

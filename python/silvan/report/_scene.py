@@ -78,11 +78,12 @@ class Scene:
 
 
 def typical_ns(scenes: Sequence[Scene]) -> float:
-    """Return a time at which as many links of each run are in trees as on average after the warm-up, in ns.
+    """Return the time (ns) at which the number of links in trees is closest to its average in each run.
 
-    The time with the most links in trees often belongs to a transient at the start, which congestion control
-    does not shorten. A report initially shows this time, too (``mostTelling`` in ``main.js``). Without frames
-    after the warm-up, the time is the end of the shortest run.
+    The averages and the time exclude the warm-up. Without frames after the warm-up, the result is the end of
+    the shortest run. The function does not return the time with the most links in trees, because it often
+    belongs to a transient at the start, which congestion control does not shorten. A report initially shows
+    the time of this function, too (``mostTelling`` in ``main.js``).
     """
     since = max(scene.averages_from_ns for scene in scenes)
     end = min(

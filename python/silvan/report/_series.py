@@ -62,7 +62,8 @@ def charts(result: Result, clock: Clock, roots: Roots, pack: Pack) -> list[dict[
 def by_name(result: Result, table: str, key: str, column: str) -> Lines:
     """Return the time series of a table by name; empty for a missing table.
 
-    Each interval must have one row per name, in the same order. If rows are missing, the result is empty.
+    Each interval must have one row per name, in the same order. The result is also empty if the number of
+    rows is not a multiple of the number of names.
     """
     if table not in result.tables or not result.tables[table].num_rows:
         return []

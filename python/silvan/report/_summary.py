@@ -118,7 +118,10 @@ def _transfer_rows(results: Sequence[Result]) -> list[tuple[str, Callable[[Resul
 
 
 def _words(results: Sequence[Result], titles: Sequence[str], victims: list[str]) -> list[str]:
-    """Compare the throughput of victims, and of hosts that are not hotspots, with the first run."""
+    """Compare the throughput of victims, and of hosts that are not hotspots, with the first run.
+
+    Without such values, return the sentences of :func:`_in_all_runs`.
+    """
     lines = []
     others = [
         {group["group"]: group for group in one.summary.get("groups", [])}.get("other hosts")

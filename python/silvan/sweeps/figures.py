@@ -104,9 +104,9 @@ def cube(sweep: Sweep, measure: str) -> NDArray[np.float64]:
 
 
 def lines(sweep: Sweep, measure: str) -> Figure:
-    """Draw the mean and the range over seeds of a measure, over the only axis with several values.
+    """Draw the mean and the range of a measure for all seeds, over the only axis with several values.
 
-    Raises :class:`SweepError` if there is another number of such axes.
+    Raises :class:`SweepError` unless exactly one axis has several values.
     """
     (axis,) = _some(sweep, 1)
     values = cube(sweep, measure).reshape(len(axis), -1)

@@ -88,7 +88,7 @@ class Measure:
     A measure of a table uses the rows with the names in `of` (which may be patterns such as ``F[2-5]``) in
     the intervals between `start_s` and `end_s`, by default from the end of the warm-up to the end of the run.
     `over_time` reduces the values of each name, and `across` reduces the results of all names. Alternatively,
-    `statistic` reduces all values at once.
+    `statistic` reduces all values together.
 
     The table ``transfers`` has a row per transfer instead of one per interval. `across` reduces the values of
     all transfers of the classes in `of` that started in the span, have a value, and have more than `above`

@@ -149,7 +149,8 @@ def read_toml(file: Path, what: str) -> tuple[dict[str, Any], Place]:
 def read_base(table: Mapping[str, Any], place: Place, file: Path) -> Base:
     """Read the scenario that a study file names, relative to the study file.
 
-    Raises :class:`SweepError` if there is no such file, and :class:`silvan.ScenarioError` if it is invalid.
+    Raises :class:`SweepError` if the key or the file is missing, and :class:`silvan.ScenarioError` if the
+    scenario is invalid.
     """
     if "scenario" not in table:
         place.fail("", 'names no scenario: write scenario = "FILE", relative to this file')

@@ -110,7 +110,7 @@ def _known(store: Store, at: str, measure: Measure, summary: Summary) -> float |
 
 
 def recall(store: Store, at: str, keep: Keep, measures: tuple[Measure, ...]) -> Done | None:
-    """Return the outcome of a run in the store; None if the run or one of its measures is missing."""
+    """Return the outcome of a run in the store; None if the run or a measure is missing or unreadable."""
     try:
         summary = store.summary(at, keep)
         if summary is None:

@@ -74,7 +74,7 @@ def search(tuned: Tuned) -> Figure:
 
 @plot.style()
 def parameters(tuned: Tuned) -> Figure:
-    """Draw the scores over the values of each parameter. Points also differ in the other parameters."""
+    """Draw the scores against the values of each parameter. Points also differ in the other parameters."""
     axes_searched = [(n, axis) for n, axis in enumerate(tuned.tuning.search) if len(axis) > 1]
     columns = min(COLUMNS, len(axes_searched))
     rows = math.ceil(len(axes_searched) / columns)

@@ -58,7 +58,7 @@ class Interval:
 
     @property
     def in_words(self) -> str:
-        """The ratio as "1.4 times as good (1.3 to 1.5)", or "no difference" if the interval contains 1.
+        """The ratio as "1.400 times as good (1.300 to 1.500)", or "no difference" if the interval contains 1.
 
         For a wide interval, the text contains only the limit that excludes 1, if there is one.
         """
@@ -267,7 +267,10 @@ def _parts(tuning: Tuning, trial: Trial) -> tuple[float, ...]:
 
 
 def _ratios(tuning: Tuning, one: Values, other: Values) -> tuple[float, ...]:
-    """Return the ratio of two runs for each objective; 1 if neither has a positive value."""
+    """Return the ratio of two runs for each objective; 1 if neither has a positive value.
+
+    If only the first run has one, the ratio is one of its limits.
+    """
     ratios = []
     for objective, value, against in zip(tuning.objectives, one, other, strict=True):
         if against is None or against <= 0:

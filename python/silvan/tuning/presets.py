@@ -98,7 +98,7 @@ def usual_space() -> tuple[Axis, ...]:
 
 
 def with_table(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace the exponent and the longest delay by the table that they define; keep other keys.
+    """Replace the exponent (default 2) and the longest delay by the table that they define; keep other keys.
 
     Raises :class:`SweepError` if there is an exponent without a longest delay, or a number out of range.
     """

@@ -189,7 +189,8 @@ class Tuning:
     ) -> dict[str, Any]:
         """Return the overrides of a run. A setting takes precedence over the other keys.
 
-        If the setting turns congestion control off, other keys of `congestion` are omitted.
+        If the setting turns congestion control off, other keys of `congestion` are omitted. If the scenario
+        has no congestion control, but the setting has keys of `congestion`, the default mechanism is `ib-cc`.
 
         Raises :class:`SweepError` if the exponent and the longest delay do not define a table.
         """
@@ -299,7 +300,7 @@ def read_objectives(tables: Sequence[Mapping[str, Any]], place: Place) -> tuple[
 def read_hotspots(value: Any, place: Place) -> tuple[str, ...] | None:
     """Parse the list of the names of hotspots, which may be None.
 
-    Raises :class:`SweepError` for another value than None or a non-empty list of names.
+    Raises :class:`SweepError` unless the value is None or a non-empty list of names.
     """
     if value is None:
         return None

@@ -2,9 +2,9 @@
 
 Every setting runs on the same kinds of traffic with the same seeds (common random numbers), one instance
 after another. When some settings have finished, a setting is stopped after an instance unless its score is
-among the best quarter at that point (racing). The same tuning tries the same settings again, because the
-batch size does not depend on the number of concurrent runs and Optuna's sampler has a seed. An interrupted
-tuning therefore finds its earlier runs in the store.
+among the best quarter at that point (racing), except with the mix `pareto`. The same tuning tries the same
+settings again, because the batch size does not depend on the number of concurrent runs and Optuna's sampler
+has a seed. An interrupted tuning therefore finds its earlier runs in the store.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ class Search(Racing):
             self._study.tell(asked, self.parts(trial) if self.tuning.mix == "pareto" else trial.score)
 
     def parts(self, trial: Trial) -> list[float]:
-        """Return the mean ratio of each objective over all instances."""
+        """Return the mean ratio of each objective over all instances except short ones."""
         full = [one for at, one in trial.ratios.items() if not at.short]
         return [
             mean_ratio([one[n] for one in full], [1.0] * len(full))

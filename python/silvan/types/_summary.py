@@ -148,7 +148,8 @@ class IsolationSummary(TypedDict):
     in_use: int
     #: Number of CAM lines of inputs and outputs in use at the end.
     lines_in_use: int
-    #: Mean time for which a special queue was allocated, over those that were released, ns.
+    #: Mean time for which a special queue was allocated, over those that were released, ns; 0 if none
+    #: was.
     mean_life_ns: float
     #: Number of notifications that create or change CAM lines.
     allocate: int
@@ -167,14 +168,14 @@ class IsolationSummary(TypedDict):
 
 
 class PauseSummary(TypedDict):
-    """Pauses of virtual lanes by pause frames over the whole run.
+    """Pauses of virtual lanes by pause frames or on/off messages over the whole run.
 
     The table `pauses` has the values of single lanes.
     """
 
     #: Number of lanes that were paused; each direction of a link has its own lanes.
     lanes: int
-    #: Number of frames that paused a lane, counted once per lane.
+    #: Number of pause frames or stop messages, counted once per lane that they paused.
     pause_frames: int
     #: Sum of the times for which lanes were paused, ns.
     paused_ns: float
@@ -237,9 +238,9 @@ class _LossSummaryAlways(TypedDict):
 
 
 class LossSummary(_LossSummaryAlways, total=False):
-    """Packets that were lost on links over the whole run.
+    """Packets that were lost on links or dropped at full buffers over the whole run.
 
-    The table `losses` has the links, and the table `events` the times at which they changed.
+    The table `losses` has the values of single links.
     """
 
     #: Number of these packets that were dropped at full buffers. Exists only with lossy lanes.
@@ -249,7 +250,10 @@ class LossSummary(_LossSummaryAlways, total=False):
 
 
 class ReorderingSummary(TypedDict):
-    """Packets that overtook others of their flow (spraying, adaptive routing per packet, UGAL)."""
+    """Packets that overtook others of their flow.
+
+    Causes are spraying, adaptive routing per packet, UGAL, and packets that are sent again.
+    """
 
     #: Number of packets that arrived after a later packet of their flow.
     late_packets: int
@@ -287,7 +291,7 @@ class CollectiveSummary(TypedDict):
     algorithm: str
     #: Number of operations that finished.
     finished: int
-    #: Mean time from the first rank's start to the last rank's end, ns.
+    #: Mean time from the first rank's start to the last rank's end, ns; 0 if no operation finished.
     mean_ns: float
     #: Mean time of the operations of this kind on an ideal crossbar, ns.
     crossbar_ns: float
@@ -319,7 +323,7 @@ class _JobSummaryAlways(TypedDict):
     #: The mean ratio of the duration of a message to its duration on an empty network. With adaptive
     #: routing, the reference is the best route. None without messages.
     message_slowdown_mean: float | None
-    #: The 99th percentile of that ratio; None without messages.
+    #: The 99th percentile of the ratio whose mean is `message_slowdown_mean`; None without messages.
     message_slowdown_p99: float | None
     #: Share of time in which ranks computed, 0 to 1.
     computing_share: float
@@ -460,7 +464,8 @@ class CongestionLogSummary(TypedDict):
 class _RunSummaryAlways(TypedDict):
     #: Simulated time, ns.
     simulated_ns: int
-    #: Start of the time that averages cover, ns. This time lasts until the end of the run.
+    #: Start of the time that averages cover, ns; 0 if the run ended during the warm-up. This time lasts
+    #: until the end of the run.
     averages_from_ns: int
     #: The scheduler that ran the switches. Of the other results, only the number of events depends on
     #: it.
@@ -479,13 +484,14 @@ class _RunSummaryAlways(TypedDict):
     throughput_gbit_s: float
     #: Jain's index of the received throughput of hosts that are destinations; 1 without any.
     jain_hosts: float
-    #: Jain's index of the throughput of named flows that are active until the end; 1 without any.
+    #: Jain's index of the throughput of named flows that have no total and do not stop before the end; 1
+    #: without any.
     jain_flows: float
     #: Number of data packets that switches marked (FECN).
     fecn_marks: int
     #: Number of notifications that reached their source (BECN).
     becn_received: int
-    #: Received throughput per host.
+    #: Received and sent throughput per host.
     hosts: list[HostSummary]
     #: Received throughput per named flow.
     flows: list[FlowSummary]
@@ -504,12 +510,11 @@ class RunSummary(_RunSummaryAlways, total=False):
     triggers: list[TriggerSummary]
     #: Use of special queues, if there are any.
     isolation: IsolationSummary
-    #: Pauses of virtual lanes, with pause frames.
+    #: Pauses of virtual lanes, with pause frames or on/off messages.
     pauses: PauseSummary
     #: Frames that were sent again, with link-level retry.
     retries: RetrySummary
-    #: Packets that were lost on links, if links go down or have errors during the run, or lanes are
-    #: lossy.
+    #: Packets that were lost, if links may lose packets during the run or lanes are lossy.
     losses: LossSummary
     #: Packet reordering, if packets of a flow may overtake each other.
     reordering: ReorderingSummary

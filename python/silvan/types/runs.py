@@ -29,7 +29,7 @@ class AloneSummary(TypedDict):
     alone_ns: float | None
     #: `span_ns` / `alone_ns` - 1; None if the job did not finish in both runs.
     slower: float | None
-    #: Mean over all messages of latency / latency alone - 1; None without messages.
+    #: Mean of latency / latency alone - 1 over the messages that both runs delivered; None without any.
     message_slower_mean: float | None
     #: Roots of the trees that slow the job down, largest share first.
     roots: list[RootShare]

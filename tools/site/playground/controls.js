@@ -1,10 +1,10 @@
-// The controls of the page: they show the settings, and change them.
+// The controls of the page, which show and change the settings.
 
 const Controls = (() => {
   const { get, make, choice } = Elements;
   let page = null;
 
-  // A number with its name, a slider, and a line that explains it.
+  // A slider with a label, a number and an explanation.
   function slider({ label, text, least, most, value, change }) {
     const shown = make("output", { textContent: value });
     const input = make("input", {
@@ -52,7 +52,7 @@ const Controls = (() => {
     return make("fieldset", {}, make("legend", { textContent: title }), ...children);
   }
 
-  // New elements take the place of the old ones; the same one keeps the focus.
+  // Replaces the elements of all sides, and keeps the focus at the same position.
   function showSides() {
     const all = () => [...get("sides").querySelectorAll("input, select")];
     const at = all().indexOf(document.activeElement);
@@ -83,7 +83,7 @@ const Controls = (() => {
     get("compare").textContent = settings.sides.length === 1 ? "Compare with a second mechanism" : "Show only the first";
   }
 
-  // Shows how far the runs are, and what is to be seen.
+  // Shows the progress of the runs and the explanation.
   function progress() {
     const known = page.known();
     if (known > 0) sentence();
@@ -180,7 +180,7 @@ const Controls = (() => {
     on("net", "change", () => {
       if (!get("net").value) return;
       const next = Scenario.blank(get("net").value);
-      // The same mechanisms, where the network supports them.
+      // Keep the mechanisms that the network supports.
       const known = Scenario.mechanisms(next.net);
       const kept = page.settings.sides.filter((one) => known.includes(one.mechanism));
       if (kept.length > 0) next.sides = kept.map((one) => ({ ...one, spread: false }));

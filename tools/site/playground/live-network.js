@@ -3,7 +3,7 @@
 class LiveNetwork extends Network {
   constructor(stage, run, page) {
     super(stage, run, page);
-    // The place of the last pointer, in pixels of the stage, and the hotspot that it drags.
+    // The last position of the pointer, in pixels of the stage, and the hotspot that it drags.
     this.pointer = [0, 0];
     this.dragged = null;
     const figure = stage.parentNode;
@@ -16,7 +16,7 @@ class LiveNetwork extends Network {
   place(event) {
     const box = this.stage.getBoundingClientRect();
     this.pointer = [event.clientX - box.left, event.clientY - box.top];
-    // Fingers are less exact.
+    // Touch is less exact than a mouse.
     this.reach = event.pointerType === "touch" ? 22 : 11;
   }
 
@@ -94,12 +94,12 @@ class LiveNetwork extends Network {
     this.label(context, x, y, name, 28);
   }
 
-  // Whether all nodes have their names already.
+  // Whether the network shows the names of all nodes.
   isNamed() {
     return (this.size[0] * this.view.scale) / Math.max(this.run.nodes.length, 1) > 22;
   }
 
-  // Below a host at a distance, or above it where there is no room.
+  // Draws a name below a host, or above it if there is no room below.
   label(context, x, y, name, away = 18) {
     if (this.isNamed()) return;
     const width = context.measureText(name).width;

@@ -1,4 +1,4 @@
-// A run that is computed by a worker while the page shows it.
+// A run that a worker computes while the page shows it.
 
 class Live {
   // `changed` is called when a network, a sample, an error or the end arrives.
@@ -8,7 +8,7 @@ class Live {
     this.worker.postMessage({ kind: "module", module: Live.module });
     this.worker.onmessage = ({ data }) => this.receive(data);
     this.number = 0;
-    // What is shown, and what will take its place once it has reached the time that is shown.
+    // The run that is shown, and the run that replaces it after reaching the time that is shown.
     this.now = null;
     this.next = null;
   }
@@ -25,7 +25,7 @@ class Live {
     Live.module = await WebAssembly.compile(await new Response(stream).arrayBuffer());
   }
 
-  // Begins a run; it is shown as soon as it has reached a time in µs.
+  // Begins a run, which is shown when it has reached the time `until` in µs.
   open(text, until) {
     this.number += 1;
     this.next = { text, until, network: null, samples: [], error: null, isDone: false, busyMs: 0, results: null };
@@ -53,7 +53,7 @@ class Live {
     this.worker.postMessage({ kind: "grant", run: this.number, count });
   }
 
-  // Whether the next run can take the place of the one that is shown.
+  // Whether the next run can replace the one that is shown.
   isReady() {
     const { next } = this;
     if (!next || next.error !== null) return true;
@@ -66,7 +66,7 @@ class Live {
     this.next = null;
   }
 
-  // The results of the run, which is computed to its end, as text.
+  // Computes the run to its end, and returns its results as text.
   results() {
     const run = this.now;
     return new Promise((done, failed) => {
@@ -81,7 +81,7 @@ class Live {
     });
   }
 
-  // Runs a scenario from beginning to end. Returns its results as text, and what it took.
+  // Runs a scenario completely. Returns its results as text, and the time that it took.
   static async whole(text) {
     const live = new Live(() => {});
     live.open(text, 0);

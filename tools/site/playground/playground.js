@@ -1,4 +1,4 @@
-// The page: settings, up to two runs of them, and what shows these.
+// The page: settings, up to two runs with these settings, and their display.
 
 const Playground = Object.assign(Object.create(Viewer), {
   settings: null,
@@ -24,7 +24,7 @@ const Playground = Object.assign(Object.create(Viewer), {
     this.begin(await Scenario.settingsOf(story.settings), story);
   },
 
-  // Starts with new settings from the beginning.
+  // Starts new settings at time 0.
   begin(settings, story) {
     this.story = story;
     this.settings = settings;
@@ -38,7 +38,8 @@ const Playground = Object.assign(Object.create(Viewer), {
     this.restart(0);
   },
 
-  // Computes all sides again with the settings as they are now, up to a time in µs.
+  // Computes the sides again with the current settings, and shows them from the time `until` (µs). With `only`, computes
+  // only this side and sides without a run.
   restart(until, only = null) {
     const { settings } = this;
     while (this.sides.length > settings.sides.length) this.sides.pop().live.worker.terminate();
@@ -60,7 +61,7 @@ const Playground = Object.assign(Object.create(Viewer), {
     });
   },
 
-  // Something came from a worker.
+  // Handles a message of a worker.
   arrived() {
     if (this.isWaiting && this.sides.every((side) => side.live.isReady())) this.swap();
     const wrong = this.sides.map((side) => side.live.now?.error).find((error) => error);
@@ -72,7 +73,7 @@ const Playground = Object.assign(Object.create(Viewer), {
     const wrong = this.sides.map((side) => side.live.next?.error).find((error) => error);
     Controls.complain(wrong ?? null);
     this.sides.forEach((side) => side.live.swap());
-    // Without an earlier run there is nothing to show: other settings are awaited.
+    // Without an earlier run, there is nothing to show until the settings change.
     if (this.sides.some((side) => !side.live.now)) return;
     this.isWaiting = false;
     this.draft();
@@ -92,7 +93,7 @@ const Playground = Object.assign(Object.create(Viewer), {
   },
 
   seriesOf(side) {
-    // The background is that of all hosts together.
+    // The class of the background traffic covers all hosts.
     const perHost = this.settings.text === null ? ["background"] : [];
     return Series.make(side.live.now.network, { perHost, hasIndex: this.hasIndex(), hueOf: (host) => this.hueOf(host) });
   },
@@ -116,7 +117,7 @@ const Playground = Object.assign(Object.create(Viewer), {
     Controls.show();
   },
 
-  // A click on a host does what the tool does; else links and trees are selected.
+  // A click on a host applies the tool. Other clicks select links and trees.
   choose(network, found) {
     const host = this.settings.text === null && this.tool !== "look" ? network.hostAt() : null;
     if (host === null) Viewer.choose.call(this, network, found);
@@ -152,7 +153,7 @@ const Playground = Object.assign(Object.create(Viewer), {
     else this.settings.hotspots.splice(this.settings.hotspots.indexOf(hotspot), 1);
   },
 
-  // A hotspot was dragged from a host to another.
+  // Moves a hotspot that was dragged from one host to another.
   moveHotspot(from, to) {
     const now = this.clock();
     const hotspot = this.settings.hotspots.find((one) => one.host === from && one.to === null);
@@ -163,7 +164,7 @@ const Playground = Object.assign(Object.create(Viewer), {
     this.changed();
   },
 
-  // The settings changed: what is shown goes on from the same time.
+  // Applies changed settings. The display continues at the same time.
   changed(only = null) {
     this.story = null;
     const net = Scenario.NETWORKS[this.settings.net];

@@ -1,12 +1,12 @@
-// The settings of the page, and what is made of them: scenarios as TOML, and the fragment of the address.
+// The settings of the page, and their representations: scenarios as TOML, and the fragment of the address.
 //
 // Settings: `net` (a key of NETWORKS), `load` (percent), `length` (µs), `seed`, `hotspots`, `victims` and `sides`. A
 // hotspot has a `host`, its `senders` (a number, or a list of names), and the times `from` and `to` in µs (`to` is null
-// while it lasts). A victim has a `host` and its destination `to`. A side has a `mechanism`, `values` of its
+// if the hotspot has no end). A victim has a `host` and its destination `to`. A side has a `mechanism`, `values` of its
 // parameters, and `spread` (whether each packet selects its route). `text` is an opened scenario, or null.
 
 const Scenario = (() => {
-  // Hosts send and receive slightly less than their links (16 Gbit/s) carry, as those of the papers do. Hosts of Ethernet send
+  // Hosts send and receive slightly less than the rate of their links (16 Gbit/s), as in the papers. Hosts of Ethernet send
   // at the rate of their links (`gbit`).
   const SENT = 13.5;
   const RECEIVED = 13.6;
@@ -27,7 +27,8 @@ const Scenario = (() => {
     },
     dragonfly: {
       name: "Dragonfly, 72 hosts", hosts: 72, beside: 1, interval: 10, length: 3000, lanes: 2,
-      // Its routing changes virtual lanes on the way, which special queues and the switches of others do not support.
+      // The routing changes virtual lanes along a route, which special queues and the switches of other mechanisms do not
+      // support.
       mechanisms: ["none", "ib-cc", "qcn", ...ETHERNET.slice(1)],
       lines: ['kind = "dragonfly"', "p = 2", "a = 4", "h = 2"],
     },
@@ -239,7 +240,7 @@ const Scenario = (() => {
   const hostName = (number) => `H${number}`;
   const hostNames = (net) => Array.from({ length: NETWORKS[net].hosts }, (_, at) => hostName(at + 1));
 
-  // Hosts spread over the network, always the same ones for a hotspot.
+  // The senders of a hotspot, spread over the network. The choice is not random.
   function chosen(settings, hotspot) {
     if (Array.isArray(hotspot.senders)) return hotspot.senders;
     const names = hostNames(settings.net);
@@ -264,7 +265,7 @@ const Scenario = (() => {
     const from = names.indexOf(hot ?? host);
     const step = hot ? NETWORKS[settings.net].beside : names.length >> 1;
     for (let count = 1; count < 2 * names.length; count += 1) {
-      // Steps of the distance, then all others.
+      // First hosts at multiples of the distance, then all other hosts.
       const name = names[(from + (count < names.length / step ? count * step : count)) % names.length];
       if (!used.has(name)) return name;
     }
@@ -303,7 +304,7 @@ const Scenario = (() => {
     return lines;
   }
 
-  // Switches, links and hosts of Ethernet: shared memory, an output is one queue, pause frames. Ultra Ethernet has credits.
+  // Switches, links and hosts of Ethernet: shared memory, one queue per output, pause frames. Ultra Ethernet has credits.
   function ethernet(side) {
     const links = ["nscc", "rccc"].includes(side.mechanism) ? [] : ["[flow_control]", 'kind = "pfc"', "shared = {}", ""];
     const routes = side.spread ? [] : ["[ecmp]", ""];
@@ -341,14 +342,14 @@ const Scenario = (() => {
     return lines.join("\n");
   }
 
-  // An opened scenario with another mechanism, or as it is.
+  // An opened scenario, with another mechanism unless the side uses that of the file.
   function opened(text, side) {
     if (side.mechanism === "file") return text;
     const table = congestion(side, null).slice(1);
     const lines = text.split("\n");
     const isHead = (line) => /^\s*\[/.test(line);
     const first = lines.findIndex((line) => /^\s*\[\s*congestion\s*\]/.test(line));
-    // Components adjust the mechanism of the file, so they go with it.
+    // Components adjust the mechanism of the file, so they are removed together with it.
     const kept = [];
     let isCongestion = false;
     lines.forEach((line, at) => {
@@ -392,7 +393,7 @@ const Scenario = (() => {
     return btoa(letters).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
   }
 
-  // Rejects texts above the limit of scenarios, which a short address can hold.
+  // Rejects texts above the limit of scenarios. A short address can contain a text that is much longer unpacked.
   async function unpack(packed) {
     const bytes = Uint8Array.from(atob(packed.replaceAll("-", "+").replaceAll("_", "/")), (one) => one.charCodeAt(0));
     const parts = [];
@@ -424,7 +425,7 @@ const Scenario = (() => {
     return parts.join("&");
   }
 
-  // The settings of a fragment; what is missing or wrong has its usual value. Null if it has no settings.
+  // The settings of a fragment, with defaults for missing or invalid values. Null if it has no settings.
   async function settingsOf(fragmentText) {
     const found = new Map(fragmentText.split("&").map((part) => {
       const [key, ...rest] = part.split("=");

@@ -1,4 +1,4 @@
-// Stories to start from: settings, and what to look at.
+// Examples: settings, and what to observe.
 
 const STORIES = [
   {

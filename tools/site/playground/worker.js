@@ -1,5 +1,5 @@
 "use strict";
-// The simulator, apart from the page: advances a run as far as the page allows, and posts its samples.
+// Runs the simulator in a worker: advances a run as far as the page allows, and posts its samples.
 //
 // Messages to it: `module` (the compiled WebAssembly module), `open` (a scenario, with the number of its run),
 // `grant` (the number of samples up to which it may compute), `finish`. Messages from it have the number of their run.
@@ -25,7 +25,7 @@ function output() {
   return decoder.decode(new Uint8Array(core.memory.buffer, place, length));
 }
 
-// A call of the module. A panic is a trap, and leaves its message in the output.
+// Calls a function of the module. A panic is a trap, and its message is in the output.
 function call(name, ...given) {
   let status = FAILED;
   let text;
@@ -45,13 +45,13 @@ function call(name, ...given) {
 async function open({ number, text }) {
   run = number;
   isDone = true;
-  // An instance of its own for each run: the memory of the module never shrinks.
+  // Each run has a separate instance, because the memory of a module never shrinks.
   const { exports } = await WebAssembly.instantiate(module, {});
   if (run !== number) return;
   core = exports;
   [granted, samples, busyMs] = [0, 0, 0];
   const bytes = encoder.encode(text);
-  // The memory may grow, and then has another buffer.
+  // `input` may grow the memory, which then has another buffer.
   const place = core.input(bytes.length);
   new Uint8Array(core.memory.buffer, place, bytes.length).set(bytes);
   const [status, network] = call("open_run");
@@ -79,7 +79,7 @@ function step() {
   proceed();
 }
 
-// Messages of the page come in between two steps.
+// Messages of the page are received between two steps.
 function proceed() {
   if (isBusy) return;
   isBusy = true;

@@ -23,7 +23,7 @@ pub(super) struct Needs {
 const MECHANISMS: [&str; 11] =
     ["none", "ib-cc", "fbicm", "ccfit", "hfdi", "ecocc", "renato", "pfister", "mvcm", "saa", "qcn"];
 
-/// Gives the marking rule, the notification and the reaction of a mechanism where the table has none, because components of
+/// Adds the marking rule, the notification and the reaction that the table lacks, because components of
 /// another link layer need all of them.
 fn name_parts(congestion: &mut Table, [marking, notification, reaction]: [&str; 3]) {
     congestion.entry("marking").or_insert_with(|| Value::Table(kind(marking)));
@@ -480,7 +480,8 @@ impl Draw {
         put(congestion, "reaction", reaction);
     }
 
-    /// Records the congestion logs of some networks whose switches mark packets, often with trigger thresholds.
+    /// Records the congestion logs of some networks whose switches mark packets, often with trigger
+    /// thresholds.
     pub(super) fn congestion_log(&mut self, scenario: &mut Table) {
         let Some(congestion) = scenario.get_mut("congestion").and_then(Value::as_table_mut) else { return };
         let mechanism = congestion.get("mechanism").and_then(Value::as_str).map(str::to_owned);

@@ -1,12 +1,13 @@
-//! Equal-cost multipath, and several LIDs per host, for a scenario that was drawn without it. Its choices have their own random stream, so that
-//! the scenario of a seed stays the same.
+//! Equal-cost multipath, and several LIDs per host, for a scenario that was drawn without these. The choices
+//! use a separate random stream, so that the scenario of a seed does not change.
 
 use silvan_engine::random::Stream;
 use toml::{Table, Value};
 
 use super::{Draw, int, put};
 
-/// How the switches of a seed hash packets, and how hosts spray and deliver them: the tables `ecmp` and `host`.
+/// How the switches of a seed hash packets, and how hosts spray and deliver them: the tables `ecmp` and
+/// `host`.
 pub fn hashing(seed: u64) -> (Table, Table) {
     let mut draw = Draw { random: Stream::new(seed, "swarm ecmp", 0), cycle: None, is_crowd: false };
     let (mut ecmp, mut host) = (Table::new(), Table::new());

@@ -1,5 +1,5 @@
-//! Links that change during a run, for a scenario that was drawn without them. Their choices have their own random stream, so
-//! that the scenario of a seed stays the same.
+//! Links and hosts that change during a run, for a scenario that was drawn without changes. The choices use a
+//! separate random stream, so that the scenario of a seed does not change.
 
 use silvan_engine::random::Stream;
 use toml::{Table, Value};
@@ -15,7 +15,7 @@ pub struct Around {
     pub duration: u64,
     /// The rate of the slowest link.
     pub slowest: u64,
-    /// Whether the hosts have rates of their own.
+    /// Whether the scenario sets the injection rate or the drain rate of hosts.
     pub is_limited: bool,
 }
 

@@ -29,12 +29,12 @@ pub struct Around {
     /// In ps.
     pub duration: u64,
     pub mtu: u64,
-    /// Limits how often the highest service level is used.
+    /// Number of service levels.
     pub levels: u64,
 }
 
-/// Replaces the program of a job by a collective operation in the network, and returns the settings of the reduction units.
-/// The separate random stream keeps all other jobs as they were.
+/// Replaces the program of a job by a collective operation in the network, and returns the settings of the
+/// reduction units. The random stream is separate, so that all other jobs do not change.
 pub fn reduction(seed: u64, around: &Around, job: &mut Table) -> Table {
     let mut draw = Draw { random: Stream::new(seed, "swarm reduction", 0), cycle: None, is_crowd: false };
     for key in ["overhead", "copy_rate", "rendezvous_above"] {

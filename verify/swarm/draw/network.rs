@@ -11,7 +11,7 @@ use toml::{Table, Value};
 
 use super::{Draw, FABRICS, Frame, int, kind, put};
 
-/// Kinds with their frequency out of 600; large networks are slow and therefore rare.
+/// Kinds with their weights. Large networks are slow and therefore rare.
 const KINDS: [(&str, u64); 16] = [
     ("star", 170),
     ("custom", 150),

@@ -44,7 +44,7 @@ impl Draw {
         }
     }
 
-    /// Pause frames, with buffers that are large enough for the packets in flight. The headroom, where it is given, is at
+    /// Pause frames, with buffers that are large enough for the packets in flight. A given headroom is at
     /// least the derived one.
     pub(super) fn pause_frames(&mut self, scenario: &mut Table, frame: &Frame) {
         let mut table = Table::new();
@@ -58,7 +58,7 @@ impl Draw {
             let response = self.time(ps);
             put(&mut table, "response_time", response);
         }
-        // Of the data on its way: packets that need up to 64 bytes for each of their bytes.
+        // Buffer space for the data in flight.
         let mut room = 80_000 + 16 * frame.space;
         if self.chance(20) {
             room = 16 << 20;

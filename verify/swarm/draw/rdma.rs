@@ -1,5 +1,5 @@
-//! Congestion management of RDMA over Ethernet, for a scenario that was drawn without it. Its choices have their own
-//! random stream, so that the scenario of a seed stays the same.
+//! Congestion management of RDMA over Ethernet, for a scenario that was drawn without it. The choices use a
+//! separate random stream, so that the scenario of a seed does not change.
 
 use silvan_engine::random::Stream;
 use toml::{Table, Value};
@@ -42,7 +42,7 @@ pub fn congestion(seed: u64, around: &Around) -> Table {
         put(&mut congestion, "notification", "ack-each");
     }
     if seed.is_multiple_of(7) {
-        // From a stream of its own, so that the other seeds keep their components.
+        // From a separate stream, so that the components of other seeds do not change.
         let random = Stream::new(seed, "swarm rccc", 0);
         let mut draw = Draw { random, cycle: None, is_crowd: false };
         if has_telemetry {
@@ -100,8 +100,8 @@ pub fn congestion(seed: u64, around: &Around) -> Table {
     congestion
 }
 
-/// Lets acknowledgements cover several packets, in some of the scenarios with a reaction that counts bytes. The choices have
-/// their own random stream, so that the other parts of a seed stay the same.
+/// Lets acknowledgements cover several packets, in some of the scenarios with a reaction that counts bytes.
+/// The choices use a separate random stream, so that the other parts of a seed do not change.
 pub(super) fn acknowledge(seed: u64, full: u64, congestion: &mut Table) {
     let mut draw = Draw { random: Stream::new(seed, "swarm acknowledge", 0), cycle: None, is_crowd: false };
     let reaction =
@@ -118,8 +118,8 @@ pub(super) fn acknowledge(seed: u64, full: u64, congestion: &mut Table) {
     put(congestion, "acknowledge", unit);
 }
 
-/// Sets whether outputs to hosts mark packets, in some of the scenarios with the marking rule `red`; with a random stream of its
-/// own.
+/// Sets whether outputs to hosts mark packets, in some of the scenarios with the marking rule `red`. The
+/// random stream is separate.
 pub(super) fn marks_at_hosts(seed: u64, congestion: &mut Table) {
     let mut draw =
         Draw { random: Stream::new(seed, "swarm marks at hosts", 0), cycle: None, is_crowd: false };
@@ -131,7 +131,7 @@ pub(super) fn marks_at_hosts(seed: u64, congestion: &mut Table) {
     }
 }
 
-/// Lets windows of NSCC begin with some packets, in some of the scenarios; with a random stream of its own.
+/// Sets the first window of NSCC in some of the scenarios. The random stream is separate.
 pub(super) fn first_window(seed: u64, full: u64, congestion: &mut Table) {
     let mut draw = Draw { random: Stream::new(seed, "swarm first window", 0), cycle: None, is_crowd: false };
     let Some(reaction) = congestion.get_mut("reaction").and_then(Value::as_table_mut) else { return };

@@ -1,5 +1,5 @@
-//! Traffic whose messages have flows of their own, for a scenario that was drawn without it. Its choices have their own random
-//! stream, so that the scenario of a seed stays the same.
+//! Traffic with a separate flow per message, for a scenario that was drawn without it. The choices use a
+//! separate random stream, so that the scenario of a seed does not change.
 
 use silvan_engine::random::Stream;
 use toml::{Table, Value};
@@ -25,7 +25,7 @@ pub fn sources(seed: u64, around: &Around) -> Vec<Value> {
     (0..draw.range(1, 2)).map(|number| Value::Table(draw.source(around, number))).collect()
 }
 
-/// Rates and delays of the levels of a tree of a seed, for its kind; none for other networks.
+/// Rates and delays of the levels of a tree, by its kind. Other networks have none.
 pub fn levels(seed: u64, topology: &Table) -> Table {
     let mut draw = Draw { random: Stream::new(seed, "swarm levels", 0), cycle: None, is_crowd: false };
     let mut found = Table::new();

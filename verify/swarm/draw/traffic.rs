@@ -69,7 +69,7 @@ impl Draw {
         if self.is_crowd {
             wanted *= 8.0;
         }
-        // Traffic with an end uses at most its share, however long the run is.
+        // A packet that crosses several links has several hops.
         wanted /= frame.hops as f64;
         let endless: f64 =
             entries.iter().filter(|(_, load)| load.most.is_infinite()).map(|(_, load)| load.packets).sum();

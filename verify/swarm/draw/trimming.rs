@@ -1,5 +1,5 @@
-//! Packet trimming, for a scenario that was drawn without it. Its choices have their own random stream, so that the scenario
-//! of a seed stays the same.
+//! Packet trimming, for a scenario that was drawn without it. The choices use a separate random stream, so
+//! that the scenario of a seed does not change.
 
 use silvan_engine::random::Stream;
 use toml::{Table, Value};
@@ -7,8 +7,8 @@ use toml::{Table, Value};
 use super::rdma::{acknowledge, first_window, marks_at_hosts};
 use super::{Draw, bytes, int, kind, put};
 
-/// How the switches of a seed trim packets of up to `full` bytes, with links of these rates: the tables `lanes`, `switch` and
-/// `congestion`.
+/// The tables `lanes`, `switch` and `congestion` of a seed, with packet trimming. `full` is the size of a
+/// full packet in bytes, and `rates` are the rates of the links.
 pub fn trimming(seed: u64, full: u64, rates: &[u64]) -> [(&'static str, Table); 3] {
     let mut draw = Draw { random: Stream::new(seed, "swarm trimming", 0), cycle: None, is_crowd: false };
     let [mut lanes, mut switch, mut congestion] = [Table::new(), Table::new(), Table::new()];

@@ -1,7 +1,7 @@
 //! Marking by the fill of input and output buffers (MVCM, 3.1 and 4.1): IPM, OPM and MVPM.
 //!
 //! ```text
-//!  IPM   input buffer full        marks packets at all inputs that wait for the outputs of its packets
+//!  IPM   input buffer full        marks packets at all inputs that wait for the same outputs as its packets
 //!  OPM   output above threshold   marks packets that leave through the output
 //!  MVPM  input above threshold    marks arriving packets;   output above threshold: validates marked packets
 //! ```

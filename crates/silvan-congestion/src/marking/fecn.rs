@@ -162,7 +162,7 @@ struct PortThresholds {
 pub struct FecnRule {
     /// The thresholds of most ports, then those of each [`PortSetting`], in each case for all `rates`.
     thresholds: Box<[PortThresholds]>,
-    /// The rates with thresholds of their own. If there are none, the thresholds do not depend on rates.
+    /// The rates that have separate thresholds. If there are none, the thresholds do not depend on rates.
     rates: Box<[Rate]>,
     /// For each port or switch with a setting, by name: the index of its group of thresholds, and its mask.
     settings: FxHashMap<String, (u16, Option<bool>)>,

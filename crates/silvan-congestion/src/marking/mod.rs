@@ -366,7 +366,7 @@ impl<R: MarkingRule> Ruled<R> {
 }
 
 /// Defines the marking rules. Each line contains the documentation, the name, the type of the parameters in a
-/// configuration, and the function that creates the rule from them.
+/// configuration, the function that creates the rule from them, and the type of the rule.
 macro_rules! markings {
     ($( $(#[$meta:meta])* $name:ident($parameters:ty) => $make:path as $rule:ty; )*) => {
         /// A marking rule with its parameters.
@@ -510,8 +510,8 @@ macro_rules! markings {
             pub fn watches_queue(&self, lane: usize, queue_bytes: u32) -> bool {
                 match self {
                     Self::None => false,
-                    // The compiler can remove this check for rules that return false for every lane, because it cannot
-                    // panic.
+                    // Unlike an index expression, `get` cannot panic, so the compiler can remove it for rules that
+                    // return false for every lane.
                     $( Self::$name(Ruled { rule, ports }) => {
                         ports.get(lane).is_some_and(|port| rule.watches_queue(port, queue_bytes))
                     } )*

@@ -29,9 +29,9 @@ use crate::unfit::{Check, Limits, ensure, ensure_time};
 /// Parameters of marks by the queue of the output; the defaults are those of the DCQCN paper (section 5) for 40 Gbit/s.
 ///
 /// Suitable thresholds are a fraction of the network's bandwidth-delay product. `per_rate` and
-/// `per_round_trip` are the rate and the round trip for which `min` and `max` are given. Outputs of other
-/// rates and networks with other round trips multiply both by the ratios. Alternatively, `thresholds` lists
-/// the thresholds for each rate.
+/// `per_round_trip` are the rate and the round trip for which `min` and `max` are given. For
+/// outputs of other rates and networks with other round trips, both thresholds are scaled in proportion.
+/// Alternatively, `thresholds` lists the thresholds for each rate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Red {
@@ -412,7 +412,7 @@ mod tests {
         assert_eq!(Red::default().thresholds(Rate::from_gbit(400), None), None);
     }
 
-    /// KMIN_MAP 100 400 and 400 1600 kB, with PMAX_MAP .2 and .3.
+    /// For 25 and 100 Gbit/s: KMIN_MAP of 100 and 400 kB, KMAX_MAP of 400 and 1,600 kB, PMAX_MAP of 0.2 and 0.3.
     #[test]
     fn outputs_have_the_thresholds_of_their_rates() {
         let of = |gbit, kb: u64, percent| RedThresholds {

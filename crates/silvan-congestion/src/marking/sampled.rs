@@ -58,7 +58,7 @@ pub struct SampledRule {
 /// The congestion point of one output port and virtual lane.
 #[derive(Debug, Clone, Saved)]
 pub struct Sampler {
-    /// Bytes that will arrive before the next sample.
+    /// Bytes of data packets that remain until the next sample.
     left: u32,
     /// Bytes in the queue at the last sample.
     before: u32,

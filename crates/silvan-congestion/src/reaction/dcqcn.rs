@@ -413,8 +413,7 @@ impl ReactionRule for DcqcnRule {
         0
     }
 
-    /// The earliest time, from `next.now`, at which the flow has paused for as long as its rate at that time
-    /// requires.
+    /// The earliest time, from `next.now`, at which the flow has paused long enough for its rate at that time.
     #[inline]
     fn may_send_at(&self, state: &DcqcnState, _sl: u8, next: &Next) -> Option<Time> {
         let due = state.last.due(state.rate, self.pace).max(next.now);
@@ -566,8 +565,8 @@ mod tests {
         assert_eq!(at(&rule, &state, 120)[..2], [fast, 1.0]);
         assert_eq!(at(&rule, &state, 220)[..2], [0.929_688, 1.0], "the target is at the link's rate");
         noted(&rule, &mut state, 125);
-        // At 140 us, the target becomes the current rate. Alpha is 0.5625 x 0.75^10 plus 0.25 for the notification at
-        // 130 us, and is updated once more at 140 us.
+        // At 140 us, the target becomes the current rate. Alpha is 0.75^12 at 120 us. Its update at 130 us adds 0.25
+        // for the notification at 125 us, and another update follows at 140 us.
         let mut alpha = 0.75_f64.powi(12);
         alpha = alpha * 0.75 + 0.25;
         alpha *= 0.75;
@@ -624,7 +623,8 @@ mod tests {
         let near = |value: f64, other: f64| (value - other).abs() < 1e-6;
         assert_eq!(steps.iter().map(|step| step.0).collect::<Vec<_>>(), [0, 0, 1, 1, 1, 2, 2, 2, 3]);
         assert!(near(steps[2].1, 0.5) && near(steps[5].1, 0.55) && near(steps[8].1, 0.6), "{steps:?}");
-        // Because only time counts, additive steps follow at 160 and 260 us, and hyper increase at 360 us.
+        // No more bytes are sent. The clock of time causes additive increases at 160 and 260 us, and a hyper
+        // increase at 360 us.
         let target = |us| at(&rule, &state, us)[1];
         assert!(
             near(target(160), 0.65) && near(target(260), 0.7) && near(target(360), 0.8),

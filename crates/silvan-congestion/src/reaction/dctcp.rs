@@ -4,7 +4,7 @@
 //!  once per round trip       alpha = (1 - g) alpha + g F       F: marked bytes of the round trip / its bytes
 //!  a mark                    window = window (1 - alpha / 2), once per window of data
 //!  a loss                    window = window / 2, once per window of data (RFC 8257, section 3.5)
-//!  other answers             window += acknowledged bytes                        until the first mark (slow start)
+//!  other answers             window += acknowledged bytes                        until the first mark or loss (slow start)
 //!                            window += full packet x acknowledged bytes / window  from then on
 //! ```
 //!
@@ -110,8 +110,8 @@ pub struct DctcpState {
     /// The part of `acknowledged` with marks.
     marked: u64,
     is_slow: bool,
-    /// The end of the data in flight at the last reduction of the window; `None` after an acknowledgement
-    /// beyond that end.
+    /// The end of the data in flight at the last reduction of the window; `None` before the first reduction, and
+    /// after an acknowledgement beyond that end.
     reduced_until: Option<u64>,
 }
 

@@ -76,7 +76,7 @@ impl<R: ReactionRule> Flows<R> {
     /// The time of the next timer of a flow, if any.
     #[inline]
     pub fn next_timer(&self, of: FlowRef) -> Option<Time> {
-        // The compiler can remove this check for rules without timers, because it cannot panic.
+        // Unlike an index expression, `get` cannot panic, so the compiler can remove it for rules without timers.
         self.states.get(self.index(of)).and_then(|state| self.rule.next_timer(state))
     }
 

@@ -13,10 +13,10 @@
 //! | `swift` | Swift: a window that aims at a delay |
 //! | `hpcc` | HPCC: a rate by the utilization of the links, from telemetry |
 //! | `pcc_rtt` | a rate by the round-trip time, in the manner of adapters with programmable congestion control |
-//! | `pcc_telemetry` | a rate by telemetry, in the manner of such adapters |
+//! | `pcc_telemetry` | a rate by telemetry, in the manner of adapters with programmable congestion control |
 //! | `nscc` | Ultra Ethernet: a window by marks and by the delay of queues |
 //! | `rccc` | Ultra Ethernet: credit of the receiver, with or without the window of `nscc` |
-//! | `explicit` | the parameters of rates that the links assign; `host/announce.rs` implements them |
+//! | `explicit` | parameters of explicit rates, which `host/announce.rs` in `silvan-fabric` implements |
 //!
 //! To add a reaction, write a file with its parameters, its rule and tests, and add a line to the list `reactions!`
 //! below. The list generates the enum of the configuration, [`Reaction`], and that of the hosts in a run, [`Reactor`].
@@ -143,7 +143,7 @@ impl Properties {
     /// A reaction that slows down sources only because of marks.
     pub const NOTIFIED: Self = Self { reads_marks: true, ..Self::NONE };
 
-    /// A reaction to acknowledgements of single packets, which may be marked.
+    /// A reaction that counts the acknowledgements of single packets and reads their marks.
     pub const ACKNOWLEDGED: Self = Self {
         needs_acknowledgements: true,
         acts_without_marks: true,
@@ -207,7 +207,7 @@ pub struct SharedTables {
 }
 
 impl SharedTables {
-    /// The table of a rate, created at the first call.
+    /// The table of a rate, created at the first call for this rate.
     pub fn get(&self, rate: Rate, make: impl FnOnce() -> Vec<u64>) -> Arc<[u64]> {
         let mut by_rate = self.by_rate.borrow_mut();
         Arc::clone(by_rate.entry(rate.0).or_insert_with(|| make().into()))
@@ -278,7 +278,7 @@ pub trait ReactionRule {
         0
     }
 
-    /// The target that the next data packet of a flow carries to its receiver, as if the packet had been
+    /// The target that the next data packet of a flow carries to its receiver, computed as if the packet had been
     /// sent. `None` if packets carry no targets. `sharing` is the number of the host's flows that may send,
     /// including this flow.
     fn target(&self, _state: &Self::State, _next: &Next, _sharing: u32) -> Option<u32> {
@@ -315,14 +315,14 @@ pub trait ReactionRule {
         0
     }
 
-    /// The strength from which the congestion log contains an increase; 0 if the log contains no increase.
+    /// The congestion log contains an event each time the strength rises to this value or beyond. 0 for no events.
     fn trigger(&self, _sl: u8) -> u16 {
         0
     }
 }
 
 /// Defines the reactions. Each line contains the documentation, the name, the type of the parameters in a
-/// configuration, and the function that creates the rule of a host from them if hosts need one.
+/// configuration, the function that creates the rule of a host from them if hosts need one, and the type of the rule.
 macro_rules! reactions {
     ($( $(#[$meta:meta])* $name:ident($parameters:ty) => $make:path as $rule:ty; )*) => {
         /// A reaction with its parameters.

@@ -168,7 +168,7 @@ pub struct NsccState {
     interval_ends: Option<Time>,
     /// Bytes acknowledged in this interval.
     achieved: u64,
-    /// Bytes that were in flight when quick adapt last set the window, whose marks are ignored.
+    /// Bytes that were in flight when quick adapt last set the window. Marks of these bytes are ignored.
     to_ignore: u64,
     /// Bytes acknowledged or lost since then.
     ignored: u64,

@@ -41,7 +41,7 @@ pub struct PccRtt {
     /// twice this share.
     #[schemars(range(min = 1, max = 499))]
     pub decrease_permille: u16,
-    /// Delay above the least one from which the rate decreases (BASE_RELATIVE_RTT).
+    /// Difference between a delay and the least delay, above which the rate decreases (BASE_RELATIVE_RTT).
     pub allowed_delay: Time,
     /// Delay from which a sample counts as marked (MAX_DELAY).
     pub max_delay: Time,
@@ -252,7 +252,7 @@ mod tests {
     fn the_least_delay_is_forgotten() {
         let rule = rule(&PccRtt { forget_samples: 3, ..PccRtt::default() });
         let mut state = rule.fresh(0);
-        // The third sample is a new least delay, so its whole delay is above the least delay.
+        // The third sample resets the least delay to 200 us. Its delay is a new least delay and counts in full.
         let found = rates(&rule, &mut state, &[('C', 8), ('C', 20), ('C', 20), ('C', 20)]);
         assert_eq!(found, [100.0, 100.0, 90.0, 95.0]);
     }

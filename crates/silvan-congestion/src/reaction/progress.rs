@@ -63,8 +63,8 @@ impl FlowProgress {
         self.round_ends == 0
     }
 
-    /// Whether the packet just acknowledged was sent after the present round trip had begun. If so, the next
-    /// round trip begins.
+    /// Whether the packet just acknowledged was sent after the present round trip had begun, or no round trip has
+    /// begun. If so, the next round trip begins.
     pub fn completes_round(&mut self) -> bool {
         let is_complete = self.is_beyond(self.round_ends);
         if is_complete {

@@ -10,11 +10,11 @@
 //!
 //! A cycle lasts for a number of bytes of the flow, or for an amount of time, and half as long after fast recovery.
 //! The two kinds of cycles are counted separately, and restart with each mark. If the target is more than ten times
-//! the rate when the first cycle ends, the target is divided by eight.
+//! the rate at the end of a cycle, and one cycle of either kind has ended, the target is divided by eight.
 //!
 //! In the standard, cycles vary by 15 % at random to avoid synchronized sources. Here, cycles do not vary. They start
 //! with the marks of the source, and the sampling that causes the marks varies. Rates are in units of 2^-30 of the
-//! link's rate. A flow is no longer throttled when its rate is within a thousandth of the link's rate.
+//! link's rate. A flow is no longer throttled when its rate is within 1/1024 of the link's rate.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -379,7 +379,7 @@ mod tests {
         assert_eq!(rule.strength(&bit, 0, Time(7)), 0, "three quarters of the link");
         rule.sent(&mut bit, &sent(5_000, 1_500));
         assert!(!rule.is_fresh(&bit, 0, Time(10_000)));
-        // After nine halvings, less than a thousandth of the initial quarter remains.
+        // Nine halvings suffice: the initial distance of 1/4 of the link's rate becomes 1/2048.
         assert!(rule.is_fresh(&bit, 0, Time::from_us(15_000 * 9)));
     }
 

@@ -130,7 +130,7 @@ const ONE: u64 = 1 << 16;
 /// product of the roots of m whose exponents add up to x. Integer arithmetic gives the same result on all
 /// machines.
 fn power(m: u32, x: u64) -> u64 {
-    // Use a precision of 2^-32, because each root loses a bit.
+    // Use a precision of 2^-32, because each root is rounded down.
     let mut root = u128::from(m) << 32;
     let mut result = 1u128 << 32;
     if x >= ONE {

@@ -561,7 +561,7 @@ mod tests {
         rule.request(&mut state, &queued(2 * 4_096));
         rule.sent(&mut state, &sent(0, 4_160));
         rule.sent(&mut state, &sent(0, 4_160));
-        // The flow loses the rest of its speculative credit: 4,160 bytes, which are 17 quanta.
+        // The flow loses the rest of its speculative credit and requests 4,160 bytes, which are 17 quanta.
         assert_eq!(rule.lost(&mut state, &lost), 17);
         assert_eq!((state.waiting, state.credit), (4_160, 0));
         assert_eq!(rule.lost(&mut state, &lost), 0, "the request has been made");
@@ -573,7 +573,7 @@ mod tests {
         rule.lost(&mut state, &lost);
         // 4,160 bytes, and 2,240 of negative credit: 25 quanta.
         assert_eq!((state.credit, rule.missing_grant(&state)), (40 * 256 - 3 * 4_160, 40 + 25));
-        // A new message needs the speculative credit that the loss removes.
+        // The second message was added while the flow had speculative credit, which the loss removes.
         let mut state = rule.fresh(0);
         rule.request(&mut state, &queued(4_096));
         rule.sent(&mut state, &sent(0, 4_160));

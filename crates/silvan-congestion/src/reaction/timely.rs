@@ -261,7 +261,7 @@ mod tests {
         // 0.4375 - 3.5 us.
         let found = rates(&rule, &mut state, &[100, 104, 100]);
         assert_eq!(found, [1.0, 0.86, 0.861]);
-        // A rise by the minimum delay or more leads to the lowest rate: 1 - 0.8 x 0.875 x 100 / 20 is less than 0.
+        // A rise by five times the minimum delay leads to the lowest rate: 1 - 0.8 x 0.875 x 100 / 20 is less than 0.
         assert_eq!(rates(&rule, &mut state, &[200]), [0.01]);
     }
 

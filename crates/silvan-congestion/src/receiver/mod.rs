@@ -261,7 +261,7 @@ macro_rules! receivers {
 
         /// See [`ReceiverRule`].
         impl Responder {
-            /// See [`ReceiverRule::watches_unmarked`].
+            /// See [`ReceiverRule::WATCHES_UNMARKED`].
             #[inline]
             pub fn watches_unmarked(&self) -> bool {
                 match self { $( Self::$name(_) => <$rule as ReceiverRule>::WATCHES_UNMARKED, )* }

@@ -37,7 +37,7 @@ pub struct Oversubscribed {
     /// The mean share of marked packets above which the rate decreases, in percent.
     #[schemars(range(min = 0, max = 99))]
     pub target_percent: u8,
-    /// Decrease of the rate, in percent of the rate and of the difference between the mean share and the target.
+    /// Decrease of the rate, in percent of the rate times the difference between the mean share and the target.
     #[schemars(range(min = 1, max = 100))]
     pub decrease_percent: u8,
     /// Increase of the rate, in thousandths of the largest rate. It doubles with each interval since the last decrease,

@@ -1,6 +1,6 @@
 //! Changes of links and hosts during a run: links that go down, lose packets or have another rate, hosts that
-//! stall or drain packets more slowly, and new routes. [`plan`] determines the times, and [`reroute`] the
-//! routes. The module `link` applies them.
+//! stall, stop or drain packets more slowly, and new routes. [`plan`] determines the times, and [`reroute`]
+//! the routes. The module `link` applies them.
 
 mod plan;
 mod reroute;
@@ -19,8 +19,8 @@ pub(crate) use reroute::{FaultRoutes, Remaining, Reroutes, around};
 pub use width::Width;
 
 /// A change of links or hosts for a time, once or repeatedly. If several changes of a link overlap, the link
-/// is down if one of them takes it down. It has the lowest of their rates and the highest of their losses.
-/// The same applies to hosts.
+/// is down if one of them takes it down. It has the lowest of their rates and the highest of their losses. If
+/// several changes of a host overlap, it stalls until the last stall ends, and drains at the lowest rate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Event {
@@ -72,13 +72,13 @@ pub struct Event {
     /// Default: it occurs once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<Time>,
-    /// The longest delay of each repetition. Delays are uniformly distributed, and differ between links and
+    /// The longest delay of each occurrence. Delays are uniformly distributed, and differ between links and
     /// hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<Time>,
-    /// The mean time from the end of a change to the next one, for changes at random times. Times are
-    /// exponentially distributed from `start` on, and differ between links and hosts; all links of a switch
-    /// in `switches` change together.
+    /// The mean time from the end of a change to the next one, for changes at random times. The times between
+    /// changes, and from `start` to the first change, are exponentially distributed. They differ between
+    /// links and hosts, but all links of a switch in `switches` change together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_time_between: Option<Time>,
 }
@@ -90,7 +90,7 @@ pub enum EventKind {
     /// The links are down. Packets on them are lost. Switches discard packets for these links, and hosts
     /// wait.
     Down,
-    /// The links have another rate, from the next packet on.
+    /// The links have another rate, starting with the next packet.
     Rate,
     /// Packets get lost on the links at random.
     Errors,
@@ -99,7 +99,7 @@ pub enum EventKind {
     Stall,
     /// The hosts drain their input buffers at another rate, if it is lower than usual.
     Drain,
-    /// The hosts fail for the rest of the run. Their links are down from then on, and they neither send nor repeat packets.
+    /// The hosts fail for the rest of the run. Their links go down, and they neither send nor repeat packets.
     /// Packets that have arrived count as delivered when they would have been drained.
     Stop,
 }
@@ -151,18 +151,18 @@ impl Event {
 pub struct Rerouting {
     /// The time from a change to new forwarding tables in all switches, as of a subnet manager or a routing
     /// protocol. A route that is still a shortest one of the remaining network stays; other routes take
-    /// shortest paths, on which destinations are distributed evenly. With `[ecmp]` and adaptive routing per
+    /// shortest paths, on which destinations are distributed evenly. With `[ecmp]` or adaptive routing per
     /// packet, the groups of ports change, too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<Time>,
-    /// A file with forwarding tables that replace the computed ones. All switches use them while any link is
-    /// down, from `delay` after the change on. The file has one of the formats of `routing.file`, such as a
-    /// second dump of OpenSM. The name is relative to the scenario. Routes that the file lacks stay as they
-    /// are.
+    /// A file with forwarding tables that replace the computed ones. All switches change to them `delay`
+    /// after a link goes down, and back `delay` after all links are up again. The file has one of the formats
+    /// of `routing.file`, such as a second dump of OpenSM. The name is relative to the scenario. Routes that
+    /// the file lacks do not change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tables: Option<String>,
     /// The time from a change until a switch stops using its own port at the link, or uses it again. This
-    /// applies to packets that can choose among several ports: with `[ecmp]`, where such packets are hashed
+    /// applies to packets that can take one of several ports: with `[ecmp]`, where such packets are hashed
     /// onto the other ports, or with adaptive routing per packet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port_delay: Option<Time>,
@@ -176,17 +176,16 @@ impl Rerouting {
     }
 }
 
-/// How hosts send packets again that were lost, as queue pairs of reliable connections do. Each flow numbers
-/// its packets, and its receiver answers each packet with a receipt, a control packet, unless
-/// `congestion.notification` acknowledges each packet anyway. Packets are delivered in order. By default,
-/// lost packets are not sent again.
+/// How hosts send lost packets again, as queue pairs of reliable connections do. Each flow numbers its
+/// packets, and its receiver answers each packet with a receipt, a control packet, unless
+/// `congestion.notification` acknowledges each packet anyway. By default, lost packets are not sent again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Recovery {
     /// Which packets are sent again.
     pub kind: RecoveryKind,
     /// The time from the start of a packet until it is sent again, unless a receipt arrives. In hardware,
-    /// times are powers of two: 4.096 us times 2^14 are 67.1 ms.
+    /// timeouts are 4.096 us times a power of two, such as 67.1 ms (2^14).
     pub timeout: Time,
 }
 

@@ -13,7 +13,7 @@ use crate::link::LinkState;
 /// The largest number of changes of links and hosts in a run.
 const MOST_CHANGES: usize = 1_000_000;
 
-/// The state of a link from a time on.
+/// The state of a link, beginning at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LinkChange {
     pub time: Time,
@@ -55,7 +55,7 @@ impl HostState {
     }
 }
 
-/// The state of a host from a time on.
+/// The state of a host, beginning at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HostChange {
     pub time: Time,

@@ -7,13 +7,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::Rate;
 
-/// The number of lanes of links of which no other number is given, as of most links of InfiniBand.
+/// The usual number of lanes of a link if none is given, as on most InfiniBand links.
 const USUAL: u32 = 4;
 
 /// The widths of InfiniBand (IBA vol. 1) and of Ethernet, in lanes.
 const WIDTHS: [u32; 5] = [1, 2, 4, 8, 12];
 
-/// The number of lanes that a link keeps, and the number that it usually has: "1x", of 4x, or "2x of 8x".
+/// The number of lanes that a link keeps, and the number that it usually has, such as "1x" (of 4x) or "2x of
+/// 8x".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]

@@ -45,7 +45,7 @@ pub struct JobSummary {
     /// The mean ratio of the duration of a message to its duration on an empty network. With adaptive
     /// routing, the reference is the best route. None without messages.
     pub message_slowdown_mean: Option<f64>,
-    /// The 99th percentile of that ratio; None without messages.
+    /// The 99th percentile of the ratio whose mean is `message_slowdown_mean`; None without messages.
     pub message_slowdown_p99: Option<f64>,
     /// Share of time in which ranks computed, 0 to 1.
     pub computing_share: f64,
@@ -71,7 +71,7 @@ pub struct CollectiveSummary {
     pub algorithm: &'static str,
     /// Number of operations that finished.
     pub finished: u64,
-    /// Mean time from the first rank's start to the last rank's end, ns.
+    /// Mean time from the first rank's start to the last rank's end, ns; 0 if no operation finished.
     pub mean_ns: f64,
     /// Mean time of the operations of this kind on an ideal crossbar, ns.
     pub crossbar_ns: f64,
@@ -216,7 +216,7 @@ impl Closed {
             .collect()
     }
 
-    /// The sentence about the job for the account, and a warning if the job did not finish or messages were
+    /// The sentences about the job for the account, and a warning if the job did not finish or messages were
     /// not logged.
     pub fn describe(&self) -> (String, Option<String>) {
         let summary = self.summary();

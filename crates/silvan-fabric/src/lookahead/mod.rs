@@ -12,7 +12,8 @@ pub(crate) use partitioning::{Lookahead, Partitioning};
 
 /// Maximum width of bins, as a power of two in picoseconds. In wider bins, several packets would arrive at
 /// the same output and would have to be sorted. For the same reason, a bin is no wider than the transmission
-/// time of a full packet on the fastest link, unless it would be narrower than `NARROWEST`.
+/// time of the largest packet on the fastest link, unless it would be narrower than `NARROWEST` or the ring
+/// too long.
 const WIDEST: u32 = 16;
 /// The least value to which the transmission time limits the width of bins, as a power of two in picoseconds.
 const NARROWEST: u32 = 13;
@@ -43,7 +44,8 @@ pub(crate) struct Effects<'a> {
     pub trims: bool,
 }
 
-/// The lookahead, and the maximum time in which a packet's head reaches the next switch.
+/// The minimum time after which nodes affect each other, and the longest time ahead that a ring of bins must
+/// cover.
 pub(crate) struct Reach {
     least: Time,
     most: Time,
@@ -76,7 +78,7 @@ impl Effects<'_> {
         [Some(link.head_delay), Some(freed), told].into_iter().flatten().min().unwrap_or(Time::NEVER)
     }
 
-    /// The minimum time between sending a packet to its host and its delivery.
+    /// The minimum time from the start of a data packet on the link to its host until its delivery.
     pub fn least_delivery(&self) -> Time {
         let channels = self.hosts_at.keys();
         let spans = channels

@@ -50,7 +50,7 @@ impl Deliveries {
         self.watch.clone_from(watch);
     }
 
-    /// Counts a packet, if its host is watched.
+    /// Counts a packet if its destination and its flow are watched.
     #[inline]
     pub fn count(&mut self, packet: &Packet) {
         if self.watch.hosts.get(packet.dst as usize).is_some_and(|&is_watched| is_watched) {

@@ -385,7 +385,7 @@ impl Meters {
             self.lost_control += 1;
         }
         // A negative acknowledgement goes from the receiver to the source. Its field `injected` is the time
-        // of the message.
+        // at which the message was generated.
         let (way, created) = match packet.kind {
             Kind::Data | Kind::Header => ((packet.src, packet.source, packet.dst), packet.created),
             Kind::Nack => ((packet.dst, packet.source, packet.src), packet.injected),

@@ -323,7 +323,7 @@ mod tests {
         assert!(sender.open().count() == 0 && receiver.elsewhere.is_empty());
     }
 
-    /// The first message loses two packets. The last packets of the other messages do not finish it.
+    /// The first message loses two packets, so the delivery of its last packet does not finish it.
     #[test]
     fn transfers_that_lost_packets_do_not_finish() {
         let lossy = || Transfers::new(false, true);

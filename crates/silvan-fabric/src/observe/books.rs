@@ -9,7 +9,7 @@ use crate::partition::View;
 /// waiting in a queue that its host serves. Also compares the numbers of packets and marks.
 ///
 /// # Errors
-/// A message with the numbers that differ.
+/// A message with the numbers that differ, or with the waiting traffic that a host does not serve.
 pub(crate) fn check_traffic(view: View) -> Result<(), String> {
     let meters = view.totals;
     let gone = |class: &ClassMeter| class.delivered_bytes + class.lost_bytes + class.discarded_bytes;
@@ -94,8 +94,8 @@ fn data_buffered(view: View, host: &Host) -> u64 {
     ids.into_iter().filter(|&id| partition.ctx.packets[id].kind == Kind::Data).count() as u64
 }
 
-/// Checks that the packets inside the network are those that were injected but not delivered. This is fast
-/// enough for every sample of a release build.
+/// Compares the number of packets inside the network with the counts of packets that entered and left it.
+/// This is fast enough for every sample of a release build.
 ///
 /// # Errors
 /// A message with the numbers that differ.
@@ -115,8 +115,9 @@ pub(crate) fn check_conservation(view: View) -> Result<(), String> {
     Ok(())
 }
 
-/// Describes the traffic that still waits; `None` if there is none. Without pending events, this traffic
-/// would wait indefinitely.
+/// Lists waiting traffic and the number of packets inside the network, at most five entries and a count of
+/// the rest. `None` if there is nothing to list. Without pending events, this traffic would wait
+/// indefinitely.
 pub(crate) fn left_waiting(view: View, names: &[String]) -> Option<String> {
     const SHOWN: usize = 5;
     let mut list = Vec::new();

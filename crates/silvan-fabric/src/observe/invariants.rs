@@ -1,6 +1,6 @@
-//! Checks invariants of the network. All builds check packet conservation and the credits of some receivers
-//! at every sample, and the credits of all receivers at the end of a run. Debug builds check everything at
-//! every sample.
+//! Checks invariants of the network. At every sample, all builds check packet conservation, and the credits
+//! of as many receivers as a budget permits. They check the credits of all receivers at the end of a run.
+//! Debug builds check everything at every sample.
 
 use super::books::check_conservation;
 #[cfg(debug_assertions)]

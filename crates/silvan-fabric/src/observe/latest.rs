@@ -55,7 +55,7 @@ pub struct LatestTree {
     pub is_silent: bool,
     /// Hosts that contributed to the tree in the last interval.
     pub contributors: Vec<u32>,
-    /// Hosts whose traffic had to wait for branches of the tree.
+    /// Hosts whose traffic had to wait for branches of the tree in the last interval.
     pub victims: Vec<u32>,
 }
 
@@ -70,11 +70,12 @@ pub struct TreeLink {
     pub waits_for: u32,
     /// Number of links from this link to the root.
     pub depth: u32,
-    /// The number of trees for which the link waits.
+    /// The number of trees that contain the link.
     pub trees: u32,
     /// Bytes that wait for the link.
     pub queued_bytes: u32,
-    /// Bytes in the buffer at the link's far end.
+    /// Bytes for which the link's sender lacks credit: in flight, in the buffer at the link's far end, or
+    /// returning as credit.
     pub downstream_bytes: u32,
     /// Whether the link waits only because special queues at its far end stop packets to a root. Other
     /// packets pass.

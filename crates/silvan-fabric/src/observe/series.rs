@@ -198,8 +198,7 @@ impl Series {
             }
             all_congested += u32::from(congested);
             if self.with_links {
-                // The count can be one byte less than at the last sample, because times are rounded. If a run
-                // stops early, a partition may be ahead of the clock.
+                // The count can be one byte less than at the last sample, because times are rounded.
                 let sent_bytes = view.sent_by(link.channel).max(last.0);
                 let sent = sent_bytes - last.0;
                 rows.time_ns.push(ns(view.now));
@@ -220,18 +219,18 @@ impl Series {
         all_congested
     }
 
-    /// The end of each interval in nanoseconds, and the payload received in it.
+    /// The end of each interval in nanoseconds, and the payload received in it, in bytes.
     pub fn received(&self) -> impl Iterator<Item = (u64, u64)> + Clone {
         self.network.time_ns.iter().copied().zip(self.network.delivered.iter().copied())
     }
 
-    /// The end of each interval in nanoseconds, and the payload that a flow received in it.
+    /// The end of each interval in nanoseconds, and the payload that a flow received in it, in bytes.
     pub fn received_of_flow(&self, flow: u32) -> impl Iterator<Item = (u64, u64)> {
         self.one_of(&self.flow_rows.received, flow, self.flows.len())
     }
 
-    /// The end of each interval in nanoseconds, and the payload that a host received in it; empty if hosts
-    /// are not recorded.
+    /// The end of each interval in nanoseconds, and the payload that a host received in it, in bytes. Empty
+    /// if hosts are not recorded.
     pub fn received_of_host(&self, host: u32) -> impl Iterator<Item = (u64, u64)> {
         self.one_of(&self.hosts_rows.received, host, self.hosts_rows.last.len())
     }

@@ -71,8 +71,8 @@ pub struct GroupSummary {
     pub sent_gbit_s: f64,
 }
 
-/// Jain's fairness index: 1 if all shares are equal, 1/n if one of n members has everything. 1 if all shares
-/// are zero.
+/// Jain's fairness index: 1 if all shares are equal, 1/n if one of n members has everything. 1 if there are
+/// no shares or all are zero.
 #[must_use]
 pub fn jain(shares: &[f64]) -> f64 {
     let sum: f64 = shares.iter().sum();

@@ -16,8 +16,8 @@ use crate::observe::Series;
 use crate::observe::left_waiting;
 use crate::table::{Described, Layout, ResultNames, RowsOf, counts, fixed, links, names, numbers};
 
-/// Packets that were lost on links over the whole run. The table `losses` has the links, and the table
-/// `events` the times at which they changed.
+/// Packets that were lost on links or dropped at full buffers over the whole run. The table `losses` has the
+/// values of single links.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LossSummary {
     /// Number of links on which packets were lost; each direction counts.
@@ -198,7 +198,7 @@ impl ChangeLog {
         found
     }
 
-    /// Describes the hosts that have failed, in the order in which they did.
+    /// Describes the hosts that have stopped, in the order of their first stops.
     fn sentence_of_stopped(&self, stopped: &[HostChange]) -> Option<String> {
         const NAMED: usize = 3;
         let mut first: Vec<&HostChange> = Vec::new();
@@ -353,8 +353,8 @@ fn too_short_timeout(losses: &LossSummary, end: &Ending) -> Option<String> {
     })
 }
 
-/// The rate and the affected traffic to expect after a change of links until the next one, as determined
-/// before the run.
+/// The rate to expect after a change of links until the next one, and the traffic that the change does not
+/// affect, as determined before the run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expected {
     /// The time of the change.
@@ -365,7 +365,7 @@ pub struct Expected {
     pub spared: Option<Spared>,
 }
 
-/// Traffic whose routes do not use the links that go down or lose rate. Empty if there are no such links.
+/// Traffic whose routes do not use the links that go down or lose rate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Spared {
     /// Numbers of named flows.
@@ -374,9 +374,9 @@ pub struct Spared {
     pub hosts: Vec<u32>,
 }
 
-/// The recovery after a change of links. Contains the total payload rate that the remaining network permits,
-/// the time until an interval in which hosts receive nearly this rate, and the victims. A time or victims
-/// that are unknown are `None`.
+/// The recovery after a change of links: the total payload rate that the remaining network permits, the time
+/// until an interval in which hosts receive 95 % of this rate, and the victims. `after_ns` is `None` if there
+/// is no such interval before the next change, and `victims` is `None` if they are unknown.
 #[derive(Debug, Clone, PartialEq)]
 struct Recovered {
     pub time: Time,
@@ -410,7 +410,7 @@ fn recoveries(expected: &[Expected], series: &Series, names: &ResultNames) -> Ve
 }
 
 /// The time from `from` until the start of the first interval before `until` in which hosts receive enough.
-/// The items are the end of each interval and its bytes. Times are in nanoseconds.
+/// Each item is the end of an interval and the bytes received in it. Times are in nanoseconds.
 fn first_enough(
     received: impl Iterator<Item = (u64, u64)>,
     (from, until): (u64, u64),

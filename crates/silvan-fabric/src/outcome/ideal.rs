@@ -19,14 +19,15 @@ use silvan_engine::units::BytePace;
 use crate::host::PacketSizes;
 use crate::partition::View;
 
-/// Maximum number of links of a route. A longer route is treated as missing.
+/// Maximum number of links to switches on a route. A longer route is treated as missing.
 const MOST_LINKS: usize = 64;
 
-/// A link of a route, or the drain at its end.
+/// A link of a route.
 #[derive(Debug, Clone, Copy, Saved)]
 struct RouteStage {
     pace: BytePace,
-    /// The time from the start of a packet on the link until its head may leave the next node.
+    /// The time from the start of a packet on the link until its head may leave the next switch or reaches
+    /// the host.
     head: Time,
 }
 
@@ -49,8 +50,8 @@ pub(super) struct IdealTimes {
 }
 
 impl Route {
-    /// The route that the forwarding tables give to packets between two hosts, at the usual rates; `None` if there is none. `paces` are
-    /// those of the hosts, for injection and drain.
+    /// The route that the forwarding tables give to packets between two hosts, at the usual rates. `None` if
+    /// the route is missing or too long. `paces` are those of injection and drain at the hosts.
     pub fn trace(view: View, (from, to): (u32, u32), paces: (BytePace, BytePace)) -> Option<Self> {
         let host = view.host(from as usize);
         let mut channel = host.out;
@@ -168,8 +169,8 @@ mod tests {
             let slow = 2 * 1_050 * 2_000 + 60 * 2_000;
             assert_eq!(ideal.delivered, Time(3_000 + slow), "{gbits:?}");
         }
-        // The slow link comes first, but the last packet, which is small, must wait for a full one on the
-        // others.
+        // The last packet, which is small, waits for the full one on the last link, which is slower than the
+        // one before.
         let ideal = route(&[8, 16, 8], BytePace::INSTANT).ideal(1_001, SIZES, None, false);
         let (first, wait) = (1_050 * 1_000, 525 * 1_000);
         assert_eq!(ideal.delivered, Time(3_000 + first.max(wait) + 525_000 + 51_000));

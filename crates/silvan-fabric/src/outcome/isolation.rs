@@ -26,7 +26,7 @@ pub struct IsolationSummary {
     pub in_use: u64,
     /// Number of CAM lines of inputs and outputs in use at the end.
     pub lines_in_use: u64,
-    /// Mean time for which a special queue was allocated, over those that were released, ns.
+    /// Mean time for which a special queue was allocated, over those that were released, ns; 0 if none was.
     pub mean_life_ns: f64,
     /// Number of notifications that create or change CAM lines.
     pub allocate: u64,

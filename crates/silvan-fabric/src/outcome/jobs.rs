@@ -162,7 +162,7 @@ impl Calls {
         Arc::new(self.kinds.iter().map(|kind| of(kind).to_owned()).collect())
     }
 
-    /// The duration of each operation on an ideal crossbar.
+    /// The duration of each operation on an ideal crossbar, in nanoseconds; NaN if it did not finish there.
     fn crossbar(&self) -> Vec<f64> {
         let alone = self.rows.jobs.iter().map(|job| {
             let calls = job.alone.calls.iter();

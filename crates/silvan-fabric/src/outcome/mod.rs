@@ -45,7 +45,7 @@ pub use crate::table::{Column, ColumnDescription, Table, TableDescription, Value
 pub struct Outcome {
     /// Totals and averages.
     pub summary: Summary,
-    /// Time series and histograms.
+    /// Time series, histograms, and the tables of the sections.
     pub tables: Vec<Table>,
     /// A description of the run in sentences.
     pub account: Vec<String>,
@@ -54,7 +54,8 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The results without the values that depend on the scheduler: its name and the number of events.
+    /// The results without the parts that depend on the scheduler: its name, the reason for its choice, the
+    /// sentence about it, and the number of events.
     #[must_use]
     pub fn regardless_of_scheduler(mut self) -> Self {
         let sentence = self.summary.scheduler.sentence();
@@ -182,7 +183,8 @@ sections! {
     always {
         /// Simulated time, ns.
         pub simulated_ns: u64,
-        /// Start of the time that averages cover, ns. This time lasts until the end of the run.
+        /// Start of the time that averages cover, ns; 0 if the run ended during the warm-up. This time lasts
+        /// until the end of the run.
         pub averages_from_ns: u64,
         /// The scheduler that ran the switches. Of the other results, only the number of events depends on
         /// it.
@@ -201,13 +203,14 @@ sections! {
         pub throughput_gbit_s: f64,
         /// Jain's index of the received throughput of hosts that are destinations; 1 without any.
         pub jain_hosts: f64,
-        /// Jain's index of the throughput of named flows that are active until the end; 1 without any.
+        /// Jain's index of the throughput of named flows that have no total and do not stop before the end; 1
+        /// without any.
         pub jain_flows: f64,
         /// Number of data packets that switches marked (FECN).
         pub fecn_marks: u64,
         /// Number of notifications that reached their source (BECN).
         pub becn_received: u64,
-        /// Received throughput per host.
+        /// Received and sent throughput per host.
         pub hosts: Vec<HostSummary>,
         /// Received throughput per named flow.
         pub flows: Vec<FlowSummary>,
@@ -229,15 +232,14 @@ sections! {
         /// Use of special queues, if there are any.
         Option<isolation::IsolationSummary>;
     pauses: pauses::PauseSection =>
-        /// Pauses of virtual lanes, with pause frames.
+        /// Pauses of virtual lanes, with pause frames or on/off messages.
         Option<pauses::PauseSummary>;
     retries: retries::RetrySection =>
         /// Frames that were sent again, with link-level retry.
         Option<RetrySummary>;
     events: faults::ChangeSection;
     losses: faults::LossSection =>
-        /// Packets that were lost on links, if links go down or have errors during the run, or lanes are
-        /// lossy.
+        /// Packets that were lost, if links may lose packets during the run or lanes are lossy.
         Option<LossSummary>;
     recoveries: faults::RecoverySection;
     reordering: reordering::ReorderingSection =>

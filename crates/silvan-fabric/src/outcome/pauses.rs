@@ -15,13 +15,13 @@ use crate::observe::LinkName;
 use crate::partition::View;
 use crate::table::{Described, Layout, RowsOf, counts, links, names, numbers, small};
 
-/// Pauses of virtual lanes by pause frames over the whole run. The table `pauses` has the values of single
-/// lanes.
+/// Pauses of virtual lanes by pause frames or on/off messages over the whole run. The table `pauses` has the
+/// values of single lanes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct PauseSummary {
     /// Number of lanes that were paused; each direction of a link has its own lanes.
     pub lanes: u64,
-    /// Number of frames that paused a lane, counted once per lane.
+    /// Number of pause frames or stop messages, counted once per lane that they paused.
     pub pause_frames: u64,
     /// Sum of the times for which lanes were paused, ns.
     pub paused_ns: f64,

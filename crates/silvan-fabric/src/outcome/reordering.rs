@@ -6,7 +6,8 @@ use silvan_engine::saved::Saved;
 
 use super::section::{Ending, Recording, Section, SectionResult};
 
-/// Packets that overtook others of their flow (spraying, adaptive routing per packet, UGAL).
+/// Packets that overtook others of their flow. Causes are spraying, adaptive routing per packet, UGAL, and
+/// packets that are sent again.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ReorderingSummary {
     /// Number of packets that arrived after a later packet of their flow.

@@ -1,5 +1,5 @@
-//! Subjects of the results. A [`Section`] is one file: what it records, its entry in the summary, its tables,
-//! and its sentences in the account. The list in `outcome/mod.rs` names all sections.
+//! Subjects of the results. A [`Section`] defines what it records, its entry in the summary, its tables, and
+//! its sentences in the account. The list in `outcome/mod.rs` names all sections.
 
 use silvan_congestion::Components;
 use silvan_engine::Time;

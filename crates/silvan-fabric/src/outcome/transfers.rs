@@ -1,8 +1,8 @@
 //! Completion times of transfers: a table of transfers, and quantiles of their slowdowns by class and size.
 //!
 //! The slowdown of a transfer is its duration divided by that on the empty network ([`super::ideal`]).
-//! Quantiles are exact unless there are more transfers than rows; then, they come from histograms
-//! (`hdrhistogram`) with three significant digits.
+//! Quantiles are exact unless more transfers have finished than the table has rows. They then come from
+//! histograms (`hdrhistogram`) with three significant digits.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -86,7 +86,7 @@ const MOST_ROWS: usize = 2_000_000;
 const SIZES: [u64; 10] =
     [1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000, 30_000_000];
 
-/// The unit of slowdowns in histograms.
+/// The value in histograms that represents a slowdown of 1.
 const UNIT: f64 = 1e6;
 
 /// How transfers are recorded.
@@ -119,7 +119,7 @@ pub(crate) struct Completions {
     finished: u64,
     /// Number of finished transfers that are in the summary.
     counted: u64,
-    /// Slowdowns by class and range of sizes, once there are more transfers than rows.
+    /// Slowdowns by class and range of sizes, once more transfers have finished than the table has rows.
     sketches: Option<BTreeMap<Group, Sketch>>,
 }
 

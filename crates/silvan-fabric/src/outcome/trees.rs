@@ -57,8 +57,8 @@ fn list(names: &[String]) -> String {
     }
 }
 
-/// Describes the roots of congestion trees, and the contributors and victims of trees that were not
-/// short-lived.
+/// Describes the outputs that were roots in more than a tenth of the samples, and the contributors and
+/// victims of their trees.
 fn trees(end: &Ending, judged: &Judged) -> Vec<String> {
     let samples = judged.forest.samples;
     let mut by_root: BTreeMap<u32, u32> = BTreeMap::new();

@@ -152,8 +152,7 @@ impl DueTimes {
     }
 }
 
-/// The transmission time of a number of bytes at a rate, in whole picoseconds, limited to the duration of the longest
-/// run.
+/// The transmission time of a number of bytes at a rate, in whole picoseconds, limited to about 20 hours.
 fn span(bytes: u32, rate: Rate) -> Time {
     let ps = u128::from(bytes) * 8_000_000_000_000 / u128::from(rate.0.max(1));
     Time(ps.min(u128::from(u32::MAX) << 24) as u64)
@@ -214,7 +213,7 @@ mod tests {
         assert!(due_times(SpecialArbitration::RoundRobin).is_none());
     }
 
-    /// A packet is sent every 100 ns and the longest wait is 500 ns, so each special queue sends every sixth or seventh
+    /// A packet is sent every 100 ns and the longest wait is 500 ns, so each special queue sends every fifth
     /// packet.
     #[test]
     fn strict_lets_special_queues_wait_for_so_long() {

@@ -298,7 +298,7 @@ impl Cams {
         &self.rule
     }
 
-    /// Size of a notification on the wire.
+    /// Size of a notification on the wire, in bytes.
     pub fn wire_size(&self, message: &LineMessage) -> u32 {
         let listed = if let LineMessage::Allocate(destinations) = message { destinations.len() } else { 0 };
         self.rule.message + 2 * listed as u32

@@ -5,7 +5,7 @@
 //! | this file | the static organizations (1Q, VOQsw, VOQnet, DBBM, OBQA, DAMQ) and their parameters |
 //! | `arbitration` | arbitration among normal and special queues |
 //! | `buffers` | the queues of a node, with any organization, and the selection of those that may send next |
-//! | `isolation` | special queues and CAM lines: FBICM, HFDI and the isolation of the hybrid mechanisms |
+//! | `isolation` | special queues and CAM lines: FBICM, HFDI and the isolation of CCFIT and EcoCC |
 //! | [`cost`] | the cost of special queues in memory cells |
 //!
 //! Switches and host adapters use the same queues. An adapter is a node with one input and one output.

@@ -156,8 +156,8 @@ impl Builder<'_> {
         Some(groups.map(|(switch, choices)| (choices, Hash::new(seed, switch as u64))).collect())
     }
 
-    /// For each switch and port, the switch at the far end, or `u32::MAX`. Empty unless the length of detours
-    /// matters.
+    /// For each switch and port, the switch at the far end, or `u32::MAX`. Empty unless switches choose
+    /// between minimal routes and detours.
     pub(super) fn neighbours(&self) -> Neighbours {
         if self.model.config.path_lanes.as_ref().is_none_or(|lanes| lanes.bias().is_none()) {
             return Neighbours::from([]);
@@ -219,7 +219,7 @@ impl Builder<'_> {
 }
 
 impl Reactions<'_> {
-    /// Creates the reaction of a host whose link has the given rate.
+    /// Creates the reaction of a host whose link has the given rate; `None` without a reaction.
     pub fn reactor(&self, host: u32, rate: Rate) -> Option<Reactor> {
         let Self { round_trip, trims, seed, full_size, mtu, .. } = self;
         let own = self.own.get(&host).map_or(0, |index| index + 1);

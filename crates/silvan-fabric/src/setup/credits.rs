@@ -57,7 +57,7 @@ impl Builder<'_> {
     }
 
     /// The reserve of each lane and the shared credits of a channel whose receiver has `lane` bytes for each
-    /// lane.
+    /// lane. Fails if the reserve is smaller than the largest packet or larger than `lane`.
     pub(super) fn pool(&self, given: &SharedCredits, lane: u32) -> Result<CreditPool, SetupError> {
         const KEY: &str = "flow_control.shared.reserve";
         let PacketSizes { mtu, header, control, credit_block, .. } = self.model.sizes;

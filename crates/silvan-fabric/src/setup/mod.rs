@@ -514,8 +514,8 @@ impl<'a> Builder<'a> {
         Ok(wiring.into_iter().enumerate().map(build).collect())
     }
 
-    /// The forwarding tables of all switches. For each switch also lists its original table and those after
-    /// each rerouting.
+    /// The forwarding tables of all switches and, for each switch, its original table and those after each
+    /// rerouting.
     fn routes(&self) -> (Arc<Routes>, Vec<Vec<NumberedTable>>) {
         let mut builder = RoutesBuilder::default();
         let others = self.reroutes.others.iter().map(|other| (&other.topology, &other.tables));
@@ -600,15 +600,15 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Restores the packet order at a host. Present if packets may overtake each other.
+    /// The component that restores the packet order at a host; `None` unless packets may overtake each other.
     fn order(&self) -> Option<Box<Order>> {
         let pins = self.model.packet_routes.as_ref().is_some_and(|choice| choice.pins_throttled);
         let accepts = self.model.config.host.delivery == Delivery::OutOfOrder;
         self.model.config.may_reorder().then(|| Box::new(Order::new(pins, accepts)))
     }
 
-    /// Selects the entropy values or path bits of a host's packets. Present if the packets of a flow have
-    /// several.
+    /// The component that selects the entropy values or path bits of a host's packets; `None` unless the
+    /// packets of a flow have several.
     fn sprayer(&self, host: u32) -> Option<Box<Sprayer>> {
         let (spraying, values) = match self.model.config.path_bits {
             PathBits::PerPacket => (Spraying::Oblivious, self.tables.lids() as u16),

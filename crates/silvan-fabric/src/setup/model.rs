@@ -143,8 +143,8 @@ pub(super) struct PacketChoice {
     pub pins_isolated: bool,
 }
 
-/// Checks the settings that do not depend on the network. These are the sizes of packets and buffers, and
-/// whether the components of congestion management have the buffers and packets that they require.
+/// Checks the settings that do not depend on the network: the sizes of packets and buffers, packet trimming,
+/// and the requirements of the components of congestion management.
 ///
 /// # Errors
 /// A [`SetupError`] with the first key of the configuration that cannot be set up.
@@ -205,8 +205,8 @@ fn check_components(
     components.check_hosts(&limits).map_err(of_hosts)
 }
 
-/// Checks that the class number of a packet has enough bits for all classes. The roles of a forest are three
-/// classes.
+/// Checks that the class number of a packet has enough bits for all classes. The roles of a forest are up to
+/// three classes.
 fn check_classes(config: &Config) -> Result<(), SetupError> {
     let of_pattern = |traffic: &Traffic| if matches!(traffic.pattern, Pattern::Forest(_)) { 3 } else { 1 };
     let patterns: usize = config.traffic.iter().map(of_pattern).sum();
@@ -326,10 +326,9 @@ impl LaneModel {
 }
 
 /// A virtual lane's share of a port's memory in bytes, in whole credit blocks. Unlimited with packet
-/// trimming.
+/// trimming. Fails if the largest packet does not fit.
 fn lane_share(config: &Config, sizes: PacketSizes, buffer: Bytes, key: &str) -> Result<u32, SetupError> {
     if config.switch.trimming.is_some() {
-        // Buffers have no limit.
         return Ok(crate::link::UNLIMITED);
     }
     let lanes = u32::from(config.lanes.count.max(1));

@@ -57,7 +57,7 @@ pub(super) struct DividedNetwork {
 /// cost 10 % with 400 ports, and saved 5 % with 2,000 ports and 50 % with 20,000.
 const MANY_PORTS: usize = 1_000;
 
-/// The number of packets that fit on all links from which prefetching is worthwhile. They occupy megabytes.
+/// The number of packets on all links together from which prefetching is worthwhile.
 const MANY_PACKETS: u64 = 4_096;
 
 /// The elements of each partition, in their order.

@@ -35,7 +35,9 @@ impl Builder<'_> {
         share.map(|(space, size)| (bytes * space).div_ceil(size)).into_iter().max().unwrap_or(0) as u64
     }
 
-    /// Bytes of the smallest packet that the traffic of a scenario can generate.
+    /// Bytes of the smallest packet of the flows and patterns of a scenario, or of a control packet if that is
+    /// smaller. If message sizes are drawn from a distribution or listed, only the mean or default size is
+    /// considered.
     fn least_packet(&self) -> u32 {
         let mtu = u64::from(self.model.sizes.mtu);
         // Size of the last piece of a total that is divided into pieces.

@@ -277,7 +277,8 @@ impl Builder<'_> {
         worst.unwrap_or((1, 1))
     }
 
-    /// Sizes of packets among which are those that need the most buffer space relative to their size.
+    /// Sizes of packets among which are those that need the most buffer space relative to their size. If
+    /// message sizes are drawn from a distribution or listed, only the mean or default size is considered.
     fn packet_sizes(&self) -> Vec<u32> {
         let sizes = self.model.sizes;
         let (mtu, header, block) = (u64::from(sizes.mtu), sizes.header, sizes.credit_block);

@@ -30,7 +30,7 @@ impl Builder<'_> {
             return true;
         }
         match &self.model.parts.isolation {
-            // Without adaptive routing, a destination has only one output.
+            // Adaptive routing can give a destination several outputs.
             Isolation::SpecialQueues(special) if special.at_root => {
                 flow_routes.is_none() && packet_routes.is_none()
             }
@@ -66,7 +66,8 @@ impl Builder<'_> {
         Ok((division, size))
     }
 
-    /// Whether switches are VOQ switches without other queues.
+    /// Whether switches are VOQ switches whose inputs share their memory and whose outputs serve inputs round
+    /// robin, without special queues and without priority for control packets.
     pub(super) fn is_plain_voq(&self) -> bool {
         let SwitchModel { architecture, arbitration, queues, shared, control_first, .. } = self.model.switch;
         let plain = queues == Queues::PerOutput && shared && self.model.special.is_none() && !control_first;

@@ -121,8 +121,8 @@ fn check_queues(config: &Config, topology: &Topology) -> Result<(), SetupError> 
 }
 
 /// Checks that packets have routes: for each flow in both directions, to hotspots, between every pair of
-/// hosts if there are patterns, and for notifications from switches to sources. Also checks that switches and
-/// ports with settings of their own exist.
+/// hosts if there are patterns, and for notifications from switches to sources. Also checks the number of
+/// ports of switches, and that the switches, ports and rates with settings of their own exist.
 ///
 /// Returns whether the tables are known to be deadlock-free on a single lane; `false` means that this was not
 /// determined.

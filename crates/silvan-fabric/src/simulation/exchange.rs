@@ -54,7 +54,7 @@ struct Letterbox {
 ///
 /// At a meeting, the partitions skip the time in which none of them has work. Between two meetings, each
 /// partition waits only for its neighbors, and its steps follow each other without gaps. Results do not
-/// depend on these numbers.
+/// depend on the interval.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MeetingInterval {
     pub steps: u64,

@@ -15,7 +15,7 @@ use super::{ModelError, Simulation};
 use crate::partition::{Neighbors, Partition};
 use crate::setup::Network;
 
-/// The limits of a step of the run.
+/// The limits up to which the partitions run.
 #[derive(Clone, Copy)]
 pub(super) struct Goal {
     /// The time of the next sample.

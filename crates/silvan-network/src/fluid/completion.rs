@@ -93,8 +93,8 @@ mod tests {
         let fair = |active: &[bool]| Ok(max_min(&shared, active));
         let late = Demand { start_s: 2.0, bits: 3.0, ..SECOND };
         let endless = Demand { bits: f64::INFINITY, stop_s: 4.0, ..SECOND };
-        // The flow alone with the unlimited flow sends 1 bit by 2 s. The late flow sends 1 bit by 4 s;
-        // afterwards, the unlimited flow is alone.
+        // The first flow shares the link with the unlimited flow and sends 1 bit by 2 s. The late flow sends 1 bit by
+        // 4 s, when the unlimited flow stops, and its other 2 bits by 6 s.
         let ends = completions(&[SECOND, late, endless], fair).unwrap();
         assert!(ends[0].is_some_and(|end| close(end, 2.0)) && ends[2].is_none(), "{ends:?}");
         assert!(ends[1].is_some_and(|end| close(end, 6.0)), "{ends:?}");

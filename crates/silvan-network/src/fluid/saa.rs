@@ -3,8 +3,8 @@
 //!
 //! Each link needs the time `W_l`, which is the sum of its flows' weights divided by its capacity. A flow
 //! with weight `w_f` gets the rate `w_f / W_f`, where `W_f` is the largest `W_l` on its route, so it
-//! completes at `W_f`. The last flow completes at the largest `W_l`. With no other rates can all flows
-//! complete earlier.
+//! completes at `W_f`. The last flow completes at the largest `W_l`. With other rates, the last flow
+//! cannot complete earlier.
 
 use super::{Allocation, Problem};
 

@@ -361,8 +361,8 @@ struct Trees<'a> {
     /// Number of hosts that send to each switch, without those that `keep_hosts` removed.
     hosts_at: Vec<u64>,
     stage: Vec<TraceState>,
-    /// Switches in the order in which they became [`TraceState::Good`], so that a switch follows the next switch on its
-    /// path.
+    /// Switches in the order in which they became [`TraceState::Good`]. The next switch on the path from a switch
+    /// precedes that switch in the list.
     order: Vec<usize>,
     /// Flows through each switch to the current destination; zero between destinations.
     flows: Vec<u64>,

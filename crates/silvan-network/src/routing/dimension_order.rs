@@ -177,7 +177,7 @@ mod tests {
         }
         let (topology, tables) = routed(Rows::Full, &[4, 5], 3);
         let loads = analyze(&topology, &tables).between_switches;
-        // A link of a row of k carries hosts^2 * (switches / k) flows.
+        // With h hosts per switch, a link of a row of k switches carries h^2 * (switches / k) flows.
         assert_eq!((loads.min, loads.max), (9 * 4, 9 * 5));
     }
 

@@ -9,7 +9,7 @@
 //! A network of several layers may have a few hosts at upper switches, such as management nodes or the
 //! aggregation nodes inside switches. Therefore, the bottom layer is also tried without the switches that
 //! have the fewest hosts. With several roots, there may be no legal path between two hosts at upper switches.
-//! With a single root, there is one.
+//! With a single root, there is always a legal path.
 
 use std::collections::BTreeSet;
 

@@ -17,8 +17,8 @@ use super::graph::{Balancer, Edge, FAR, Graph};
 use super::{RoutingError, Tables, analyze, fill, ranks, spread};
 use crate::topology::{Shape, Topology};
 
-/// Tables are accepted without further search if no link has more than this share of the flows that it would have with
-/// flows divided evenly over all shortest paths, in percent.
+/// The search ends when the [`score`] of tables is at most this percentage of [`spread::even_maximum`], the flows on the
+/// most loaded link if flows are divided evenly over all shortest paths.
 const EVEN_ENOUGH: u64 = 110;
 
 /// Up*/down* routing. Among equally good ports, each destination is assigned to the port with the fewest

@@ -166,7 +166,7 @@ mod tests {
         );
     }
 
-    /// Width 2 adds about a tenth to the ports of the 16-ary 3-tree (SYSTOR 2009, section 4.2).
+    /// Width 2 increases the number of ports of the 16-ary 3-tree by about 10 % (SYSTOR 2009, section 4.2).
     #[test]
     fn ports_add_up() {
         let plain = KAryNTree::new(16, 3).build().unwrap();

@@ -88,7 +88,7 @@ impl Topology {
 
     /// The tree of switches that combines the data of some hosts. If no root is given, the root is a switch
     /// with the least distance to the farthest host, and among these one with the least sum of distances. If
-    /// there are several, `number`, modulo their number, selects one of them.
+    /// there are several, `number` modulo their count selects one of them.
     ///
     /// # Errors
     /// If the switches of the hosts and the root are not connected in both directions.

@@ -62,7 +62,7 @@ pub struct IncastPlan<'a> {
     pub senders: &'a [u32],
     /// Hosts that may receive. Must not be empty.
     pub receivers: &'a [u32],
-    /// Number of hosts that send in each incast; fewer if `senders` has fewer hosts, without the receiver.
+    /// Number of hosts that send in each incast. If there are fewer senders apart from the receiver, all of them send.
     pub count: usize,
     /// Maximum time from the start of an incast to the start of each of its messages.
     pub jitter: Time,

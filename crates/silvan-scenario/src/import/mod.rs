@@ -47,7 +47,7 @@ use silvan_network::topology::Topology;
 
 pub use text::{MAX_LINE_BYTES, MAX_TEXT_BYTES, decode, read_text, unicode};
 
-/// Maximum number of nodes of a fabric. InfiniBand itself has 49,151 LIDs.
+/// Maximum number of nodes of a fabric. InfiniBand itself has 49,151 unicast LIDs.
 pub const MAX_NODES: usize = 200_000;
 /// Maximum number of ports of a node: port numbers are one byte, and 255 means "no route".
 pub const MAX_PORTS: u16 = 254;

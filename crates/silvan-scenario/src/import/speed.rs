@@ -65,7 +65,7 @@ pub(super) fn lane(rate: Rate) -> Option<(u64, &'static str)> {
     Some((width.parse().ok()?, texts[0]))
 }
 
-/// The rate for the codes in PortInfo: LinkWidthActive, LinkSpeedActive and, from FDR on,
+/// The rate for the codes in PortInfo: LinkWidthActive, LinkSpeedActive and, for FDR and faster links,
 /// LinkSpeedExtActive (InfiniBand Architecture Specification, vol. 1, 14.2.5.6). Some tools print
 /// LinkSpeedExtActive, shifted by eight bits, in the field of LinkSpeedActive. `None` if there is no such
 /// link.

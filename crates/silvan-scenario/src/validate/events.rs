@@ -79,7 +79,7 @@ pub(super) fn check(spec: &Spec) -> Check {
     }
 }
 
-/// Checks that only links have a width.
+/// Checks that `width` is given only with `kind = "rate"`.
 fn width(event: &Event, at: &dyn Fn(&str) -> String) -> Check {
     ensure(event.width.is_none() || event.kind == EventKind::Rate, &at("width"), || {
         format!("has no effect with kind = \"{}\"; leave it out, or use kind = \"rate\"", event.kind.name())
@@ -152,7 +152,7 @@ fn times(event: &Event, duration: Time, at: &dyn Fn(&str) -> String) -> Check {
     Ok(())
 }
 
-/// Checks that packets can be lost, and that no setting excludes that hosts send them again.
+/// Checks that packets can be lost, and that hosts can send them again with the other settings.
 fn recovery(spec: &Spec) -> Check {
     let Some(recovery) = &spec.recovery else { return Ok(()) };
     let drops = matches!(&spec.flow_control, FlowControl::Pfc(pfc) if !pfc.lossy_lanes.is_empty());

@@ -51,7 +51,7 @@ pub(super) fn check(spec: &Spec) -> Check {
     lanes(spec)
 }
 
-/// Checks that no buffer is given, because none has a limit.
+/// Checks that no size of a buffer is given, because `switch.trimming.queue` is the only limit.
 fn buffers(spec: &Spec) -> Check {
     let given = [
         ("switch.buffer", spec.switch.buffer != SwitchConfig::default().buffer),

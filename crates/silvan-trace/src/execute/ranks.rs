@@ -138,8 +138,8 @@ impl Agenda {
 
 /// Transports parcels between ranks. All times are in ps.
 pub trait Carrier {
-    /// Accepts a parcel. Now or later, the carrier must report to the agenda when the parcel has left and when it has
-    /// arrived.
+    /// Accepts a parcel. During this call or later, the carrier must report to the agenda when the parcel
+    /// has left and when it has arrived.
     fn carry(&mut self, now: u64, parcel: &Parcel, agenda: &mut Agenda);
 
     /// Called when the first byte of a parcel arrives, at the time that this carrier scheduled.
@@ -196,8 +196,8 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         Self::some(trace, parameters, start, |_| true)
     }
 
-    /// Same as [`Ranks::new`], but for some of the ranks. The other ranks do nothing, and agendas must receive parcels
-    /// only for the selected ranks.
+    /// Same as [`Ranks::new`], but for some of the ranks. The other ranks do nothing, and the agenda must
+    /// receive parcels only for the selected ranks.
     pub fn some(trace: T, parameters: &Parameters, start: Time, has: impl Fn(u32) -> bool) -> Self {
         let count = trace.ranks() as usize;
         let mut agenda = Agenda::default();
@@ -301,8 +301,8 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
     /// Processes all events up to and including the time `until`.
     ///
     /// # Errors
-    /// [`TooLong`], once for each operation whose time exceeds the range. This operation never finishes. A repeated
-    /// call continues with the other operations.
+    /// [`TooLong`] if the time of an operation exceeds the range. This operation never finishes. A repeated call
+    /// continues with the other operations.
     pub fn advance(&mut self, until: Time, carrier: &mut impl Carrier) -> Result<(), TooLong> {
         while let Some(&Reverse((now, what, rank, index))) = self.agenda.events.peek()
             && now <= until.0

@@ -3,8 +3,8 @@
 //! Ranks are numbered as in Megatron-LM (Narayanan et al. 2021): first within a tensor group, then within a
 //! data group, then by pipeline stage. In each layer, the tensor group executes two all-reduces of the
 //! activations in the forward pass, and two of their gradients in the backward pass. Stages exchange
-//! activations and gradients of activations. At the end, the data groups reduce the gradients of the parameters. The pipeline
-//! schedule is one forward, one backward (1F1B).
+//! activations and gradients of activations. At the end of a step, the data groups reduce the gradients of
+//! the parameters. The pipeline schedule is one forward, one backward (1F1B).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -169,7 +169,8 @@ impl Transformer {
         if self.feed_forward == 0 { 4 * self.hidden } else { self.feed_forward }
     }
 
-    /// Number of parameters of a layer: attention has four square matrices, the feed-forward network two.
+    /// Number of parameters of a layer: four matrices of the attention (`hidden` x `hidden`), and two of the
+    /// feed-forward network (`hidden` x `inner`).
     const fn of_layer(&self) -> u64 {
         4 * self.hidden * self.hidden + 2 * self.hidden * self.inner()
     }

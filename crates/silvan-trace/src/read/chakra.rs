@@ -3,7 +3,8 @@
 //! Nodes wait for their data dependencies, as in Chakra's own feeder. Control dependencies are ignored,
 //! because they describe the call hierarchy. Cpu 0 executes computations of the host processor, cpu 1
 //! executes those of the accelerator, cpu 2 handles communication, and cpu 3 handles memory and storage. A
-//! collective node without `comm_type` is the call on the host, and takes its duration there.
+//! node of the host processor without `comm_type` (collective operation) or `comm_size` (message) is only a
+//! call, which takes its duration on cpu 0.
 //!
 //! The members of a process group are the ranks whose files contain its name. A collective operation
 //! without `pg_name` includes all ranks. Sizes are as in ASTRA-sim: for an all-gather, the contribution of
@@ -87,7 +88,8 @@ pub fn looks_like(start: &[u8]) -> bool {
     let mut rest = start;
     let Ok(length) = varint(&mut rest) else { return false };
     if length == 0 {
-        // If there is no metadata, the file starts with the number of the first node.
+        // After empty metadata, the length of the first node follows, whose first field is a number with
+        // key 8.
         return varint(&mut rest).is_ok_and(|node| node >= 2) && rest.first() == Some(&8);
     }
     let whole = usize::try_from(length).ok().and_then(|length| rest.get(..length));
@@ -219,7 +221,7 @@ pub fn read(ranks: usize, open: Open<'_, '_>, options: &Options) -> Result<Trace
     reader.build.finish().map_err(whole)
 }
 
-/// Creates an error at the start of the last message.
+/// Creates an error; in the binary form, at the start of the last message.
 pub(super) type At<'a> = &'a dyn Fn(String) -> TraceError;
 
 pub(super) type Each<'e> = &'e mut dyn FnMut(u32, ChakraNode, At<'_>) -> Result<(), TraceError>;

@@ -49,7 +49,7 @@ pub(super) fn each_node(
 /// in memory.
 struct Bounded<'r> {
     from: &'r mut dyn BufRead,
-    /// In a string, its length so far, and whether the last byte was a backslash.
+    /// In a string, its length so far in bytes, and whether the next byte is escaped.
     inside: Option<(u64, bool)>,
 }
 

@@ -18,7 +18,7 @@ struct Numbered<'n> {
     gzip: bool,
 }
 
-/// Splits `job.3.et` or `actions3.txt.gz` at the last number before the extension.
+/// Splits `job.3.et` or `actions3.txt.gz` at the number directly before the extension. `None` without one.
 fn numbered(name: &str) -> Option<Numbered<'_>> {
     let plain = name.strip_suffix(".gz").unwrap_or(name);
     let stem = plain.rfind('.').map_or(plain, |dot| &plain[..dot]);
@@ -40,8 +40,8 @@ struct Member {
     gzip: bool,
 }
 
-/// The files in the folder of `path` that differ from it only in the rank number, by rank. If a rank has a
-/// plain and a compressed file, the one of the same kind as `path` is used.
+/// The files in the folder of `path` that differ from it only in the rank number or `.gz`, by rank. If a
+/// rank has a plain and a compressed file, the one of the same kind as `path` is used.
 fn members(path: &Path, own: &Numbered<'_>) -> Result<BTreeMap<u64, Member>, TraceError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let unreadable = |error: std::io::Error| {

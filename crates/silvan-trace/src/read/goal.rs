@@ -180,7 +180,7 @@ struct Reader {
     seen: HashSet<u32>,
     last: Option<u32>,
     labels: HashMap<String, u32>,
-    /// A label that was defined twice.
+    /// The first label that was defined twice, with its rank.
     twice: Option<String>,
     out_of_order: bool,
     any_tag: bool,

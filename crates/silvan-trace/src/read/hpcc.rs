@@ -386,13 +386,14 @@ const fn ends(what: &What) -> [Option<(Channel, u64)>; 2] {
     }
 }
 
-/// All elements except `count` elements from `first`.
+/// Returns all elements except `count` elements that start at the index `first`.
 fn outside(ends: &[End], first: usize, count: usize) -> impl Iterator<Item = &End> {
     ends[..first].iter().chain(&ends[first + count..])
 }
 
-/// Finds the first send and the first receive on a channel that belong to the same message: from there on,
-/// no message may be larger than its receive.
+/// Finds the first send and the first receive on a channel that belong to the same message. With this
+/// start, no message may be larger than its receive. If no start satisfies this, the result is the first
+/// one that was tried.
 fn best_fit(sends: &[End], receives: &[End], late: bool) -> [usize; 2] {
     /// Maximum number of messages that the search tries.
     const MOST: usize = 64;
@@ -410,7 +411,7 @@ fn best_fit(sends: &[End], receives: &[End], late: bool) -> [usize; 2] {
 }
 
 /// Assigns a unique tag to each pair of communicator and tag, so that messages of different communicators
-/// never match.
+/// never match. The tags of `MPI_COMM_WORLD` do not change.
 #[derive(Default)]
 struct Tags(HashMap<(usize, u32), u32>);
 

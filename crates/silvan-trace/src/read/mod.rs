@@ -2,16 +2,16 @@
 //!
 //! | format | how it is detected |
 //! | --- | --- |
-//! | GOAL, text | the first word is `num_ranks` |
+//! | GOAL, text | the first word is `num_ranks`, or the first line starts with a comment |
 //! | GOAL, binary | the first eight bytes are 4223 |
 //! | SimGrid's time-independent traces | lines of a rank and an action, or names of files with such lines |
 //! | VEF | the first word is `VEF` |
 //! | Chakra execution traces | length-prefixed messages, the first with a version or attributes; or JSON with a `workload_graph` |
 //! | HPCC recordings | the first line is a comment that starts with `HPCC` |
 //!
-//! Text and Chakra files may be compressed with gzip. If a file contains one of several ranks and the rank
-//! number is in its name (`job.3.et`, `actions3.txt`), the files of the other ranks are also read, and a gap in
-//! the numbers is an error.
+//! Text and Chakra files may be compressed with gzip. If a Chakra or SimGrid file contains one of several
+//! ranks and the rank number is in its name (`job.3.et`, `actions3.txt`), the files of the other ranks are
+//! also read, and a gap in the numbers is an error.
 
 pub mod chakra;
 mod chakra_json;

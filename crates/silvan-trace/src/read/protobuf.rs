@@ -1,7 +1,7 @@
 //! Decodes the subset of the protobuf encoding that Chakra needs.
 //!
 //! No library is used, because a library would decode whole nodes, including the shapes of all tensors,
-//! before any limit could be checked. It would also need a schema compiler, although only eight fields of
+//! before any limit could be checked. It would also need a schema compiler, although only a few fields of
 //! a node are used.
 
 use std::io::{BufRead, Read};

@@ -61,7 +61,7 @@ pub fn head(path: &Path, into: &mut Vec<u8>) -> Result<(), TraceError> {
 pub struct Source<'r> {
     /// The name of the file for error messages.
     pub name: String,
-    /// Number of the last line, counted from 1; 0 before the first line is read.
+    /// Number of the line that was requested last, counted from 1; 0 before the first request.
     pub line: u64,
     from: Box<dyn BufRead + 'r>,
     bytes: Vec<u8>,

@@ -1,8 +1,9 @@
 //! Reads SimGrid's time-independent traces: `RANK ACTION ARGUMENT...`, one action per line.
 //!
-//! Either one file contains all ranks, or an index lists one file per rank. Collective operations include
-//! all ranks and are expanded by the selected algorithms. The duration of a computation is its number of
-//! operations divided by [`Options::host_flops`].
+//! Either one file contains all ranks, or each rank has a file: an index lists the files, or their names
+//! contain the numbers of the ranks. Collective operations include all ranks and are expanded by the
+//! selected algorithms. The duration of a computation is its number of operations divided by
+//! [`Options::host_flops`].
 
 use std::collections::HashSet;
 use std::path::PathBuf;

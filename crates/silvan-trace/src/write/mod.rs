@@ -1,8 +1,8 @@
 //! Writes traces as text or binary GOAL.
 //!
 //! All GOAL operations need a CPU, so each delay becomes a `calc` on a CPU with a higher number than those
-//! that the rank uses. These CPUs take turns. Delays wait for each other only if more of them run
-//! concurrently than there are unused CPUs.
+//! that the rank uses. Delays that are not zero use these CPUs in rotation, so a delay may wait for an
+//! earlier delay on the same CPU.
 
 mod binary;
 mod text;

@@ -1,11 +1,10 @@
 """Finds the links that a job's messages share, from the routes alone, and suggests a better placement.
 
-A *flow* is an ordered pair of hosts that exchange messages. The rate of
-a flow is the rate of its source's link divided by the number of flows at its source or its destination,
-whichever is larger. The *demand* on a link is the sum of the rates of its flows, relative to the
-capacity of the link. A demand above 1 cannot be met, and the flows take longer by this factor. The
-computation treats all flows as concurrent. The rounds of a collective operation do not all overlap, so the
-demand is an upper bound.
+A *flow* is an ordered pair of hosts that exchange messages. The rate of a flow is the rate of its source's
+link divided by the number of flows at its source or its destination, whichever is larger. The *demand* on a
+link is the sum of the rates of its flows, relative to the capacity of the link. A demand above 1 cannot be
+met, and the flows take longer by this factor. The computation treats all flows as concurrent. The rounds of a
+collective operation do not all overlap, so the demand is an upper bound.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ PLACEMENTS = ("linear", "round-robin")
 #: Maximum number of hosts in a range.
 MOST_HOSTS = 1 << 20
 
-#: Maximum number of flows per step of the search for a better placement, multiplied by the number of steps.
+#: Maximum product of the number of pairs of ranks and the number of steps of the search for a placement.
 MOST_FOLLOWED = 20_000_000
 
 
@@ -165,7 +164,7 @@ def better(fabric: Fabric, job: Job, order: Ints, tries: int, seed: int) -> tupl
     """Search for an order of hosts with less demand; return the order and how it was found.
 
     The search compares the given order with other placements, and then tries at most `tries` random exchanges
-    of two hosts. It keeps an exchange unless the score becomes worse.
+    of two hosts. It keeps an exchange unless the score becomes worse, and ends when no demand exceeds 1.
     """
     inner = fabric.inner
     known = {"linear": order, "round-robin": in_turn(fabric, order), "leaf by leaf": by_leaf(fabric, order)}

@@ -31,7 +31,7 @@ _ENTRY = re.compile(r"0x([0-9a-f]+)\s*: (\d+)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Shares:
-    """Routes of flows that switches hash or divide, for the host and link numbers of a :class:`Fabric`."""
+    """Routes of a network in which switches hash or divide flows, with the numbers of a :class:`Fabric`."""
 
     core: FlowRoutes
     #: For each host of the fabric: its number in `core`.

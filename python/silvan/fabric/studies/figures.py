@@ -155,7 +155,7 @@ def margin(studied: Studied) -> Figure:
 
 @plot.style()
 def tradeoff(studied: Studied) -> Figure:
-    """Draw the score of each setting over its worst loss of a class, both relative to no control."""
+    """Draw the score of each setting against its worst loss of a class, both relative to no control."""
     figure, (axes,) = plot.new_figure()
     points = studied.tradeoff
     shown = studied.verdict.shown.candidate.setting

@@ -29,7 +29,7 @@ def refuse_foreign(out: Path) -> None:
 
 
 def write(simulated: Simulated, out: Path) -> None:
-    """Write the account, figures, report, runs and option lines.
+    """Write all files of a study. Without finished runs, there is no report.
 
     Raises :class:`SilvanError` if a file cannot be written, or if a folder of a run contains other files.
     """
@@ -58,7 +58,11 @@ def write(simulated: Simulated, out: Path) -> None:
 
 
 def _write_options(simulated: Simulated, out: Path) -> None:
-    """Write the option lines, below comments about deadlock and harm."""
+    """Write the option lines, below the first sentences of the output as comments.
+
+    If no settings are recommended, the lines leave control off, and those of the best settings are written to
+    another file. Without a comparison of settings, there are only comments.
+    """
     head = "".join(f"# {line.replace('`', '')}\n" for line in simulated.lead())
     costly = lines = ""
     if isinstance(simulated, Studied):

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 from silvan._core import FabricError
 
-#: Shares of the hosts that send to hotspots and to storage hosts. The other hosts form the background.
+#: Default shares of the hosts that send to hotspots and to storage hosts. The other hosts, except hotspots,
+#: form the background.
 HOT_SHARE, STORAGE_SHARE = 0.5, 0.1
 #: Number of hosts per hotspot, and per storage host.
 HOSTS_PER_HOTSPOT, HOSTS_PER_STORAGE = 80, 160
 #: Size of one write, and the load that all writes offer to a storage host, as a share of its link.
 WRITE, STORAGE_LOAD = "256 KiB", 0.9
-#: Load that a background host offers, as a share of its link.
+#: Default load that a background host offers, as a share of its link.
 BACKGROUND = 1.0
 FEWEST_HOSTS = 4
 
@@ -35,7 +36,7 @@ class Shape:
     hot_share: float = HOT_SHARE
     #: Share of the hosts that write to storage; 0 for no storage.
     storage_share: float = STORAGE_SHARE
-    #: Load that the other hosts offer, as a share of their links, above 0 and at most 1.
+    #: Load that background hosts offer, as a share of their links, above 0 and at most 1.
     background: float = BACKGROUND
 
     def __post_init__(self) -> None:
@@ -63,7 +64,7 @@ class Group:
     hosts: tuple[str, ...]
     #: Destinations; empty if the group sends to all hosts.
     targets: tuple[str, ...] = ()
-    #: Offered load per host, as a share of its link.
+    #: Offered load per host, as a share of the slowest host link. With 1, hosts send as much as possible.
     share: float = 1.0
     message: str = "64 KiB"
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from silvan._core import FabricError
 
-#: A route over more switches is reported as a cycle.
+#: A route over at least this number of switches is reported as a cycle.
 HOPS_AT_MOST = 64
 END = re.compile(
     r"\{ (?P<kind>CA|SW|RTR) Ports:\S+ SystemGUID:\S+ NodeGUID:(?P<guid>[0-9a-fA-F]+) .*?"
@@ -45,8 +45,8 @@ class Routes:
     def walk(self, sources: Numbers, target: int) -> list[tuple[Numbers, Numbers]]:
         """Return, for each step towards a host, the sources that have not arrived and their next links.
 
-        Sources are indices into the argument. A source without a route is omitted after the last link of its
-        route. Raises `FabricError` for a cycle.
+        Sources are indices into the argument. If a table has no entry or link for a source, the source is
+        omitted from the following steps. Raises `FabricError` for a cycle.
         """
         going = np.flatnonzero(sources != target)
         steps = [(going, self.first_link[sources[going]])]

@@ -47,7 +47,7 @@ class Site:
     notes: tuple[str, ...]
     #: A cycle on the lane that the runs use for data. None if there is none, or without tables of lanes.
     one_lane_cycle: str | None = None
-    #: Wiring and tables without the aggregation nodes, if these are omitted; otherwise None.
+    #: Wiring without the aggregation nodes, and tables, if these nodes are omitted; otherwise None.
     texts: tuple[str, str] | None = None
 
 

@@ -156,7 +156,7 @@ class Studied(Simulated):
 
     #: The recommendation, which also selects the settings that `tuned` presents.
     verdict: Verdict
-    #: Maps each trial to its score relative to no control and its worst loss of a class; for the trade-off.
+    #: Maps the number of a trial to its score and its worst ratio of a class, both relative to no control.
     tradeoff: dict[int, tuple[float, float]]
     #: The survey of settings.
     tuned: Tuned
@@ -190,7 +190,7 @@ def _title(verdict: Verdict) -> str:
 
 
 def space(site: Site, load: Load) -> tuple[Axis, ...]:
-    """Return the axes of the survey, which depend on the contributors per hotspot and the link rate."""
+    """Return the axes of the survey. Delays depend on the contributors per hotspot and the link rate."""
     hot = load.groups[0]
     share = len(hot.hosts) / len(hot.targets)
     fair_us = share * MTU_BITS / site.host_gbit_s / 1000

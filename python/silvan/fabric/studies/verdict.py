@@ -37,7 +37,8 @@ HOTSPOTS = "hotspots"
 #: Ratios of received traffic and of latency down to which a harm is reported, but does not rule settings out
 #: unless the class is protected.
 TOLERATED_RECEIVED, TOLERATED_LATENCY = 0.95, 0.8
-#: Differences of single runs within this ratio count as noise in the choice of settings for fresh seeds.
+#: Ratio to no control down to which a loss counts as noise, in single runs during the choice of settings for
+#: fresh seeds, and at the lower limit of an interval of a comparison that may be undecided.
 NOISE = 0.98
 #: Settings are out if the interval of their score proves no gain and does not exceed this score.
 WORTH = 1.05
@@ -272,8 +273,8 @@ class Verdict:
 def judge(tuned: Tuned, runs: Runs, care: Care, most: int) -> tuple[Tuned, Verdict]:
     """Compare all finalists with no control, on at most `most` seeds.
 
-    The returned result lists the settings that the study shows first. Raises :class:`FabricError` if a run
-    without control failed, or if no settings could be compared.
+    In the returned result, the settings that the verdict shows come first. Raises :class:`FabricError` if a
+    run without control failed, or if no settings could be compared.
     """
     off = next((one for one in tuned.known if one.name == NO_CONTROL), None)
     if off is None:

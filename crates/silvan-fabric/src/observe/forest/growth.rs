@@ -155,7 +155,7 @@ mod tests {
     use super::super::moment::TreePosition;
     use super::*;
 
-    /// A sample with the given links, the index of their roots, and their depths.
+    /// A sample with the given links. For each: its number, the index of its root, and its depth.
     fn moment(members: &[(u32, u32, u32)]) -> Moment {
         let mut moment = Moment::new(10);
         for &(link, root, depth) in members {
@@ -185,7 +185,7 @@ mod tests {
             assert!(growth.follow(&mut moment(&[]), (at * 10, at * 10 + 10)).is_empty());
         }
         assert_eq!((growth.trees[0].end, growth.trees[0].samples), (TreeEnd::Died, 5));
-        // A tree that appears later is a new tree.
+        // The tree was absent for three samples, so this is a new tree.
         assert_eq!(growth.follow(&mut moment(&[(1, 0, 0)]), (80, 90)), [2]);
         let first = &growth.trees[0];
         assert_eq!((first.peak_branches, first.peak_depth, first.peak_queued), (2, 2, 300));

@@ -29,7 +29,8 @@ use roles::Roles;
 pub(crate) use tables::TABLES;
 pub(crate) use verdict::TreeKind;
 
-/// Maximum number of rows of the table `tree_links`, which take 150 MB. Later rows are not recorded.
+/// Maximum number of rows of the table `tree_links`, which take 160 MB. Samples that do not fit are not
+/// recorded.
 pub const MOST_TREE_ROWS: u64 = 4_000_000;
 
 /// Represents no link or no tree.
@@ -165,7 +166,8 @@ impl ForestObserver {
         (trees, links)
     }
 
-    /// The bytes in the buffer at the far end of a link.
+    /// The bytes for which the sender of a link lacks credit: in flight, in the buffer at the far end, or
+    /// returning as credit.
     fn held(&self, view: View, link: u32) -> u32 {
         let channel = self.map.links[link as usize].channel;
         Vl::all(usize::from(self.map.lanes)).map(|vl| view.outstanding(channel, vl)).sum()

@@ -1,8 +1,8 @@
 //! Finds the trees at a sample: the roots, and the outputs that lack credit because of them.
 //!
-//! At each sample, a switch output with waiting packets is *blocked* if it lacks credit for a full packet,
-//! and otherwise *loaded* if more than two full packets wait. An output that faces a host is loaded if it
-//! lacks credit.
+//! At each sample, a switch output with waiting packets is *blocked* if it lacks credit for a full packet on
+//! any virtual lane, and otherwise *loaded* if more than two full packets wait. An output that faces a host
+//! is loaded if it lacks credit.
 
 use silvan_engine::saved::Saved;
 use silvan_engine::{Rate, Time};
@@ -36,9 +36,10 @@ pub(super) struct DirectedLink {
 pub(super) enum OutputState {
     /// No packets wait, or few packets wait and there is credit.
     Free,
-    /// The output lacks credit for a full packet.
+    /// Packets wait, and the output faces a switch and lacks credit for a full packet.
     Blocked,
-    /// More than two full packets wait and there is credit, or the output faces a host and lacks credit.
+    /// More than two full packets wait and there is credit, or packets wait and the output faces a host and
+    /// lacks credit.
     Loaded,
 }
 
@@ -60,10 +61,10 @@ pub(super) struct Map {
     pub tables: Option<StaticRoutes>,
     #[saved(constant)]
     pub lanes: u8,
-    /// Whether packets change lanes along their routes.
+    /// Whether packets may change lanes along their routes.
     #[saved(constant)]
     pub changes_lanes: bool,
-    /// Whether packets of a flow can take several routes.
+    /// Whether adaptive routing per packet or spraying can give a flow several routes.
     #[saved(constant)]
     pub has_choice: bool,
     #[saved(constant)]
@@ -170,7 +171,7 @@ pub(super) struct TreePosition {
     pub depth: u32,
     /// Virtual lanes on which the link waits for a root, one bit each; all lanes for a root.
     pub lanes: u16,
-    /// Bytes that wait for the link.
+    /// Bytes that wait for the link; zero for a host's link.
     pub queued: u32,
     /// Whether the link waits only because special queues at its far end stop packets to a root. Other
     /// packets pass.
@@ -245,10 +246,9 @@ impl Moment {
         })
     }
 
-    /// Finds the trees of this sample. A root is an output for which other outputs wait, or that has special
-    /// queues. A root does not wait itself, but is offered more traffic than it can send: it was busy all the
-    /// time, or it faces a host. A root that already had a tree, according to `lives`, keeps the tree while
-    /// the root is busy.
+    /// Finds the trees of this sample. A root is a loaded output that does not wait itself. Other links wait
+    /// for the root, or it has special queues. It also was busy during the interval or faces a host. A root
+    /// that already had a tree, according to `lives`, keeps the tree while the root is busy.
     pub fn find(&mut self, view: View, map: &mut Map, span: Time, lives: impl Fn(u32) -> bool) {
         for &link in &self.order {
             self.members[link as usize] = NOT_IN;
@@ -381,7 +381,7 @@ impl Moment {
     /// Finds the wait relation.
     fn find_waits(&mut self, view: View, map: &Map) {
         for (at, link) in map.links.iter().enumerate() {
-            // The states do not cover hosts.
+            // A host's link has no state, so it is always examined.
             if link.switch.is_some() && self.states[at] == OutputState::Free {
                 continue;
             }
@@ -412,8 +412,8 @@ impl Moment {
         self.waits.iter().for_each(|wait| self.waiting[wait.1 as usize] = true);
     }
 
-    /// Finds outputs that must not send to the host behind a root because its special queue at the next
-    /// switch is full.
+    /// Finds outputs of switches and hosts at which the next switch has stopped packets to a host whose link
+    /// is loaded.
     fn find_stopped(&mut self, view: View, map: &Map) {
         let hosts: Vec<u32> = (map.links.iter().zip(&self.states))
             .filter(|(link, state)| link.host != NONE && **state != OutputState::Free)

@@ -1,6 +1,6 @@
-//! Determines the contributors and victims of trees. The payload that hosts behind roots receive determines
-//! contributors (see [`crate::meters`]). The packets inside the network and their routes determine the
-//! traffic that waits.
+//! Determines the contributors and victims of trees. Contributors are found from the payload that hosts
+//! behind roots receive (see [`crate::meters`]), and from the packets inside the network. The routes of these
+//! packets also determine the traffic that waits.
 
 use rustc_hash::FxHashMap;
 use silvan_engine::Time;
@@ -47,7 +47,7 @@ pub(crate) struct Feeding {
     pub own_packets: u64,
     /// All packets of the host that were inside the network, summed over the samples since `first_ns`.
     pub packets: u64,
-    /// Payload for the root that was inside the network when counting began.
+    /// Payload for the root that was inside the network at samples before its deliveries were counted.
     pub inside_bytes: u64,
 }
 
@@ -153,7 +153,8 @@ pub(super) struct Roles {
     flows: usize,
     /// The rate at which a host may inject, in bits per second; infinite without a limit.
     injection: f64,
-    /// The rate that a host of a forest offers, in bits per second.
+    /// The highest rate that a host of a forest offers, in bits per second. Infinite without a limit, zero
+    /// without a forest.
     forest: f64,
     payload_share: f64,
     /// Payload sent by each host up to the previous sample.
@@ -192,9 +193,9 @@ impl Roles {
         }
     }
 
-    /// Counts the deliveries of the interval that starts at `from_ns` and, if there are trees, the packets
-    /// inside the network. `numbers` contains the numbers of the current trees. Returns whether the set of
-    /// hosts whose deliveries must be counted has changed.
+    /// If there are trees, counts the deliveries of the interval that starts at `from_ns` and the packets
+    /// inside the network. `numbers` contains the numbers of the current trees. Returns whether the hosts and
+    /// flows whose deliveries must be counted have changed.
     pub fn sample(
         &mut self,
         view: View,
@@ -322,7 +323,7 @@ impl Roles {
         &self.watch
     }
 
-    /// Watches the hosts behind the current roots. Returns whether the set of watched hosts has changed.
+    /// Watches the hosts behind the current roots. Returns whether the watched hosts or flows have changed.
     fn watch_roots(&mut self, view: View, map: &Map, growth: &TreeHistory, flows: usize) -> bool {
         let is_new = growth.live() != self.watched;
         let mask = if self.watched.is_empty() {
@@ -437,7 +438,8 @@ fn given(pairs: impl Iterator<Item = (u32, u32)>, count: usize) -> Vec<u32> {
     numbers
 }
 
-/// Sorts by sending host, then by class, then by the branch or root on the route.
+/// Sorts by sending host, then by class, then by the branch or root on the route. Omits routes without
+/// either.
 fn in_order(met: &[Met], hosts: usize) -> Vec<Met> {
     let all = || met.iter().filter(|one| one.meets != Meets::Nothing);
     // A counting sort is fastest, because there are many hosts with few packets each.
@@ -460,8 +462,8 @@ fn in_order(met: &[Met], hosts: usize) -> Vec<Met> {
 }
 
 /// Finds the branches and roots on the routes of packets inside the network, and of messages that wait for
-/// injection. If there are many packets, only a subset is examined. Some bits of the packets select the
-/// subset, so it does not depend on the scheduler or the number of partitions.
+/// injection. If there are many packets, only a subset is examined. A hash of the injection time and the
+/// source selects it, so the subset does not depend on the scheduler or the number of partitions.
 fn meet(view: View, map: &Map, moment: &Moment) -> Vec<Met> {
     let mask = (view.alive() / Roles::MOST).next_power_of_two() as u64 - 1;
     let is_looked_at = |packet: &&Packet| {
@@ -474,7 +476,7 @@ fn meet(view: View, map: &Map, moment: &Moment) -> Vec<Met> {
         destination: key.destination,
         payload,
     };
-    // Most packets are skipped, in a separate loop.
+    // In large networks, most packets are skipped, so they are filtered in a separate loop.
     let mut packets: Vec<&Packet> = Vec::with_capacity(2 * Roles::MOST);
     view.packets().filter(is_looked_at).for_each(|packet| packets.push(packet));
     let mut all = Vec::with_capacity(2 * packets.len());
@@ -482,7 +484,7 @@ fn meet(view: View, map: &Map, moment: &Moment) -> Vec<Met> {
         let (source, destination, connection) = (packet.src, packet.dst, u32::from(packet.source));
         met(packet.class, (FlowKey { source, destination, connection }, packet.vl.0), packet.payload)
     }));
-    // If a host's link waits, all of the host's traffic waits.
+    // If the link of a host is in a tree, the messages of the host wait, too.
     let senders = view.hosts().zip(&map.of_host);
     let held =
         senders.filter(|(_, link)| moment.members.get(**link as usize).is_some_and(TreePosition::is_in));

@@ -5,14 +5,13 @@ use rustc_hash::FxHashMap;
 use super::growth::{Tree, TreeEnd};
 use super::roles::{Feeding, TreeTraffic, WaitingTraffic, Who};
 
-/// Minimum share of its packets that a contributor must send through the root to be classified as sending
-/// only there.
+/// In a silent tree, the median contributor sends at least this share of its packets through the root.
 const ALL: f64 = 0.999;
-/// Minimum share of its traffic that makes a host and class a contributor if sent through a root, regardless
-/// of the amount.
+/// A host and class that send at least this share of the host's payload through the root contribute, unless
+/// they do so rarely.
 const OWN: f64 = 0.25;
 /// With a smaller share, a host and class contribute if they send through the root in at least this multiple
-/// of the intervals that would be expected by chance.
+/// of the number of intervals expected by chance, plus a margin.
 const PREFERRED: f64 = 2.0;
 
 /// The classification of a tree.
@@ -22,7 +21,7 @@ pub(crate) struct TreeKind {
     pub victims: Vec<(Who, WaitingTraffic)>,
     /// Payload through the root, from all senders.
     pub through_root: f64,
-    /// The share of the contributors' traffic that went through the root.
+    /// The share of the contributors' payload that went through the root; 1 for a silent tree.
     pub share: f64,
     is_silent: bool,
     pub moved_from: Option<u32>,
@@ -72,8 +71,9 @@ impl TreeKind {
     }
 }
 
-/// Selects the contributors among the senders through the root. A host is not a contributor if it sends to a
-/// hotspot only as often as to any of the other `hosts`.
+/// Selects the contributors among the senders through the root. A host that sends through the root only as
+/// often as to any other host is a contributor only if no sender prefers the root. `hosts` is the number of
+/// hosts.
 fn contributors(
     (born_ns, last_ns, samples): (u64, u64, u32),
     feeding: &[(Who, Feeding)],
@@ -84,7 +84,7 @@ fn contributors(
     let half = last_ns.saturating_sub(born_ns) / 2;
     let rate = |one: &Feeding| one.bytes / last_ns.saturating_sub(one.first_ns).max(half).max(1) as f64;
     let sum = |power| feeding.iter().map(|one| rate(&one.1).powi(power)).sum::<f64>();
-    // The limit is an eighth of the mean rate of the senders, weighted by bytes.
+    // The limit is an eighth of the mean rate of the senders, weighted by their rates.
     let least = sum(2) / sum(1).max(f64::MIN_POSITIVE) / 8.0;
     let is_own = |one: &Feeding| {
         let is_often = 10 * u64::from(one.samples) >= u64::from(samples);

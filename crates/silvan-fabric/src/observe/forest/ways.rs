@@ -20,7 +20,7 @@ pub(super) enum Meets {
 }
 
 /// Finds the root on a packet's route from its source to its destination or, if there is none, the first
-/// branch. With adaptive routing, all possible routes are considered.
+/// branch. If the packets of a flow can take several routes, all of these are considered.
 pub(super) fn meets((key, vl): (FlowKey, u8), view: View, map: &Map, moment: &Moment) -> Meets {
     if let Some(tables) = &map.tables {
         let links = plain_way(key, tables, map);
@@ -32,7 +32,7 @@ pub(super) fn meets((key, vl): (FlowKey, u8), view: View, map: &Map, moment: &Mo
     first_met(way(key, view, map), vl, map, moment)
 }
 
-/// Visits the links of a flow's current route, from its source on.
+/// Visits the links of a flow's current route, starting at its source.
 pub(super) fn pass(key: FlowKey, view: View, map: &Map, each: impl FnMut(u32)) {
     match &map.tables {
         Some(tables) => plain_way(key, tables, map).for_each(each),
@@ -127,7 +127,7 @@ fn ways(key: FlowKey, view: View, map: &Map) -> Vec<u32> {
     links
 }
 
-/// Same as [`ways`], if each packet is sent to one of several LIDs.
+/// The links of the routes to all LIDs of the destination, one route after another.
 fn ways_by_lid(key: FlowKey, lids: u16, view: View, map: &Map) -> Vec<u32> {
     let mut links = Vec::new();
     let first = Some(map.of_host[key.source as usize]).filter(|&link| link != NONE);
@@ -142,9 +142,9 @@ fn ways_by_lid(key: FlowKey, lids: u16, view: View, map: &Map) -> Vec<u32> {
     links
 }
 
-/// The links of a flow's current route, from its source on.
+/// The links of a flow's current route, starting at its source.
 fn way(key: FlowKey, view: View, map: &Map) -> impl Iterator<Item = u32> {
-    // A route is not longer than the number of switches, because tables are checked before the run.
+    // A route passes each switch at most once, because tables are checked before the run.
     let most = view.switch_count() + 1;
     let first = Some(map.of_host[key.source as usize]).filter(|&link| link != NONE);
     let next = move |&link: &u32| {

@@ -7,9 +7,9 @@ use silvan_network::port::{Port, PortVl, Vl};
 use super::{Cams, Cause, Line, OwnLine};
 
 impl Cams {
-    /// The rate that the root accepts from a special queue, which is the rate of the root divided evenly
-    /// among all queues that send to it. `None` if the tree no longer exists, or if the next node has
-    /// reported no rate.
+    /// The rate that the root accepts from a special queue: the rate of the root's link, or the rate that the
+    /// next node has reported, divided evenly among this node's special queues for the same line or root.
+    /// `None` if the tree no longer exists, or if the next node has reported no rate.
     pub fn share(&self, input: PortVl, at: usize) -> Option<Rate> {
         let Line { output, cause, .. } = self.inputs[input.index()].special[at].as_ref()?;
         let whole = match cause {

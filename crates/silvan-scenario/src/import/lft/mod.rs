@@ -25,7 +25,7 @@
 //! - LIDs that do not belong to a node of the topology are skipped, because tables keep the LIDs of removed
 //!   nodes.
 //! - In the first two formats, the table of a switch ends with a count. OpenSM prints the top LID there, and
-//!   the other tools print the number of entries. A table without a count, or with another one, is rejected.
+//!   the other tools print the number of entries. A table without a count, or with a different number, is rejected.
 //! - `dump_fts` omits the last LID if it is a multiple of 64. If a host has this LID, the dump cannot be
 //!   used, and the error message says so.
 
