@@ -74,7 +74,8 @@ class Announcer:
     def leave(self, flow: Flow, asked: int) -> int | None:
         """Return when a flow may send according to its announcement; `None` if this is not yet known.
 
-        A flow without an announcement is announced.
+        A flow without an announcement is announced. The next message of a retained flow starts or ends the
+        flow.
         """
         trip = self.trips.get((flow.source, flow.destination))
         if trip is None:

@@ -35,7 +35,7 @@ class Fault:
     dropped: int = 0
 
     def loses(self, packet: Packet, started: int) -> bool:
-        """Return whether a packet that arrives now is lost, and count it if so."""
+        """Return whether a packet that is due now is lost, and count it if so."""
         is_bad = self.stream is not None and self.loss_ppb > 0 and self.stream.chance(self.loss_ppb, 10**9)
         if not is_bad and self.down_until <= started:
             return False

@@ -637,7 +637,7 @@ class Host:
             self.wait(flow)
 
     def sender(self, source: Source, message: Message) -> Source:
-        """Return the source of a message, which is a new one if each message has a separate flow."""
+        """Return the source of a message; create it if each message has a separate flow."""
         if not isinstance(source, Generator):
             return source
         number = len(self.sources) + self.own_sources

@@ -100,7 +100,7 @@ class IsolatingBuffers(Buffers):
         super().__init__(organisation, numbers, control_first=control_first)
         self.rule, self.place, self.detects = rule, place, detects
         self.special: dict[Input, list[Line | None]] = {}
-        #: Lines of normal queues by input and output, and whether Stop has been sent for them.
+        #: Normal queues with a line, by input and output, and whether Stop has been sent for each.
         self.own: dict[tuple[Input, int], bool] = {}
         self.known: dict[Way, list[OutputLine]] = {}
         self.wanting: set[Input] = set()
@@ -108,7 +108,7 @@ class IsolatingBuffers(Buffers):
         #: The time until which a special queue lets normal ones pass, unless all queues take turns.
         self.due: dict[Queue, int] = {}
         self.tally = Tally()
-        #: Packets that changed queues with their input ports, and notifications with their ports.
+        #: Packets that changed queues, each with its input port.
         self.moved: list[tuple[Packet, int]] = []
         self.notices: list[tuple[int, Notice]] = []
 

@@ -266,7 +266,7 @@ class IslipSwitch(QueuedSwitch):
                 self.wake(output, now + (self.out[output].span(cell) if pace is None else ceil(cell * pace)))
 
     def tell_of_matches(self) -> None:
-        """Report changes after all matched packets have started."""
+        """Report changed queues and send notifications, after all matched packets have started."""
         # Inputs of the matched packets are busy, so their new requests are handled when they are free.
         self.buffers.asked = []
         self.mark_moved()

@@ -142,7 +142,7 @@ class Switch:
         self.net.at(ready, is_directed, rank=(1, port))
 
     def direct(self, packet: Packet, port: int) -> int:
-        """Return the output of a packet. An announcement changes the sum of the output's link."""
+        """Return the output of a packet. Set-ups and tear-downs change the announced weight of the output."""
         packet.came = packet.lane
         if self.net.plan.lanes.by_way:
             return self.on_its_way(packet)
@@ -210,7 +210,7 @@ class Switch:
             self.woken.append(port)
 
     def fill_changed(self, output: int, lane: int, fill: Fill) -> None:
-        """Report to the congestion manager of a lane of an output.
+        """Report the fill of a lane of an output to the lane's congestion manager.
 
         The port is a root if it has credit for a full packet in addition to the one that it sends or is about
         to send.

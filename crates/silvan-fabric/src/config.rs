@@ -203,8 +203,10 @@ pub struct Lanes {
     /// at the end. Default: the service level modulo `count`.
     #[schemars(length(min = 1, max = 16))]
     pub sl_to_vl: Option<Vec<u8>>,
-    /// Virtual lane of control packets (notifications, acknowledgements). By default they use the lane of
-    /// the packet that they answer, so congestion on this lane also delays them.
+    /// Virtual lane of control packets, except tear-downs, which stay behind the data of their flow. By
+    /// default, an answer to data uses the lane of the data packet, or with service levels of paths, the lane
+    /// of its own path. Other control packets use the lane of their flow. Congestion on that lane then also
+    /// delays them.
     pub control: Option<u8>,
     /// Whether outputs of switches serve the lane `control` before all others. By default, lanes take turns.
     /// Hosts always send control packets before data.
@@ -544,7 +546,7 @@ pub struct AdaptiveRouting {
     /// the tables. Default: all levels.
     #[schemars(length(min = 1, max = 16), inner(range(max = 15)))]
     pub levels: Option<Vec<u8>>,
-    /// Packets that use the ports of the tables anyway (per packet).
+    /// Data packets that use the ports of the tables in spite of adaptive routing (per packet).
     pub pinned: Vec<Pinned>,
 }
 
@@ -918,15 +920,16 @@ impl Default for Measure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scheduler {
-    /// The scheduler that is probably faster: the binned one if it supports the network, unless the network
+    /// The scheduler that is probably faster: the binned one if it supports the scenario, unless the network
     /// is small.
     #[default]
     Auto,
     /// Switches and hosts act at events, which one queue orders by time.
     EventOrdered,
-    /// Outputs of switches act in intervals of time (bins). An error if the network does not permit it.
+    /// Outputs of switches act in intervals of time (bins). An error if the network, flow control,
+    /// notification or traffic does not permit it.
     Binned,
-    /// The binned scheduler if it supports the network, however small the network is. For tests.
+    /// The binned scheduler if it supports the scenario, even for small networks. For tests.
     #[serde(skip)]
     BinnedIfPossible,
 }

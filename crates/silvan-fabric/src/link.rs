@@ -159,7 +159,8 @@ pub(crate) struct Links {
     lane_count: usize,
     /// Present if receive buffers are divided.
     divided: Option<Box<Divided>>,
-    /// Present if receivers stop their senders instead of giving credits, or there are rules beyond the ledgers.
+    /// Present with pause frames and on/off messages, and with credits if more than the ledgers determines
+    /// whether a packet may start.
     control: Option<Box<Control>>,
     /// Present if links change during the run.
     faults: Option<Box<Faults>>,

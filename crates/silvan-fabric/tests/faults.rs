@@ -705,7 +705,7 @@ fn remaining_networks_lack_links_that_are_down_and_have_routes_around_them() {
     assert!(with[3].tables == tables && with[0].tables == with[2].tables);
 }
 
-/// Link-level retry without errors has no effect: the state of a link that goes down is discarded.
+/// Link-level retry without errors does not affect losses: a link that goes down discards its retry state.
 #[test]
 fn links_with_retry_lose_the_same_packets_when_they_go_down() {
     let (topology, mut config) = three_switches(us(200));

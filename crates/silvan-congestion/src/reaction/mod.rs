@@ -561,7 +561,7 @@ reactions! {
     Lipd(Lipd) => Lipd::rule as RateRule;
     /// Validated marks shrink a window and then add waiting slots; other marks only shrink the window.
     Mvcm(Mvcm) => Mvcm::rule as MvcmRule;
-    /// Rates that the links of a flow's route assign.
+    /// Rates that the links on a flow's route assign.
     ExplicitRate(ExplicitRate) => ExplicitRate::rule as Announced;
     /// A rate that marks reduce by their severity, and that recovers in cycles of bytes and of time.
     Qcn(Qcn) => Qcn::rule as QcnRule;

@@ -184,7 +184,8 @@ impl Host {
         self.control_for(kind, flow, Payload::New(Announcement { kind, bytes, largest_ps: 0, known_ps: 0 }))
     }
 
-    /// Whether a flow with data may send. Announces the flow if it has not been announced.
+    /// Whether a flow may send, now or later. Announces a flow with data that has not been announced, and
+    /// ends a retained flow that cannot be resumed.
     pub(super) fn leave(&mut self, id: FlowId, now: Time) -> Leave {
         let flow = self.flows.get(id);
         let key = Connection { source: flow.source, destination: flow.destination };

@@ -94,7 +94,8 @@ pub(crate) struct Host {
     /// The channel on which the host receives.
     pub into: ChannelId,
     pub lanes: u8,
-    /// Virtual lane of control packets; `None` if they use the lane of the packets that they answer.
+    /// Virtual lane of control packets other than tear-downs; `None` if they use the lane of their flow or of
+    /// the packets that they answer.
     pub control_lane: Option<Vl>,
     /// Whether the receiver component also needs data packets without a mark.
     answers_unmarked: bool,

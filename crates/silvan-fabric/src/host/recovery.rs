@@ -176,7 +176,7 @@ impl LossRecovery {
         None
     }
 
-    /// The flow and the number of the first packet that has timed out by `now`.
+    /// Removes the first deadline that has passed by `now`. Returns the flow and the number of its packet.
     fn take_late(&mut self, now: Time) -> Option<(Connection, u64)> {
         while let Some(&(deadline, flow, number)) = self.deadlines.front() {
             let sent_at = self.sent.get(&flow).and_then(|sent| sent.get(&number)).map(|one| one.sent_at);

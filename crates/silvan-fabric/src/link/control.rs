@@ -1,8 +1,9 @@
 //! Flow control by messages from the receiver of a channel to its sender.
 //!
-//! With credits, the sender counts what the buffer at the far end holds, and its ledgers decide; see [`super::Ledger`]. With
-//! all other kinds, the receiver counts, and its messages determine what the sender may start. A kind consists of the state
-//! of both ends, of the message, and of the rules in [`ReceiverControl`].
+//! With credits, the sender counts what the buffer at the far end holds, and its ledgers determine whether a
+//! packet may start; see [`super::Ledger`]. With all other kinds, the receiver counts, and its messages
+//! determine what the sender may start. A kind consists of the state of both ends, of the message, and of the
+//! rules in [`ReceiverControl`].
 
 use silvan_engine::Time;
 use silvan_engine::saved::Saved;
@@ -130,7 +131,7 @@ impl CheckTimes {
         Self { checked_at: Time::NEVER, waited_for: Time::NEVER }
     }
 
-    /// Whether no check at this instant is scheduled yet. From now on, one is.
+    /// Whether no check at `now` is scheduled yet. Records that one is.
     pub fn is_first(&mut self, now: Time) -> bool {
         std::mem::replace(&mut self.checked_at, now) != now
     }

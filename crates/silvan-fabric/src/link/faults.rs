@@ -118,9 +118,9 @@ pub(crate) struct Faults {
 }
 
 impl Faults {
-    /// Whether a channel loses a packet that it transmits from `start` until `arrival`. All changes until `start` must have
-    /// been applied, and none of a later time than `arrival`. The packets of a channel must be in order, because losses are
-    /// random.
+    /// Whether a channel loses a packet that it transmits from `start` until `arrival`. All changes until
+    /// `start` must have been applied, and none of a later time than `arrival`. Call once per packet, in the
+    /// order of the packets of a channel, because losses are random.
     fn loses(&mut self, channel: ChannelId, start: Time, arrival: Time) -> bool {
         let mut down_until = self.down_until[channel as usize];
         let mut errors = self.errors.get_mut(&channel);
@@ -319,7 +319,8 @@ impl Links {
         self.parameters(channel).to_host
     }
 
-    /// Whether a packet that arrives at the end of a channel now was lost on the way.
+    /// Whether a packet that is due at the end of a channel now was lost on the way. Call once per packet, in
+    /// the order of the packets, because losses are random.
     pub fn was_lost(&mut self, channel: ChannelId, packet: &Packet, now: Time) -> bool {
         let link = self.parameters(channel);
         let took = if link.to_host { link.delay + packet.tail_lag } else { link.head_delay };
@@ -327,8 +328,9 @@ impl Links {
         faults.loses(channel, now.saturating_sub(took), now)
     }
 
-    /// In the binned scheduler: whether a packet for a host is lost that starts to cross a channel now and whose tail arrives
-    /// at a time. [`Self::was_lost_on_way`] finds it then.
+    /// In the binned scheduler: whether a packet for a host is lost between the time at which it starts to
+    /// cross a channel and the time at which its tail arrives. If so, records it for
+    /// [`Self::was_lost_on_way`].
     pub fn will_be_lost(
         &mut self,
         channel: ChannelId,
@@ -348,7 +350,8 @@ impl Links {
         self.faults.as_deref().is_some_and(|faults| faults.lost_on_way.contains(&packet))
     }
 
-    /// In the binned scheduler: whether a packet that reaches a host now was lost.
+    /// In the binned scheduler: whether a packet that is due at a host now was lost. Removes the record of
+    /// the loss.
     pub fn was_lost_on_way(&mut self, packet: PacketId) -> bool {
         self.faults.as_deref_mut().is_some_and(|faults| faults.lost_on_way.remove(&packet))
     }

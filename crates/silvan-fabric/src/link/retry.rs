@@ -315,8 +315,8 @@ impl Retry {
         end.arrives(replay.place, sending)
     }
 
-    /// The time at which the sender of a channel must act next, unless an event is already scheduled for that time or
-    /// before. The channel is free at `free_at`.
+    /// The time at which the sender of a channel must act next, for which the caller must schedule an event.
+    /// `None` if an event is already scheduled for that time or before. The channel is free at `free_at`.
     pub fn next_action(&mut self, channel: ChannelId, free_at: Time) -> Option<Time> {
         let end = &mut self.ends[channel as usize];
         let message = end.messages.front().map_or(Time::NEVER, |message| message.0);
@@ -328,7 +328,7 @@ impl Retry {
         })
     }
 
-    /// Whether the event of this instant is the one that is expected.
+    /// Whether the event of this instant is the expected one. If so, no event is scheduled afterwards.
     pub fn take_action(&mut self, channel: ChannelId, now: Time) -> bool {
         let end = &mut self.ends[channel as usize];
         let is_due = end.look_at == now;

@@ -68,7 +68,8 @@ impl Links {
         first..first + self.lane_count
     }
 
-    /// Whether lanes share credits, and a packet of the lane with this ledger has no credit now.
+    /// Whether lanes share credits, and a packet of `space` bytes on the lane with this ledger has no credit
+    /// now. Books the credit that has returned by now.
     #[inline(never)]
     pub(super) fn pool_is_short(&mut self, id: ChannelId, index: usize, space: u32, now: Time) -> bool {
         if self.shared().is_none() {

@@ -94,9 +94,8 @@ impl Links {
         self.channels[id as usize].wake_at <= time
     }
 
-    /// Whether a wake-up is valid: the sender has not requested an earlier one, or the credit for which a packet waits
-    /// arrives at this instant. In both cases, the sender's action does not depend on when it learned that the credit
-    /// was on its way.
+    /// Whether a wake-up is valid: it is the earliest one that the sender has requested, or the credit for
+    /// which a packet waits arrives at this instant. The request for a valid wake-up is removed.
     #[inline]
     pub fn take_wake(&mut self, event: Event, now: Time) -> bool {
         let data = event.data;

@@ -53,9 +53,9 @@ impl QueueRole {
 enum Seat {
     /// None, because the queue is empty.
     None,
-    /// The ring of its input port at this output.
+    /// The ring of the queue's input port at a lane of an output.
     Ring(PortVl),
-    /// The list of queues that wait for credit of this output, or for permission of the next node.
+    /// The list of queues that wait for credit of a lane of an output, or for permission of the next node.
     Parked(PortVl),
 }
 

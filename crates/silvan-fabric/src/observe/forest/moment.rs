@@ -332,7 +332,7 @@ impl Moment {
         is_some_loaded
     }
 
-    /// Adds the links that wait for the roots to their trees, nearest links first.
+    /// Adds to each tree the links that wait for its root, nearest links first.
     fn spread(&mut self) {
         let mut reached: Vec<(u32, u16)> = self.roots.iter().map(|&root| (root, u16::MAX)).collect();
         let mut next = 0;
