@@ -531,7 +531,8 @@ class Host:
     def control_packet(self, flow: Flow, to: str, lane: int, kind: str) -> Packet:
         """Return a new control packet, on the lane of control packets if there is one.
 
-        A tear-down uses the lane of its data. If routes determine lanes, the route does.
+        A tear-down uses the lane of its data. If routes determine lanes, any control packet uses the lane of
+        its route.
         """
         size, own_lane = self.net.plan.control, self.net.plan.lanes.control
         if own_lane is not None and kind != "tear-down":

@@ -298,7 +298,7 @@ class IslipSwitch(QueuedSwitch):
         return found
 
     def offer(self, output: int, queue: Queue, found: dict[int, tuple[int, Queue]]) -> None:
-        """Let an input accept a grant, if the input prefers it to the one that it has accepted."""
+        """Accept a grant for its input, unless the input prefers a grant that it has accepted before."""
         other = found.get(queue.port)
         if other is None or self.prefers((output, queue), other):
             found[queue.port] = output, queue

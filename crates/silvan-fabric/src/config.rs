@@ -240,11 +240,11 @@ impl Default for Lanes {
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum FlowControl {
     /// The receiver grants credits for free buffer space, as in InfiniBand and in the credit-based flow
-    /// control (CBFC) of Ultra Ethernet. The unit of credits is `packet.credit_block`. The messages take no
-    /// space on the link.
+    /// control (CBFC) of Ultra Ethernet. The unit of credits is `packet.credit_block`. Messages with credits
+    /// take no space on the link.
     Credits(Credits),
-    /// The receiver pauses and resumes the sender at buffer thresholds (Xoff/Xon). The messages take no space
-    /// on the link.
+    /// The receiver pauses and resumes the sender at buffer thresholds (Xoff/Xon). Xoff and Xon messages take
+    /// no space on the link.
     OnOff(OnOff),
     /// The receiver pauses and resumes virtual lanes of the sender, as in priority flow control (PFC, IEEE
     /// 802.1Q clause 36), where priorities correspond to virtual lanes. It sends frames on the other
@@ -668,8 +668,8 @@ pub struct SwitchConfig {
     /// matching is repeated after the time of a cell at the rate of the read ports. With 0, the pair waits
     /// for the next change.
     pub islip_cell: Bytes,
-    /// Whether control packets (notifications, acknowledgements) precede the data of their input. The
-    /// default depends on the mechanism: true for `ccfit`, false otherwise.
+    /// Whether control packets, except tear-downs, precede the data of their input. The default depends on
+    /// the mechanism: true for `ccfit`, false otherwise.
     pub control_first: Option<bool>,
     /// Whether outputs have queues of limited size without flow control, and trim the packets that do not
     /// fit. Default: switches do not trim packets, and flow control applies.

@@ -91,7 +91,7 @@ pub(crate) struct Partition {
 struct Schedule {
     /// Whether to prefetch for events.
     prefetches: bool,
-    /// Whether answers to all packets arrive at hosts.
+    /// Whether any host awaits answers; see [`Host::awaits_answers`].
     has_answers: bool,
     next_sample: Time,
     /// The time of an instant that a sample or a change of links interrupted: arrivals have been handled, but no decisions.
@@ -119,7 +119,7 @@ impl Partition {
         }
     }
 
-    /// See [`Self::is_large`].
+    /// For `is_large`, see the field.
     pub fn new(
         ctx: Context,
         (hosts, switches): (Vec<Host>, Switches),
@@ -164,7 +164,7 @@ impl Partition {
         hosts.iter_mut().for_each(|host| host.start(ctx));
     }
 
-    /// Sets the time of the next sample, unless the warm-up ends earlier.
+    /// Sets the time of the next sample. Outputs and meters expect the end of the warm-up if it is earlier.
     pub fn expect_sample(&mut self, time: Time) {
         let Self { ctx, outputs, schedule, .. } = self;
         schedule.expect_sample(ctx, outputs, time);
