@@ -129,8 +129,8 @@ impl Announcer {
         self.probes.push(Reverse((Time(now.0.saturating_add(after.0)), flow)));
     }
 
-    /// Continues a retained flow with its next message of `bytes` bytes. If the flow has another size,
-    /// returns its size as an error: the flow must then be removed first.
+    /// Continues a retained flow with its next message of `bytes` bytes. If the flow has another size, ends
+    /// the flow and returns its size as an error; the caller must send the tear-down packet.
     fn resume(&mut self, flow: Connection, bytes: u64, now: Time) -> Result<(), u64> {
         if !self.retains() {
             return Ok(());

@@ -244,7 +244,8 @@ impl Host {
         self.plan_timeout(ctx);
     }
 
-    /// The amount that a flow must request again, in bytes; zero if the flow does not wait for a grant.
+    /// The amount that a flow must request again, in the unit of grants; zero if the flow does not wait for a
+    /// grant.
     fn missing_grant(&self, id: FlowId) -> u32 {
         self.reactor.as_ref().map_or(0, |reactor| reactor.missing_grant(self.reference(id)))
     }

@@ -148,7 +148,7 @@ impl<'a> View<'a> {
         (partition, host.buffered(&partition.ctx.packets))
     }
 
-    /// Number of notifications for sources on their way.
+    /// Number of notifications that are on their way to sources.
     pub fn reports_on_their_way(self) -> usize {
         self.partitions.iter().map(Partition::reports_on_their_way).sum()
     }
@@ -168,7 +168,7 @@ impl<'a> View<'a> {
         self.partitions.iter().filter_map(|partition| partition.ctx.links.by_messages()?.overflow()).min()
     }
 
-    /// The first pause that has reached the limit of the watchdog, if it stops the run.
+    /// The first pause that has reached the limit of the watchdog, if the watchdog stops the run.
     pub fn paused_too_long(self) -> Option<OverlongPause> {
         self.partitions.iter().filter_map(|partition| partition.ctx.links.frames()?.too_long(self.now)).min()
     }

@@ -295,8 +295,8 @@ impl<S: PortSet> CioqSwitch<S> {
         false
     }
 
-    /// Selects the next readable input. Returns `None` if the input's packet does not fit into the output
-    /// buffer.
+    /// Selects the next readable input and its queue. Returns `None` if there is none, if the output waits
+    /// for a busy input, or if the packet does not fit into the output buffer.
     fn choose(&mut self, ctx: &mut Context, output: Port, vl: Vl) -> Option<(Port, QueueId)> {
         let lane = self.ports.lane(output, vl);
         let asking = self.buffers.requests(lane);
