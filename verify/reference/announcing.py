@@ -115,7 +115,7 @@ class Announcer:
             self.probes.append((due, flow.source.number, number))
 
     def carry(self, flow: Flow, packet: Packet) -> None:
-        """Let a data packet collect the sums of its links, if there are no probes."""
+        """With explicit rates and without probes, let a data packet collect the sums of its links."""
         if self.rates and self.rates.probe_ps is None:
             known_ps = self.trips[flow.source, flow.destination].largest_ps
             packet.announcement = Announcement("probe", 0, known_ps=known_ps)

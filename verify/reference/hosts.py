@@ -317,7 +317,7 @@ class Host:
         self.reply(nack)
 
     def was_lost(self, nack: Packet) -> None:
-        """Schedule a trimmed packet to be sent again, before the flow's messages."""
+        """Schedule a trimmed packet to be sent again before messages, if no timeout has done so."""
         flow, header = nack.flow, nack.answers
         assert header
         if self.sprayer:
@@ -448,7 +448,7 @@ class Host:
             self.take_reply(packet)
 
     def take_reply(self, packet: Packet) -> None:
-        """Answer an announcement of another host's flow, or process the answer to an own announcement."""
+        """Answer an announcement of another host's flow, or process the answer to an announcement here."""
         if packet.kind == "reply":
             assert self.announcer
             self.is_asked |= self.announcer.came_back(packet)

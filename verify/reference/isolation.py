@@ -399,7 +399,8 @@ class IsolatingBuffers(Buffers):
     def share(self, line: Line) -> int | None:
         """Return the rate of a line's flows in bit/s, or `None` if it is unknown.
 
-        This is the rate of the root, divided by the number of local lines for the root.
+        This is the rate of the root's link or the reported rate, divided by the number of lines at this node
+        for the same root or line.
         """
         if line.roots is not None:
             whole: int | None = int(8 * 10**12 / self.place.pace(line.way[0]))

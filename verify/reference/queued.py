@@ -232,7 +232,7 @@ class IslipSwitch(QueuedSwitch):
             self.is_asked = True
 
     def decide(self) -> None:
-        """Match inputs and outputs that have requests. Each output considers its lanes in turn."""
+        """Match inputs and outputs that have requests. Each output tries one lane after another."""
         for output in self.woken:
             for lane in self.lanes if self.is_divided else ():
                 self.buffers.return_from_aside((output, lane))

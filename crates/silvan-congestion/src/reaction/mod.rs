@@ -7,8 +7,7 @@
 //! | `rate` | AIMD, FIMD and LIPD, with or without a static window (Renato) |
 //! | `mvcm` | a dynamic window, then waiting slots |
 //! | `qcn` | a rate that marks reduce according to the severity of congestion, and that recovers by itself |
-//! | `dcqcn` | DCQCN: a rate that notifications decrease, by more if they are frequent, and that recovers by
-//! itself |
+//! | `dcqcn` | DCQCN: a rate that notifications decrease, more if they are frequent, and that recovers by itself |
 //! | `dctcp` | DCTCP: a window that shrinks with the share of marked packets |
 //! | `timely` | TIMELY: a rate by the gradient of the delay |
 //! | `swift` | Swift: a window controlled by a target delay |
@@ -19,11 +18,11 @@
 //! | `rccc` | Ultra Ethernet: credit of the receiver, with or without the window of `nscc` |
 //! | `explicit` | parameters of explicit rates, which `host/announce.rs` in `silvan-fabric` implements |
 //!
-//! To add a reaction, write a file with its parameters, its rule and tests, and add a line to the list
-//! `reactions!` below. The list generates the enum of the configuration, [`Reaction`], and that of the hosts
-//! in a run, [`Reactor`]. The other modules do not depend on the reaction in use. `paced` contains common
-//! code of reactions with a rate; a reaction that only defines a law of the rate, such as `timely`, needs no
-//! other module. `progress` contains common code of reactions with windows in bytes.
+//! To add a reaction, write a file with its parameters, its rule and tests, and add a line to the list `reactions!`
+//! below. The list generates the enum of the configuration, [`Reaction`], and that of the hosts in a run, [`Reactor`].
+//! The other modules do not depend on the reaction in use. `paced` contains common code of reactions with a rate; a
+//! reaction that only defines a law of the rate, such as `timely`, needs no other module. `progress` contains common
+//! code of reactions with windows in bytes.
 
 mod cct;
 mod dcqcn;

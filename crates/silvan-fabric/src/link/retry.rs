@@ -7,8 +7,7 @@
 //! | receiver | delivers a good frame with the expected number, and acknowledges it, together with all earlier ones, at least `ack_spacing` after its last acknowledgement |
 //! | receiver | discards all other frames; it answers the first one that is bad or has a later number with a NACK, which also acknowledges all earlier frames, and gives no answer to the following ones until it gets the expected frame |
 //! | receiver | discards a good frame that it has delivered before, and acknowledges it again |
-//! | sender | after a NACK, and when its timer expires, sends all unacknowledged frames again before any new
-//! frame |
+//! | sender | after a NACK, and when its timer expires, sends all unacknowledged frames again before any new frame |
 //!
 //! A bad frame is discarded before the receiver forwards any part of it. Acknowledgements and NACKs take the delay of the
 //! link, but no space on it, and can get lost like frames. If the link goes down, both ends discard their state: frames of the

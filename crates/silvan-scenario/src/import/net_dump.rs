@@ -65,8 +65,8 @@ fn head(line: &str) -> Option<(&str, u64, &str)> {
 /// Reads the links; `origin` is the name of the file in error messages.
 ///
 /// # Errors
-/// If a row belongs to no table, a column is missing, a number is out of range, the two ends of a link
-/// disagree, or a name or LID belongs to two nodes.
+/// If a line is malformed, a row belongs to no table, a port appears twice, a column is missing, a number is
+/// out of range, the two ends of a link disagree, or a name or LID belongs to two nodes.
 pub fn parse(text: &str, origin: &str, options: Options) -> Result<Wiring, ImportError> {
     let notes = Notes::default();
     let mut switches: Vec<Switch> = Vec::new();
