@@ -96,7 +96,7 @@ class Announcer:
         return asked
 
     def go_on(self, trip: Trip, flow: Flow, start: int) -> None:
-        """Start the next message of a retained flow, or end the flow if the size differs."""
+        """Start the next message of a retained flow, or end the flow if the sizes of its messages differ."""
         assert self.rates
         if trip.size != flow.messages[0].left:
             trip.stage = "ending"

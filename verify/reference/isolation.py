@@ -366,7 +366,7 @@ class IsolatingBuffers(Buffers):
 
     @property
     def is_strict(self) -> bool:  # type: ignore[override]
-        """Whether special queues also yield to queues for other outputs, and are served in order of waits."""
+        """Whether special queues also yield to queues for other outputs, and the longest wait comes first."""
         return self.rule.arbitration == "strict"
 
     def with_yielding(self, way: Way, others: set[int], yielding: set[int]) -> set[int]:

@@ -132,7 +132,7 @@ struct Part {
 }
 
 impl Part {
-    /// Reads `7`, `00-03` or `1-63/2`.
+    /// Parses a number or a range, such as `7`, `00-03` or `1-63/2`. `None` if the text has another form.
     fn read(part: &str) -> Option<Self> {
         let number = |text: &str| {
             let is_number =

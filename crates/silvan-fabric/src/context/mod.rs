@@ -466,7 +466,8 @@ impl Context {
         }
     }
 
-    /// Lets the sender of a channel send whatever its receiver has announced, because the receiver has failed.
+    /// Lets the sender of a channel send regardless of what its receiver has announced, because the receiver
+    /// has failed.
     #[cold]
     pub fn ignore_receiver(&mut self, channel: ChannelId) {
         // Zero opens all lanes. With credits, the receiver has announced nothing.

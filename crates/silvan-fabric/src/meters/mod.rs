@@ -464,7 +464,7 @@ impl Meters {
         }
     }
 
-    /// Whether a packet is the last packet of a message for which a rank of a job waits.
+    /// Whether a packet is the last packet of a message of a job.
     #[inline]
     pub fn ends_message(&self, packet: &Packet) -> bool {
         self.is_of_job(packet) && packet.last

@@ -259,12 +259,12 @@ impl Partition {
         with_handler!(self, handler => handler.instants(end, most))
     }
 
-    /// Handles all arrivals at the time of a sample, and runs the ranks.
+    /// See [`Handler::arrive_at`].
     fn arrive_at(&mut self, cut: Time) -> u64 {
         with_handler!(self, handler => handler.arrive_at(cut))
     }
 
-    /// Handles the events of an instant with keys below `key`.
+    /// See [`Handler::events_below`].
     fn events_below(&mut self, time: Time, key: u32) -> u64 {
         with_handler!(self, handler => handler.events_below(time, key))
     }

@@ -588,7 +588,7 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
         cams.may_detect(bytes) || cams.has_lines(input) && !self.is_quiet(cams, packets, queue)
     }
 
-    /// Whether the head of a queue matches no CAM line and is not stopped.
+    /// Whether a queue is empty, or its head matches no CAM line and is not stopped.
     #[inline]
     fn is_quiet(&self, cams: &Cams, packets: &Pool, queue: QueueId) -> bool {
         let Queue { fifo, vl, input, .. } = &self.queues[queue as usize];

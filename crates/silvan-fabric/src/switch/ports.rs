@@ -483,8 +483,8 @@ impl Ports {
         end
     }
 
-    /// Puts the header of a packet that was trimmed here on the wire; its memory has already been returned. Returns the time
-    /// at which it has left.
+    /// Sends the header of a packet that this switch has trimmed; its memory has already been returned.
+    /// Returns the time at which it has left.
     #[cold]
     #[inline(never)]
     pub fn send_header(&self, ctx: &mut Context, id: PacketId, output: Port) -> Time {

@@ -53,7 +53,8 @@ pub(super) fn is_head(line: &str) -> bool {
     head(line).is_some()
 }
 
-/// Splits `"NAME", VENDOR, 0xGUID, LID 1`. A name may contain quotes and commas.
+/// Splits a line such as `"NAME", VENDOR, 0xGUID, LID 1` into name, GUID and LID. A name may contain quotes
+/// and commas.
 fn head(line: &str) -> Option<(&str, u64, &str)> {
     let (name, rest) = line.trim().strip_prefix('"')?.rsplit_once("\",")?;
     let mut parts = rest.rsplitn(3, ',').map(str::trim);

@@ -28,7 +28,7 @@ fn data_rate(lanes: u64, signaling: u64, data: u64, coded: u64) -> Rate {
     Rate(lanes * signaling * data / coded)
 }
 
-/// Parses "4xQDR". `None` if the text is not a valid width and speed.
+/// The rate for a width and speed such as "4xQDR"; `None` if the text is not a valid width and speed.
 pub(super) fn parse(text: &str) -> Option<Rate> {
     let (width, name) = text.split_once('x')?;
     let lanes = *WIDTHS.iter().find(|lanes| lanes.to_string() == width)?;
