@@ -54,7 +54,7 @@ class Faults:
 
     def __init__(self, net: Network) -> None:
         self.net = net
-        #: The configured pace of channels.
+        #: The configured pace of each channel.
         self.paces = {channel: channel.usual_pace for channel in net.channels}
         self.states: dict[Host, tuple[Fraction, bool, int]] = {}
         #: The tables at the start of the run.

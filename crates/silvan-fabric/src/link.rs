@@ -454,7 +454,8 @@ impl Links {
         self.parameters(id).rate
     }
 
-    /// Index of the lane whose credit a packet for `dst` on a virtual lane needs.
+    /// Index of the lane whose credit a packet for `dst` on a virtual lane needs. The lane of a destination
+    /// is created if it does not exist.
     #[inline(always)]
     fn lane_index(&mut self, id: ChannelId, vl: Vl, dst: u32) -> usize {
         if self.divided.is_some() {

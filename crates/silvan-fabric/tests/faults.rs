@@ -372,7 +372,7 @@ fn new_tables_take_effect_after_the_delay() {
         }
     }
     config.rerouting.delay = Some(us(20));
-    // The link is up again before the tables change, and in the second case only after that.
+    // In the first case, the link is up again before the tables change; in the second case, only afterwards.
     assert_eq!(sorted(lost_at(["L1:2", "L1:3"], &topology, &config, Some(us(7)))), [0, 1]);
     assert_eq!(sorted(lost_at(["L1:2", "L1:3"], &topology, &config, Some(us(40)))), [0, 2]);
 }

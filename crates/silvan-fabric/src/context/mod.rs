@@ -402,7 +402,7 @@ impl Context {
         }
     }
 
-    /// With pause frames, stores a packet that has arrived in the buffer of its receiver.
+    /// With pause frames or on/off messages, counts a packet that has arrived in the buffer of the receiver.
     pub fn store(&mut self, channel: ChannelId, packet: PacketId) {
         let Packet { vl, space, .. } = self.packets[packet];
         self.store_lane(channel, vl, space);

@@ -593,7 +593,7 @@ impl Host {
         }
     }
 
-    /// The earliest time at which data may be ready to send.
+    /// The earliest time at which data may be ready to send; `None` if it is not known.
     fn next_attempt(&mut self, ctx: &Context, attempt: Attempt) -> Option<Time> {
         let waits = self.flows.ready() > 0 || self.flows.has_held() || !self.control.is_empty();
         if attempt == Attempt::Sent && waits {

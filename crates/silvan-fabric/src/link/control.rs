@@ -50,7 +50,7 @@ pub(crate) trait ReceiverControl {
     /// earlier than before, one bit each.
     fn obey(&mut self, channel: ChannelId, signal: Signal, now: Time) -> u16;
 
-    /// Stores a packet that has arrived. Returns whether a check at this instant is needed.
+    /// Counts a packet that has arrived in the buffer. Returns whether a check at this instant is needed.
     fn store(&mut self, channel: ChannelId, vl: Vl, space: u32, now: Time) -> bool;
 
     /// Notes that a packet will have left at a known time. Returns the number by which [`Self::left`] identifies it.

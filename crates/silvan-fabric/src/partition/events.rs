@@ -27,7 +27,7 @@ pub(super) struct Handler<'p, A> {
 }
 
 impl<A: Architecture> Handler<'_, A> {
-    /// The time of the next event.
+    /// The time of the next event; `None` if no event is pending.
     #[inline(always)]
     pub fn next_time(&mut self) -> Option<Time> {
         if self.schedule.prefetches && self.ctx.queue.is_turn_over() {

@@ -238,7 +238,7 @@ impl Partition {
         self.outputs.as_ref().map_or(time.0, |outputs| outputs.bins_in(time)).max(1)
     }
 
-    /// The first tick with work.
+    /// The first tick with work; `NEVER` if there is none.
     pub fn next_tick(&mut self) -> u64 {
         let of_event =
             self.schedule.unfinished.or_else(|| self.next_time()).map_or(NEVER, |time| self.tick_of(time));
@@ -249,7 +249,7 @@ impl Partition {
         of_event.min(of_hosts).min(of_outputs).min(delivery.map_or(NEVER, |time| time.0))
     }
 
-    /// The time of the next event.
+    /// See [`Handler::next_time`].
     fn next_time(&mut self) -> Option<Time> {
         with_handler!(self, handler => handler.next_time())
     }

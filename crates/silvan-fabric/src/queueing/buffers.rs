@@ -487,7 +487,7 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
         self.head(self.front(output, port, now)?)
     }
 
-    /// The queue in which a packet is stored.
+    /// The queue in which a packet is stored. The queue of a destination is created if it does not exist.
     #[inline(always)]
     fn queue_for(&mut self, input: PortVl, to: Port, dst: u32, kind: Kind) -> QueueId {
         let base = self.first_queue(input);

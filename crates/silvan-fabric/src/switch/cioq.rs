@@ -126,7 +126,7 @@ impl<S: PortSet> CioqSwitch<S> {
         }
     }
 
-    /// Bytes of an input's memory that are in use.
+    /// Bytes of an input's memory that are in use. Frees the space of a packet that has already left it.
     fn used_of_input(&mut self, input: Port, vl: Vl, now: Time) -> u32 {
         if let Some((lane, space)) = self.inputs[input.index()].leaving.left(now) {
             self.used[lane.index()] -= space;

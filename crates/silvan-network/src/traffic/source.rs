@@ -315,7 +315,7 @@ impl Source {
         Message { destination, created, left: bytes, hot }
     }
 
-    /// The message of the next transfer of the list, which must be due.
+    /// Takes the next transfer from the list, and returns its message. The transfer must be due.
     fn draw_listed(&mut self, now: Time) -> Message {
         self.backlog += 1;
         let mut message = Message { destination: 0, created: self.next_at, left: 0, hot: false };
