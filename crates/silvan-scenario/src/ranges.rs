@@ -25,7 +25,7 @@ pub(crate) struct Expanded {
 
 impl Expanded {
     /// Converts a path in the expanded list to the path in the file, and returns it with the name of the
-    /// host.
+    /// host. `None` if the path is not in this list.
     pub fn written(&self, path: &str) -> Option<(String, &str)> {
         let index = path.strip_prefix(&self.path)?.strip_prefix('.')?;
         let (host, at) = self.hosts.get(index.parse::<usize>().ok()?)?;

@@ -474,7 +474,8 @@ impl Context {
         self.links.obey(channel, 0, self.now, &mut self.queue);
     }
 
-    /// Handles an event of a link with pause frames or link-level retry. Returns the channel on which a frame was sent.
+    /// Handles an event of a link with pause frames or link-level retry. Returns the channel on which a frame
+    /// was sent, if any.
     pub fn link_event(&mut self, stage: Port, data: u32) -> Option<ChannelId> {
         if stage == Port(Stage::Retry as u16) {
             return self.retry(data);

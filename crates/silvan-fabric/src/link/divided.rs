@@ -254,14 +254,14 @@ impl Links {
         }
     }
 
-    /// The queue that the receiver of packets has assigned to a ledger.
+    /// The queue that the receiver of packets has assigned to a ledger, if any.
     #[inline]
     pub fn relay_queue(&self, ledger: u32) -> Option<u32> {
         let relay = self.divided.as_ref()?.relays.get(ledger as usize)?;
         (relay.queue != NONE).then_some(relay.queue)
     }
 
-    /// The queue that the receiver of packets has assigned to the ledger of a way.
+    /// The queue that the receiver of packets has assigned to the ledger of a way, if any.
     pub fn relay_queue_of(&self, way: Way) -> Option<u32> {
         let ledger = self.divided.as_ref()?.by_destination.get(way)?;
         self.relay_queue(ledger)

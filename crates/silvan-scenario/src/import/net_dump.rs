@@ -54,7 +54,7 @@ pub(super) fn is_head(line: &str) -> bool {
 }
 
 /// Splits a line such as `"NAME", VENDOR, 0xGUID, LID 1` into name, GUID and LID. A name may contain quotes
-/// and commas.
+/// and commas. `None` if the line has another form.
 fn head(line: &str) -> Option<(&str, u64, &str)> {
     let (name, rest) = line.trim().strip_prefix('"')?.rsplit_once("\",")?;
     let mut parts = rest.rsplitn(3, ',').map(str::trim);

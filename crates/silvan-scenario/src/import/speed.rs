@@ -57,7 +57,7 @@ pub(super) fn of_lane(width: &str, lane: &str) -> Option<Rate> {
     parse(&format!("{width}x{name}"))
 }
 
-/// Returns the width of a link rate, and its lane speed as written in lists of links.
+/// The width of a link rate, and its lane speed as written in lists of links; `None` for an unknown rate.
 pub(super) fn lane(rate: Rate) -> Option<(u64, &'static str)> {
     let name = name(rate)?;
     let (width, speed) = name.split_once('x')?;
