@@ -162,7 +162,7 @@ fn lost_answers_and_repeated_errors_cost_the_timer() {
     }
 }
 
-/// A frame stays in the replay buffer for its own time and a round trip.
+/// A frame stays in the replay buffer for its transmission time and a round trip.
 #[test]
 fn a_small_replay_buffer_limits_throughput() {
     let (topology, mut config) = one_link(2_000, 80, us(2_000));

@@ -42,7 +42,7 @@ const ACTIONS: [&str; 32] = [
     "exscan",
 ];
 
-/// Whether a word is an action.
+/// Whether a word is the name of an action.
 #[must_use]
 pub fn is_action(word: &str) -> bool {
     ACTIONS.contains(&word.to_ascii_lowercase().as_str())
