@@ -65,13 +65,12 @@ pub(crate) struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// Checks whether the binned scheduler supports the network, its flow control and its notifications. All
-    /// limits follow from the scheduler's design. It runs outputs one by one within a bin, so the decisions
-    /// of an output may depend only on its own arrivals and credit. Records store sizes in 16 bits and inputs
-    /// in 8 bits. Bins require a lookahead.
+    /// Checks whether the binned scheduler supports the network. All limits follow from the scheduler's design. It runs
+    /// outputs one by one within a bin, so the decisions of an output may depend only on its own arrivals and credit.
+    /// Records store sizes in 16 bits and inputs in 8 bits. Bins require a lookahead.
     ///
     /// # Errors
-    /// The reason why the scenario is not supported, as a clause that follows "because".
+    /// The reason why the network is not supported, as a clause that follows "because".
     pub fn fits(&self, switches: &[Ports]) -> Result<(), &'static str> {
         if self.queues.is_none() {
             // There is one read port per input, an arbiter or output buffers.
@@ -230,7 +229,7 @@ impl<'a> OutputsBuilder<'a> {
         }
     }
 
-    /// Joins the trimming of the switches of a partition; `None` without trimming.
+    /// The trimming at the outputs of a partition.
     fn trimmer(&mut self, partition: u16) -> Option<Box<Trimmer>> {
         let own = self.trimmers.iter_mut().zip(&self.partition.of_switch);
         let own = own.filter(|(_, there)| **there == partition).filter_map(|(trimmer, _)| trimmer.take());
