@@ -77,7 +77,7 @@ pub(super) struct ControlWay {
 }
 
 impl ControlPacket {
-    /// A control packet without data from the packet that it answers.
+    /// A control packet that contains no data of the packet that it answers.
     pub fn new(kind: Kind, way: ControlWay, payload: Payload) -> Self {
         let ControlWay { to, source, class, sl, vl } = way;
         Self {

@@ -114,7 +114,7 @@ pub(crate) struct Transfers {
     open: FxHashMap<Way, OpenTransfers>,
     /// Flows with deliveries or acknowledgements since the last sample.
     changed: Vec<Way>,
-    /// Deliveries from hosts of other partitions since the last sample.
+    /// Deliveries of messages from hosts of other partitions since the last sample.
     elsewhere: Vec<(Way, Time)>,
     /// Present if packets may get lost.
     apart: Option<Apart>,
