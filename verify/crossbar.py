@@ -106,9 +106,9 @@ class Voqs:
             self.draw(source) if load is None else self.draw_later(source)
 
     def run(self, warmup: float, duration: float) -> tuple[float, float]:
-        """Return throughput per port as a share of the link rate, and mean time in the system in byte times.
+        """Simulate; return throughput per port as a share of the link rate, and mean time in byte times.
 
-        Both are measured after the warm-up.
+        The time is that from creation to departure. Both are measured after the warm-up.
         """
         is_warm = False
         while self.now < duration:

@@ -168,7 +168,7 @@ LAWS = (zero_load, fairness, m_d_1, karol, *queueing.LAWS, *crossbar.LAWS)
 
 
 def checks(*, quick: bool = False) -> Iterator[Check]:
-    """Make all checks, or with `quick` those that take only seconds."""
+    """Make all checks. With `quick`, runs are shorter, and some checks are left out."""
     for law in LAWS:
         yield from law(quick=quick)
 

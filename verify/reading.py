@@ -590,7 +590,7 @@ def network(topology: Mapping[str, Any], routing: Mapping[str, Any] | None) -> W
 
 
 def _credits(table: Mapping[str, Any], largest: int, block: int) -> tuple[int, SharedCredits | None]:
-    """Read `[flow_control]`."""
+    """Read `[flow_control]` with credits; return the time between returns, and the shared credit."""
     given = dict(table)
     if given.pop("kind", "credits") != "credits":
         raise NotCovered("flow_control: not credits, pause frames or on/off messages")

@@ -15,8 +15,8 @@ MANY = 128
 KAROL = {2: 0.75, 3: 0.6825, 4: 0.6552, 5: 0.6399, 6: 0.6301, 7: 0.6234, 8: 0.6184, MANY: 0.5858}
 LOADS = (20, 50, 80)
 TESTBED = "../common/testbed-scenario-1.toml"
-#: The links of each flow of scenario 1. `CAPACITY` has the rates of these links in Gbit/s, with hosts limited
-#: to 13 Gbit/s.
+#: The links on the route of each flow of scenario 1. `CAPACITY` has the rates of these links in Gbit/s, with
+#: hosts limited to 13 Gbit/s.
 PATHS = {
     "F1": ("H1", "trunk", "to H4"),
     "F2": ("H2", "trunk", "to H5"),

@@ -20,7 +20,7 @@ def runs(quick):
 
 
 def _settling(run):
-    """Return the times from the starts of F3, F4 and F5 until contributors are fair, in s."""
+    """Return the times in s from the starts of F3, F4 and F5 until the contributors get fair shares."""
     return [settling_s(run, FLOWS[1:n], n - 1.0, float(n), WIDTH_S) for n in range(3, 6)]
 
 

@@ -8,7 +8,7 @@ TABLES = ()
 
 SCENARIO = "../common/uec-trimming.toml"
 CONTROLS = ("nscc", "rccc")
-#: Limits of a queue in packets, including the one that is being sent.
+#: Limits of a queue in packets, including the packet that is being sent.
 USUAL, LARGE = 43, 500
 #: Ways to spray, limits of a queue, and whether each packet is acknowledged. With REPS or the mixed way, and
 #: each packet acknowledged, no queue exceeds 43 packets, so a larger limit would change nothing.

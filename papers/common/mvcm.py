@@ -99,7 +99,7 @@ class Case:
 
     @property
     def host_rate(self) -> float:
-        """Return the rate of a host, in bytes of packets per cycle."""
+        """Return the offered rate of a host, in bytes of packets per cycle."""
         return self.load / self.radix
 
     @property

@@ -135,8 +135,10 @@ def test_full_experiments_have_the_points_of_the_paper() -> None:
 
 def test_gains_are_on_over_off() -> None:
     rows = {row["quantity"]: row for row in _rows_of_f5()}
-    assert rows["all hosts, CC on over off, lifetime 10 ms"]["simulated"] == pytest.approx(4.0)
-    assert rows["all hosts, lifetime 10 ms, CC on"]["simulated"] == pytest.approx(4000)
+    assert rows["rate of all hosts, lifetime 10 ms, ratio of CC on to CC off"]["simulated"] == pytest.approx(
+        4.0
+    )
+    assert rows["rate of all hosts, lifetime 10 ms, CC on"]["simulated"] == pytest.approx(4000)
 
 
 def _rows_of_f5() -> list[dict[str, Any]]:
@@ -150,7 +152,9 @@ def _rows_of_f5() -> list[dict[str, Any]]:
 def test_seeds_give_confidence_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "simulate", _made_up)
     row = next(
-        r for r in run_experiments(["F1"], quick=True, seeds=3) if r["quantity"] == "other hosts, CC off"
+        r
+        for r in run_experiments(["F1"], quick=True, seeds=3)
+        if r["quantity"] == "rate of other hosts, CC off"
     )
     assert (row["seeds"], row["simulated"]) == (3, pytest.approx(1.01))
     # 4.303 times the standard deviation of 0.01, divided by the root of 3.

@@ -74,7 +74,8 @@ class Announcer:
     def leave(self, flow: Flow, asked: int) -> int | None:
         """Return when a flow may send according to its announcement; `None` if this is not yet known.
 
-        A flow without an announcement is announced.
+        A flow without an announcement is announced. The next message of a retained flow starts or ends the
+        flow.
         """
         trip = self.trips.get((flow.source, flow.destination))
         if trip is None:
@@ -95,7 +96,7 @@ class Announcer:
         return asked
 
     def go_on(self, trip: Trip, flow: Flow, start: int) -> None:
-        """Start the next message of a retained flow, or end the flow if the size differs."""
+        """Start the next message of a retained flow, or end the flow if the sizes of its messages differ."""
         assert self.rates
         if trip.size != flow.messages[0].left:
             trip.stage = "ending"
@@ -114,7 +115,7 @@ class Announcer:
             self.probes.append((due, flow.source.number, number))
 
     def carry(self, flow: Flow, packet: Packet) -> None:
-        """Let a data packet collect the sums of its links, if there are no probes."""
+        """With explicit rates and without probes, let a data packet collect the sums of its links."""
         if self.rates and self.rates.probe_ps is None:
             known_ps = self.trips[flow.source, flow.destination].largest_ps
             packet.announcement = Announcement("probe", 0, known_ps=known_ps)

@@ -30,7 +30,7 @@ class Choices:
         self.count = 0
 
     def output(self, packet: Packet) -> int:
-        """Return the output of a packet: that of the table, unless the packet may choose among ports."""
+        """Return the output of a packet: that of the table, or a random one of the least loaded ports."""
         group = self.groups[packet.destination]
         if not self.is_free(packet, group):
             return self.switch.table[packet.destination]
@@ -67,7 +67,7 @@ class Detours:
         self.count = 0
 
     def group(self, packet: Packet) -> int | None:
-        """Return the group of the detour of a local host's packet; `None` for the minimal route."""
+        """Draw a group for the detour of a local host's packet; return `None` for the minimal route."""
         between = self.wiring.between(*packet.flow.ends)
         if not between:
             return None

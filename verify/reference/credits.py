@@ -240,7 +240,7 @@ class Granter:
         return False
 
     def say(self, flow: Flow, lane: int) -> None:
-        """Send the last grant of a flow."""
+        """Send a grant that states the total that a flow has been granted so far."""
         packet = self.host.control_packet(flow, flow.origin, lane, "grant")
         packet.target = self.grants.get(flow, 0)
         self.host.reply(packet)

@@ -35,7 +35,7 @@ class Fault:
     dropped: int = 0
 
     def loses(self, packet: Packet, started: int) -> bool:
-        """Return whether a packet that arrives now is lost, and count it if so."""
+        """Return whether a packet that is due now is lost, and count it if so."""
         is_bad = self.stream is not None and self.loss_ppb > 0 and self.stream.chance(self.loss_ppb, 10**9)
         if not is_bad and self.down_until <= started:
             return False
@@ -54,7 +54,7 @@ class Faults:
 
     def __init__(self, net: Network) -> None:
         self.net = net
-        #: The configured pace of channels.
+        #: The configured pace of each channel.
         self.paces = {channel: channel.usual_pace for channel in net.channels}
         self.states: dict[Host, tuple[Fraction, bool, int]] = {}
         #: The tables at the start of the run.

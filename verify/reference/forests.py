@@ -142,9 +142,9 @@ class Generator:
         return [time for time in both if time is not None]
 
     def choose(self, now: int, size: int, *, has_room: bool) -> tuple[str, bool]:
-        """Return the destination of a message that is due, and whether it is for the hotspot.
+        """Select the destination of a message that is due; return it, and whether it is the hotspot.
 
-        If both kinds are due, one is selected at random.
+        If both kinds are due, one is selected at random. The next message of this kind is due later.
         """
         hot, random = self.hot_time(now), self.random_time(has_room=has_room)
         is_random_due = random is not None and random <= now

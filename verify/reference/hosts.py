@@ -317,7 +317,7 @@ class Host:
         self.reply(nack)
 
     def was_lost(self, nack: Packet) -> None:
-        """Schedule a trimmed packet to be sent again, before the flow's messages."""
+        """Schedule a trimmed packet to be sent again before messages, if no timeout has done so."""
         flow, header = nack.flow, nack.answers
         assert header
         if self.sprayer:
@@ -448,7 +448,7 @@ class Host:
             self.take_reply(packet)
 
     def take_reply(self, packet: Packet) -> None:
-        """Answer an announcement of another host's flow, or process the answer to an own announcement."""
+        """Answer an announcement of another host's flow, or process the answer to an announcement here."""
         if packet.kind == "reply":
             assert self.announcer
             self.is_asked |= self.announcer.came_back(packet)
@@ -531,7 +531,8 @@ class Host:
     def control_packet(self, flow: Flow, to: str, lane: int, kind: str) -> Packet:
         """Return a new control packet, on the lane of control packets if there is one.
 
-        A tear-down uses the lane of its data. If routes determine lanes, the route does.
+        A tear-down uses the lane of its data. If routes determine lanes, any control packet uses the lane of
+        its route.
         """
         size, own_lane = self.net.plan.control, self.net.plan.lanes.control
         if own_lane is not None and kind != "tear-down":
@@ -637,7 +638,7 @@ class Host:
             self.wait(flow)
 
     def sender(self, source: Source, message: Message) -> Source:
-        """Return the source of a message, which is a new one if each message has a separate flow."""
+        """Return the source of a message; create it if each message has a separate flow."""
         if not isinstance(source, Generator):
             return source
         number = len(self.sources) + self.own_sources

@@ -100,7 +100,7 @@ class IsolatingBuffers(Buffers):
         super().__init__(organisation, numbers, control_first=control_first)
         self.rule, self.place, self.detects = rule, place, detects
         self.special: dict[Input, list[Line | None]] = {}
-        #: Lines of normal queues by input and output, and whether Stop has been sent for them.
+        #: Normal queues with a line, by input and output, and whether Stop has been sent for each.
         self.own: dict[tuple[Input, int], bool] = {}
         self.known: dict[Way, list[OutputLine]] = {}
         self.wanting: set[Input] = set()
@@ -108,7 +108,7 @@ class IsolatingBuffers(Buffers):
         #: The time until which a special queue lets normal ones pass, unless all queues take turns.
         self.due: dict[Queue, int] = {}
         self.tally = Tally()
-        #: Packets that changed queues with their input ports, and notifications with their ports.
+        #: Packets that changed queues, each with its input port.
         self.moved: list[tuple[Packet, int]] = []
         self.notices: list[tuple[int, Notice]] = []
 
@@ -366,7 +366,7 @@ class IsolatingBuffers(Buffers):
 
     @property
     def is_strict(self) -> bool:  # type: ignore[override]
-        """Whether special queues also yield to queues for other outputs, and are served in order of waits."""
+        """Whether special queues also yield to queues for other outputs, and the longest wait comes first."""
         return self.rule.arbitration == "strict"
 
     def with_yielding(self, way: Way, others: set[int], yielding: set[int]) -> set[int]:
@@ -399,7 +399,8 @@ class IsolatingBuffers(Buffers):
     def share(self, line: Line) -> int | None:
         """Return the rate of a line's flows in bit/s, or `None` if it is unknown.
 
-        This is the rate of the root, divided by the number of local lines for the root.
+        This is the rate of the root's link or the reported rate, divided by the number of lines at this node
+        for the same root or line.
         """
         if line.roots is not None:
             whole: int | None = int(8 * 10**12 / self.place.pace(line.way[0]))

@@ -209,7 +209,7 @@ class Channel:
         return self.parts[where] < space or not self.shares(where[0], space)
 
     def shares(self, lane: int, space: int) -> bool:
-        """Return whether a lane may use this much more of its reserve, or of the credit that lanes share."""
+        """Return whether a lane may use `space` more of its reserve, or of the credit that lanes share."""
         rule = self.net.plan.shared
         if rule is None:
             return True
@@ -294,7 +294,7 @@ class Channel:
         self.receiver.comes(packet, self.port, head=head, tail=tail)
 
     def loses(self, packet: Packet, head: int, tail: int) -> bool:
-        """Return whether a packet that arrives now was lost. Its credit returns when its tail arrives."""
+        """Return whether a packet that is due now was lost or dropped. If so, return its credit."""
         if self.fault is None:
             return False
         if not self.fault.loses(packet, head - self.delay):

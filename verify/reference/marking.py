@@ -94,14 +94,14 @@ class PortState:
         self.congested = bool(self.over) and (self.congested or is_root or self.masked)
 
     def severity(self) -> int:
-        """Return the severity of congestion when a packet is marked, which is at least 1."""
+        """Return the severity of a mark that is set now (1 to 63), and store the fill for the next mark."""
         assert self.rule
         found = max(severity(self.total, self.marked_at, self.rule.upper, 2), 1)
         self.marked_at = self.total
         return found
 
     def marks(self, size: int, *, is_control: bool) -> bool:
-        """Return whether a packet that leaves now is marked, according to the share of marked packets."""
+        """Count a packet that leaves now, and return whether the share of marked packets marks it."""
         if self.rule is None or not self.congested or size < self.rule.smallest:
             return False
         marked, of = self.rule.share

@@ -135,7 +135,7 @@ class Network:
     def at(
         self, time: int, action: Callable[[], None] = lambda: None, *, rank: tuple[int, int] = (9, 0)
     ) -> None:
-        """Schedule an action at a time. Without an action, all nodes only decide then.
+        """Schedule an action at a time. Without an action, nodes only send what they can at that time.
 
         At one instant, credits come first (0), then packets (1), those that had to wait for their tails (2)
         and notifications (3), each in the order of the ports (the second number). Higher ranks follow.
@@ -148,7 +148,7 @@ class Network:
         return -(-size // self.plan.block) * self.plan.block
 
     def run(self) -> list[Sample]:
-        """Run to the end, and return the samples. At the end, packets still arrive, but no node decides.
+        """Run to the end, and return the samples. At the end, packets still arrive, but no node sends.
 
         An interval includes what arrives or is drained at its end, but not what is sent then.
         """

@@ -37,7 +37,7 @@ class Order:
         self.held: dict[tuple[Hashable, int], tuple[Packet, int]] = {}
 
     def drained(self, packet: Packet, now: int) -> list[Packet]:
-        """Return the packets to deliver after a packet has been drained, in order."""
+        """Record a drained packet, and return the packets that can be delivered now, in order."""
         highest = self.highest.get(packet.flow, -1)
         self.tally.late += packet.number < highest
         self.highest[packet.flow] = max(highest, packet.number)

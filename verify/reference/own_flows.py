@@ -117,7 +117,7 @@ class Generator(Source):
         self.level = transfers[0].level
 
     def spaced(self, busy: int) -> int:
-        """Return the time in which busy periods of this total length pass."""
+        """Return the time in which busy periods of this total length pass; draw the periods that follow."""
         if self.periods is None or self.busy is None or self.given.bursts is None:
             return busy
         total, rest = busy, busy

@@ -232,7 +232,7 @@ class IslipSwitch(QueuedSwitch):
             self.is_asked = True
 
     def decide(self) -> None:
-        """Match inputs and outputs that have requests. Each output considers its lanes in turn."""
+        """Match inputs and outputs that have requests. Each output tries one lane after another."""
         for output in self.woken:
             for lane in self.lanes if self.is_divided else ():
                 self.buffers.return_from_aside((output, lane))
@@ -266,7 +266,7 @@ class IslipSwitch(QueuedSwitch):
                 self.wake(output, now + (self.out[output].span(cell) if pace is None else ceil(cell * pace)))
 
     def tell_of_matches(self) -> None:
-        """Report changes after all matched packets have started."""
+        """Report changed queues and send notifications, after all matched packets have started."""
         # Inputs of the matched packets are busy, so their new requests are handled when they are free.
         self.buffers.asked = []
         self.mark_moved()
@@ -298,7 +298,7 @@ class IslipSwitch(QueuedSwitch):
         return found
 
     def offer(self, output: int, queue: Queue, found: dict[int, tuple[int, Queue]]) -> None:
-        """Let an input accept a grant, if the input prefers it to the one that it has accepted."""
+        """Accept a grant for its input, unless the input prefers a grant that it has accepted before."""
         other = found.get(queue.port)
         if other is None or self.prefers((output, queue), other):
             found[queue.port] = output, queue

@@ -43,9 +43,10 @@ class Round:
         return 0 if self.free_at is None else max(until - self.free_at, 0)
 
     def choice(self, asking: set[int], aside: set[int], busy: dict[int, int], now: int) -> set[int]:
-        """Return the inputs to choose from, or none if the output is to wait.
+        """Return the inputs that may be served now, and none if the output must wait.
 
-        `busy` has the times at which busy inputs become free.
+        `busy` has the times at which busy inputs become free. If all inputs have been served, a new round
+        begins.
         """
         for _ in range(2):
             if not (asking | aside) - self.served:

@@ -40,7 +40,7 @@ class Sizes:
     random: Stream
 
     def draw(self, least: int) -> tuple[int, bool]:
-        """Return the size of a message, and whether it is the last one."""
+        """Draw the size of the next message; return it, and whether the message is the last one."""
         size = least + self.random.below(self.spread + 1)
         if self.packets is None:
             return size, False

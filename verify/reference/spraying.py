@@ -12,13 +12,13 @@ from verify.reference.streams import Stream
 if TYPE_CHECKING:
     from verify.reference.hosts import Flow, Host
 
-#: Number of values that REPS stores, and largest number of pending skips of a value.
+#: Maximum number of entropy values that REPS stores for a flow, and of pending skips of an entropy value.
 KEPT, MOST_DUE = 8, 15
 
 
 @dataclass
 class Path:
-    """The state of a flow: the round over all values, pending skips, and values to use again."""
+    """The state of a flow: the round over all entropy values, pending skips, and values to use again."""
 
     flip: int
     step: int = 0
@@ -32,7 +32,7 @@ class Path:
 
 
 class Sprayer:
-    """The values of one host's packets."""
+    """Selects the entropy values of one host's packets."""
 
     def __init__(self, host: Host, rule: Ecmp) -> None:
         self.rule = rule
@@ -47,7 +47,7 @@ class Sprayer:
         return self.paths[flow]
 
     def next(self, flow: Flow) -> int:
-        """Return the value of the next packet of a flow."""
+        """Select the entropy value of the next packet of a flow."""
         path = self.path(flow)
         kind = self.rule.spraying
         if kind in ("reps", "mixed") and path.again:
@@ -57,7 +57,7 @@ class Sprayer:
         return self.in_turn(path)
 
     def in_turn(self, path: Path) -> int:
-        """Return the next value of the round without a pending skip.
+        """Return the next value of the round without a pending skip, and advance the round.
 
         Of the values that are skipped, only the first uses up one of its skips.
         """
@@ -73,13 +73,13 @@ class Sprayer:
         return value
 
     def turn(self, path: Path) -> None:
-        """Continue with the next value. Each round has a random order."""
+        """Advance the round. Each round has a random order."""
         path.step += 1
         if path.step == self.rule.values:
             path.step, path.flip = 0, self.random.below(self.rule.values)
 
     def take_answer(self, flow: Flow, value: int, *, is_marked: bool, skips: int = 1) -> None:
-        """Process the answer to a packet with a value. A mark or a loss adds skips."""
+        """Process the answer to a packet with an entropy value: add skips, or store the value for reuse."""
         kind = self.rule.spraying
         if kind in ("oblivious", "random"):
             return

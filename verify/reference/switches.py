@@ -63,7 +63,7 @@ class Switch:
         self.detours = None
         if isinstance(wiring, Groups) and wiring.routing == "ugal":
             self.detours = Detours(self, wiring)
-        #: The ports that packets avoid if they can choose.
+        #: Ports that are not used for packets that may use several ports.
         self.avoided = set[int]()
         #: The total time that each output's link needs for the flows announced to it, in ps.
         self.weights = dict.fromkeys(self.ports(), 0)
@@ -142,7 +142,7 @@ class Switch:
         self.net.at(ready, is_directed, rank=(1, port))
 
     def direct(self, packet: Packet, port: int) -> int:
-        """Return the output of a packet. An announcement changes the sum of the output's link."""
+        """Return the output of a packet. Set-ups and tear-downs change the announced weight of the output."""
         packet.came = packet.lane
         if self.net.plan.lanes.by_way:
             return self.on_its_way(packet)
@@ -170,7 +170,7 @@ class Switch:
         return output
 
     def use_groups(self, groups: Mapping[str, tuple[int, ...]]) -> None:
-        """Set the ports among which packets to each destination may choose, if they can."""
+        """Set the ports that packets to each destination may use, if packets or hashes select ports."""
         for rule in (self.choices, self.hashing):
             if rule:
                 rule.groups = groups
@@ -210,7 +210,7 @@ class Switch:
             self.woken.append(port)
 
     def fill_changed(self, output: int, lane: int, fill: Fill) -> None:
-        """Report to the congestion manager of a lane of an output.
+        """Report the fill of a lane of an output to the lane's congestion manager.
 
         The port is a root if it has credit for a full packet in addition to the one that it sends or is about
         to send.
@@ -229,14 +229,15 @@ class Switch:
                 self.mark(packet, found if self.net.plan.congestion.is_quantized else 0)
 
     def severity(self, packet: Packet) -> int:
-        """Return the severity of a mark of the congestion manager, or 0 if marks are binary."""
+        """Return the severity of a mark that the congestion manager sets now, or 0 if marks are binary."""
         state = self.states[packet.output, packet.lane]
         return state.severity() if self.net.plan.congestion.is_quantized else 0
 
     def mark(self, packet: Packet, severity: int = 0) -> None:
         """Mark a packet, or notify its source.
 
-        Only the first mark of a data packet is counted; with direct notification, every mark is.
+        Only the first mark of a data packet is counted; with direct notification, every mark of a data packet
+        is.
         """
         if self.net.plan.congestion.notification == "backward":
             if not packet.is_control:

@@ -199,7 +199,7 @@ pub trait InCycles: Sized + fmt::Display {
     /// Whether a text is given in cycles.
     fn is_in_cycles(text: &str) -> bool;
 
-    /// Parses a text, in cycles or not. One byte per cycle of 1 ns is 8 Gbit/s.
+    /// Parses a quantity with a unit or in cycles of length `cycle`. One byte per cycle of 1 ns is 8 Gbit/s.
     ///
     /// # Errors
     /// Same as those of `parse`, and if a text in cycles is not a whole number of picoseconds or bit/s, or the length of

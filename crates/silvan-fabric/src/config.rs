@@ -203,8 +203,10 @@ pub struct Lanes {
     /// at the end. Default: the service level modulo `count`.
     #[schemars(length(min = 1, max = 16))]
     pub sl_to_vl: Option<Vec<u8>>,
-    /// Virtual lane of control packets (notifications, acknowledgements). By default they use the lane of
-    /// the packet that they answer, so congestion on this lane also delays them.
+    /// Virtual lane of control packets, except tear-downs, which stay behind the data of their flow. By
+    /// default, an answer to data uses the lane of the data packet, or with service levels of paths, the lane
+    /// of its own path. Other control packets use the lane of their flow. Congestion on that lane then also
+    /// delays them.
     pub control: Option<u8>,
     /// Whether outputs of switches serve the lane `control` before all others. By default, lanes take turns.
     /// Hosts always send control packets before data.
@@ -238,11 +240,11 @@ impl Default for Lanes {
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum FlowControl {
     /// The receiver grants credits for free buffer space, as in InfiniBand and in the credit-based flow
-    /// control (CBFC) of Ultra Ethernet. The unit of credits is `packet.credit_block`. The messages take no
-    /// space on the link.
+    /// control (CBFC) of Ultra Ethernet. The unit of credits is `packet.credit_block`. Messages with credits
+    /// take no space on the link.
     Credits(Credits),
-    /// The receiver pauses and resumes the sender at buffer thresholds (Xoff/Xon). The messages take no space
-    /// on the link.
+    /// The receiver pauses and resumes the sender at buffer thresholds (Xoff/Xon). Xoff and Xon messages take
+    /// no space on the link.
     OnOff(OnOff),
     /// The receiver pauses and resumes virtual lanes of the sender, as in priority flow control (PFC, IEEE
     /// 802.1Q clause 36), where priorities correspond to virtual lanes. It sends frames on the other
@@ -544,7 +546,7 @@ pub struct AdaptiveRouting {
     /// the tables. Default: all levels.
     #[schemars(length(min = 1, max = 16), inner(range(max = 15)))]
     pub levels: Option<Vec<u8>>,
-    /// Packets that use the ports of the tables anyway (per packet).
+    /// Data packets that use the ports of the tables in spite of adaptive routing (per packet).
     pub pinned: Vec<Pinned>,
 }
 
@@ -666,8 +668,8 @@ pub struct SwitchConfig {
     /// matching is repeated after the time of a cell at the rate of the read ports. With 0, the pair waits
     /// for the next change.
     pub islip_cell: Bytes,
-    /// Whether control packets (notifications, acknowledgements) precede the data of their input. The
-    /// default depends on the mechanism: true for `ccfit`, false otherwise.
+    /// Whether control packets, except tear-downs, precede the data of their input. The default depends on
+    /// the mechanism: true for `ccfit`, false otherwise.
     pub control_first: Option<bool>,
     /// Whether outputs have queues of limited size without flow control, and trim the packets that do not
     /// fit. Default: switches do not trim packets, and flow control applies.
@@ -918,15 +920,16 @@ impl Default for Measure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scheduler {
-    /// The scheduler that is probably faster: the binned one if it supports the network, unless the network
+    /// The scheduler that is probably faster: the binned one if it supports the scenario, unless the network
     /// is small.
     #[default]
     Auto,
     /// Switches and hosts act at events, which one queue orders by time.
     EventOrdered,
-    /// Outputs of switches act in intervals of time (bins). An error if the network does not permit it.
+    /// Outputs of switches act in intervals of time (bins). An error if the network, flow control,
+    /// notification or traffic does not permit it.
     Binned,
-    /// The binned scheduler if it supports the network, however small the network is. For tests.
+    /// The binned scheduler if it supports the scenario, even for small networks. For tests.
     #[serde(skip)]
     BinnedIfPossible,
 }

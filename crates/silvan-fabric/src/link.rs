@@ -60,7 +60,8 @@ pub(crate) type Receiver = Option<(u32, Port)>;
 #[derive(Debug, Clone, Copy, Saved)]
 #[repr(align(32))]
 pub(crate) struct Channel {
-    /// The time at which the last bit of the previous packet has left the sender.
+    /// The time at which the last bit of the previous packet has left the sender; `Time::NEVER` while the
+    /// sender may not send.
     pub free_at: Time,
     /// The earliest time for which the sender has requested a wake-up, or `Time::NEVER`.
     wake_at: Time,
@@ -116,8 +117,8 @@ impl LinkParameters {
     }
 }
 
-/// Divides a virtual lane's share of a receive buffer into regions with separate credits. The sender knows the region
-/// of a packet because it knows the receiver's forwarding table.
+/// Divides a virtual lane's share of a receive buffer into regions with separate credits. The region of a
+/// packet follows from the receiver's forwarding table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum BufferDivision {
     /// A single region.
@@ -161,9 +162,10 @@ pub(crate) struct Links {
     lane_count: usize,
     /// Present if receive buffers are divided.
     divided: Option<Box<Divided>>,
-    /// Present if receivers stop their senders instead of giving credits, or there are rules beyond the ledgers.
+    /// Present with pause frames and on/off messages, and with credits if more than the ledgers determines
+    /// whether a packet may start.
     control: Option<Box<Control>>,
-    /// Present if links change during the run.
+    /// Present if links or hosts change during the run, or if receivers may drop packets.
     faults: Option<Box<Faults>>,
     /// Number of packets that crossed a link, once per link.
     pub packet_hops: u64,
@@ -286,14 +288,15 @@ impl Links {
         self.rules()?.clock.as_ref()
     }
 
-    /// Adds flow control by messages. The region capacity of the channels must be [`UNLIMITED`]: the sender of a channel
-    /// does not count what the buffer at its end holds, because the receiver does.
+    /// Adds flow control by messages. The region capacity of the channels must be [`UNLIMITED`]: the receiver
+    /// of a channel, not the sender, counts what its buffer holds.
     pub fn set_control(&mut self, control: Control) {
         debug_assert!(control.by_messages().is_some(), "credits have rules");
         self.control = Some(Box::new(control));
     }
 
-    /// Whether receivers count what their buffers hold, and tell their senders by messages what they may send.
+    /// Whether receivers count what their buffers hold, and send messages that determine what senders may
+    /// start.
     #[inline(always)]
     pub fn has_messages(&self) -> bool {
         self.by_messages().is_some()
@@ -340,8 +343,8 @@ impl Links {
         SentFrame { now, tail, delay: link.delay, ack_spacing: link.pace.time(ack_spacing) }
     }
 
-    /// With link-level retry, stores a packet that has just started in the replay buffer. Returns whether the receiver
-    /// accepts it.
+    /// With link-level retry, adds a packet that has just started to the replay buffer. Returns whether the
+    /// receiver accepts the packet, which is always the case without retry.
     pub fn first_try(&mut self, channel: ChannelId, packet: PacketId, size: u32, now: Time) -> bool {
         let Some(ack_spacing) = self.retry().map(Retry::ack_spacing) else { return true };
         let sending = self.sending(channel, size, now, ack_spacing);
@@ -379,8 +382,9 @@ impl Links {
         queue.push(Event { time: now, key: self.channels[channel as usize].wake_key, data: index as u32 });
     }
 
-    /// Puts a message of flow control for the sender of a channel on the wire of the other direction, which must be free unless
-    /// messages take no space. Returns the time at which it takes effect.
+    /// Puts a message of flow control for the sender of a channel on the wire of the other direction, which
+    /// must be free unless messages take no space. Returns the time at which the message takes effect; `None`
+    /// with credits.
     pub fn send_signal(&mut self, channel: ChannelId, now: Time) -> Option<Time> {
         let control = self.by_messages()?;
         let (reverse, bytes, response) = (control.reverse(channel), control.bytes(), control.response());
@@ -396,8 +400,8 @@ impl Links {
         Some(end + delay + response)
     }
 
-    /// A message of flow control takes effect at the sender of a channel. Wakes the sender if packets wait for a lane that it
-    /// opens. Returns whether there are such messages.
+    /// Applies a message of flow control at the sender of a channel. Wakes the sender if packets wait for a
+    /// lane that the message opens. Returns `false` with credits, which have no such messages.
     pub fn obey(&mut self, channel: ChannelId, signal: Signal, now: Time, queue: &mut EventQueue) -> bool {
         let Some(control) = self.by_messages_mut() else { return false };
         let opened = control.obey(channel, signal, now);
@@ -452,7 +456,8 @@ impl Links {
         self.parameters(id).rate
     }
 
-    /// Index of the lane whose credit a packet for `dst` on a virtual lane needs.
+    /// Index of the lane whose credit a packet for `dst` on a virtual lane needs. The lane of a destination
+    /// is created if it does not exist.
     #[inline(always)]
     fn lane_index(&mut self, id: ChannelId, vl: Vl, dst: u32) -> usize {
         if self.divided.is_some() {
@@ -595,8 +600,9 @@ impl Links {
         self.parameters(id).pace.time(bytes)
     }
 
-    /// Frees `space` at the receiver, now or soon, and returns the credit, which arrives one link delay later. `ledger` is the
-    /// ledger of the way, if known.
+    /// Frees `space` at the receiver, now or soon, and returns the credit. It arrives one link delay later
+    /// or, if credits return only at certain times, one link delay after the next of these times. `ledger` is
+    /// the ledger of the way, if known.
     #[inline(always)]
     pub fn release(
         &mut self,

@@ -189,7 +189,7 @@ impl<'t> RoutesBuilder<'t> {
         Hasher { row: self.choices.add(&numbers), hash }
     }
 
-    /// The number of a group of ports.
+    /// The number of a group of ports, which is added if it is new.
     fn group(&mut self, ports: &[u16]) -> u32 {
         if let Some(&known) = self.known_groups.get(ports) {
             return known;

@@ -106,8 +106,8 @@ impl Trimmer {
         bytes + size <= self.outputs[output].limit
     }
 
-    /// Whether the newest packet of an output's lane is to lose its payload, rather than the one that
-    /// arrives.
+    /// Draws whether the newest packet of an output's lane loses its payload, rather than the arriving one.
+    /// False if it is always the arriving one.
     pub fn takes_newest(&mut self, lane: usize) -> bool {
         self.random.get_mut(lane).is_some_and(|random| random.below(2) == 0)
     }

@@ -35,8 +35,8 @@ fn throughput(hosts: u32, queues: Queues, buffer: u64) -> f64 {
 }
 
 /// The saturation throughput of FIFO inputs with packets of 64 to 4096 bytes comes from an independent
-/// work-conserving model (`verify/crossbar.py`). Its limit for many ports is 3 - sqrt 6 = 0.5505. If
-/// outputs waited for inputs that are busy with other outputs, the result would be .667, .583, .543.
+/// work-conserving model (`verify/crossbar.py`). Its limit for many ports is 3 - sqrt 6 = 0.5505. If outputs
+/// waited for inputs that are busy with other outputs, the results would be 0.667, 0.583 and 0.543.
 #[test]
 fn fifo_inputs_saturate_at_the_known_throughput() {
     for (hosts, expected) in [(2, 0.708), (4, 0.6205), (16, 0.568)] {
@@ -45,8 +45,7 @@ fn fifo_inputs_saturate_at_the_known_throughput() {
     }
 }
 
-/// With virtual output queues, throughput is close to 1. It would be .842 if outputs waited for busy
-/// inputs.
+/// With virtual output queues, throughput is close to 1. It would be 0.842 if outputs waited for busy inputs.
 #[test]
 fn virtual_output_queues_leave_little_idle() {
     assert_near(throughput(8, Queues::PerOutput, 1 << 20), 0.995, 0.012, "8 ports");

@@ -372,7 +372,7 @@ fn new_tables_take_effect_after_the_delay() {
         }
     }
     config.rerouting.delay = Some(us(20));
-    // The link is up again before the tables change, and in the second case only after that.
+    // In the first case, the link is up again before the tables change; in the second case, only afterwards.
     assert_eq!(sorted(lost_at(["L1:2", "L1:3"], &topology, &config, Some(us(7)))), [0, 1]);
     assert_eq!(sorted(lost_at(["L1:2", "L1:3"], &topology, &config, Some(us(40)))), [0, 2]);
 }
@@ -705,7 +705,7 @@ fn remaining_networks_lack_links_that_are_down_and_have_routes_around_them() {
     assert!(with[3].tables == tables && with[0].tables == with[2].tables);
 }
 
-/// Link-level retry without errors has no effect: the state of a link that goes down is discarded.
+/// Link-level retry without errors does not affect losses: a link that goes down discards its retry state.
 #[test]
 fn links_with_retry_lose_the_same_packets_when_they_go_down() {
     let (topology, mut config) = three_switches(us(200));

@@ -121,7 +121,7 @@ fn the_efficiency_of_go_back_n() {
 }
 
 /// Frames are not broken off: an error costs the bad frame and each one that has begun when the answer
-/// arrives, that is 1 + ceil(R / f) frames. With R / f = 0.2, the efficiency is .976 instead of .984 with
+/// arrives, that is 1 + ceil(R / f) frames. With R / f = 0.2, the efficiency is 0.976 instead of 0.984 with
 /// parts of frames. Second errors of a frame, and NACKs that get lost, cost the timer.
 #[test]
 fn an_error_costs_whole_frames() {
@@ -162,7 +162,7 @@ fn lost_answers_and_repeated_errors_cost_the_timer() {
     }
 }
 
-/// A frame stays in the replay buffer for its own time and a round trip.
+/// A frame stays in the replay buffer for its transmission time and a round trip.
 #[test]
 fn a_small_replay_buffer_limits_throughput() {
     let (topology, mut config) = one_link(2_000, 80, us(2_000));

@@ -205,7 +205,8 @@ fn every_architecture_supports_adaptive_packets() {
     }
 }
 
-/// Throughput of a random permutation relative to a single switch, which is a non-blocking network.
+/// Compared with a single switch, which is a non-blocking network, random permutations get nearly the same
+/// throughput with adaptive routing, and 0.6 to 0.8 of it with forwarding tables.
 #[test]
 fn random_permutations_get_nearly_the_throughput_of_one_switch() {
     let tree = topology(r#"{"kind": "fat-tree-648", "link_rate": "16 Gbit/s"}"#);

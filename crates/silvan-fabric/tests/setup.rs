@@ -244,7 +244,8 @@ fn parts_of_congestion_management_go_together() {
             Some(Reaction::StaticWindow(StaticWindow { packets: 2, ..StaticWindow::default() }));
     });
     assert_refused!(unanswered, "congestion.notification", Reason::NoAcknowledgements);
-    // The last delay is 7 us x scale x 127^2 with a divisor of 1: .903 s with a scale of 8, 1.016 s with 9.
+    // The last delay is 7 us x scale x 127^2 with a divisor of 1: 0.903 s with a scale of 8, and 1.016 s with
+    // 9.
     let scaled = |scale| {
         let table = CctTable::Quadratic { divisor: 1, scale, entries: 128 };
         move |config: &mut Config| {

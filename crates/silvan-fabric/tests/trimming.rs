@@ -264,7 +264,8 @@ fn threads_and_schedulers_do_not_matter() {
     }
 }
 
-/// The same run with one queue limit for all rates, and with a limit for the rate of the links.
+/// A queue limit for the rate of the links replaces the general limit: the results equal those of a run with
+/// the same limit for all rates.
 #[test]
 fn a_rate_may_have_a_queue_of_its_own() {
     let of = |queue, own: &[u64]| {

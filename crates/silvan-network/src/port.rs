@@ -21,7 +21,7 @@ impl Port {
         Self(index as u16)
     }
 
-    /// The port for a number in topologies and forwarding tables, which must not be 0.
+    /// The port for a number as in topologies and forwarding tables. The number must not be 0.
     #[inline(always)]
     pub fn of_number(number: u16) -> Self {
         Self(number - 1)

@@ -331,9 +331,9 @@ impl FlowRoutes {
         self.division.clone()
     }
 
-    /// Returns three columns with a row per link of each flow: the number of the flow, the number of the
-    /// directed link, and the share of the flow's packets. `connections` contains the number of each flow's
-    /// traffic source in its host; default: 0. Raises `FabricError` if a flow has no route.
+    /// Returns three columns with a row per link on the routes of each flow: the number of the flow, the
+    /// number of the directed link, and the share of the flow's packets. `connections` contains the number of
+    /// each flow's traffic source in its host; default: 0. Raises `FabricError` if a flow has no route.
     #[pyo3(signature = (sources, destinations, connections=None))]
     #[allow(clippy::type_complexity)]
     fn ways(

@@ -102,7 +102,7 @@ pub(crate) fn rates(spec: &Spec, topology: &Topology) -> (Rate, Rate) {
 
 /// Bytes of memory per flow, if each message has a separate flow.
 const OWN_FLOW_BYTES: f64 = 500.0;
-/// Maximum number of flows of messages that a host stores for each pattern.
+/// Number of separate flows that a host creates for the messages of a pattern before it reuses flows.
 const OWN_FLOWS_OF_HOST: f64 = 1_024.0;
 
 /// The number of control packets with which receivers answer data packets without marks.

@@ -25,7 +25,7 @@ pub(crate) struct Expanded {
 
 impl Expanded {
     /// Converts a path in the expanded list to the path in the file, and returns it with the name of the
-    /// host.
+    /// host. `None` if the path is not in this list.
     pub fn written(&self, path: &str) -> Option<(String, &str)> {
         let index = path.strip_prefix(&self.path)?.strip_prefix('.')?;
         let (host, at) = self.hosts.get(index.parse::<usize>().ok()?)?;
@@ -132,7 +132,7 @@ struct Part {
 }
 
 impl Part {
-    /// Reads `7`, `00-03` or `1-63/2`.
+    /// Parses a number or a range, such as `7`, `00-03` or `1-63/2`. `None` if the text has another form.
     fn read(part: &str) -> Option<Self> {
         let number = |text: &str| {
             let is_number =

@@ -183,8 +183,7 @@ impl Scenario {
         self.try_build().map(|(built, ..)| built).map_err(|fault| self.locate(fault))
     }
 
-    /// Same as [`Scenario::build`], with the network and the tables without reduction units, as a description of the
-    /// fabric contains them.
+    /// Same as [`Scenario::build`], but the network and the tables contain no reduction units.
     ///
     /// # Errors
     /// Same as [`Scenario::build`].

@@ -190,7 +190,7 @@ pub(crate) fn lookup<'t>(table: &'t Table, path: &str) -> Option<&'t Value> {
     Some(value)
 }
 
-/// Formats a value as TOML, for messages.
+/// Formats a value for messages: a list by its length, and another value as TOML. `None` for a table.
 fn show(value: &Value) -> Option<String> {
     match value {
         Value::Table(_) => None,

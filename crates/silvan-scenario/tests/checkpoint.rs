@@ -113,7 +113,7 @@ fn a_run_continues_with_every_kind_of_switch() {
     }
 }
 
-/// Switches change their tables during the run.
+/// A run can continue from a checkpoint before or after changes of the forwarding tables.
 #[test]
 fn a_run_continues_after_routes_have_changed() {
     let more = r#"[routing]

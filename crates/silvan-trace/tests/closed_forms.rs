@@ -37,7 +37,7 @@ fn near(found: f64, wanted: f64) {
     assert!((found / wanted - 1.0).abs() < 1e-3, "{found} ns instead of {wanted} ns");
 }
 
-/// Time in ns from the start of a send to the end of its receive, which was posted before.
+/// Time in ns from the start of a send to the end of its receive, which was posted before the send started.
 fn one_way(bytes: u64) -> f64 {
     let n = bytes as f64;
     let message = LATENCY + PER_BYTE * n + 2.0 * (OVERHEAD + COPY * n);

@@ -68,7 +68,7 @@ fn small(options: Options) -> Options {
     Options { limit: 10, ..options }
 }
 
-/// The error message of a result.
+/// The error message of a result, or "accepted" if there is no error.
 fn message<T, E: ToString>(result: Result<T, E>) -> String {
     result.err().map_or("accepted".to_owned(), |error| error.to_string())
 }

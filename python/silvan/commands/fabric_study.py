@@ -202,7 +202,7 @@ def show(console: Console, studied: Simulated, out: Path) -> None:
 
 
 def _show_settings(console: Console, studied: Studied) -> None:
-    """Print the best settings, their scores compared with other settings, and the margins."""
+    """Print the settings of the verdict, the options if none is recommended, the scores and the margins."""
     from silvan.fabric.studies import account
     from silvan.tuning import report as tune_report
 

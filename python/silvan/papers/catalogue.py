@@ -28,8 +28,8 @@ else:  # pragma: no cover - the same parser under its older name
 ONE_SIDED = ("at least", "at most")
 SHOWN = "shown"
 #: All verdicts. `open`: the confidence interval contains a bound. `compatible` and `incompatible`: single
-#: draws vary by more than the tolerance, so the prediction interval of a draw decides. `not run`: there is no
-#: valid result on record.
+#: draws vary by more than the tolerance, so the prediction interval of a draw decides the verdict. `not run`:
+#: there is no valid result on record.
 COMPATIBLE, INCOMPATIBLE = "compatible", "incompatible"
 NOT_RUN = "not run"
 VERDICTS = ("met", "missed", "open", INCOMPATIBLE, COMPATIBLE, SHOWN, NOT_RUN)
@@ -112,7 +112,7 @@ class Published:
     #: ``<ID>.<key>`` of the row that has the same printed number, if there is one.
     duplicate_of: str = ""
     #: The number of runs whose mean the source prints; 0 if it prints one run. With a mean, the mean of the
-    #: model and its confidence interval decide, even if single draws spread widely.
+    #: model and its confidence interval decide the verdict, even if single draws spread widely.
     mean_of: int = 0
 
     @property
@@ -131,7 +131,7 @@ class Published:
 
     @property
     def smoke(self) -> bool:
-        """Whether quick runs have another tolerance, and only show the order of magnitude."""
+        """Whether quick runs have a different tolerance, so that they check the number only roughly."""
         return self.quick_tolerance != self.tolerance
 
     def bounds(self, quick: bool = False) -> tuple[float, float]:

@@ -106,7 +106,7 @@ def cube(sweep: Sweep, measure: str) -> NDArray[np.float64]:
 def lines(sweep: Sweep, measure: str) -> Figure:
     """Draw the mean and the range of a measure for all seeds, over the only axis with several values.
 
-    Raises :class:`SweepError` unless exactly one axis has several values.
+    Raises :class:`SweepError` unless exactly one axis has several values, and for an unknown measure.
     """
     (axis,) = _some(sweep, 1)
     values = cube(sweep, measure).reshape(len(axis), -1)
@@ -125,7 +125,7 @@ def lines(sweep: Sweep, measure: str) -> Figure:
 def surface(sweep: Sweep, measure: str) -> Figure:
     """Draw the mean over seeds of a measure as a surface over two axes.
 
-    Raises :class:`SweepError` unless exactly two axes have several values.
+    Raises :class:`SweepError` unless exactly two axes have several values, and for an unknown measure.
     """
     one, two = _some(sweep, 2)
     grid = _mean(cube(sweep, measure).reshape(len(one), len(two), -1))
@@ -160,7 +160,7 @@ def surface(sweep: Sweep, measure: str) -> Figure:
 def surface_map(sweep: Sweep, measure: str) -> Figure:
     """Draw the mean over seeds of a measure as a map. If there are few cells, each contains its number.
 
-    Raises :class:`SweepError` unless exactly two axes have several values.
+    Raises :class:`SweepError` unless exactly two axes have several values, and for an unknown measure.
     """
     one, two = _some(sweep, 2)
     grid = _mean(cube(sweep, measure).reshape(len(one), len(two), -1))

@@ -87,7 +87,8 @@ class Runs:
     def values(self, wanted: Sequence[tuple[Setting, Instance]], done: str = "") -> list[Values | str]:
         """Return the values of the objectives of each run, in order; for a failed run, the reason as text.
 
-        Raises :class:`SweepError` if a file cannot be read or the executor is not available.
+        Runs that are not known and not stored are simulated. Raises :class:`SweepError` if a file cannot be
+        read or the executor is not available.
         """
         measures = tuple(one.measure for one in self.tuning.objectives if one.measure is not None)
         pending: dict[str, list[tuple[Setting, Instance]]] = {}

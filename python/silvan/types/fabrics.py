@@ -1,4 +1,4 @@
-"""Types for checks of real fabrics, and for the links that a job shares."""
+"""Types for checks of real fabrics, and for the links that the flows of a job share."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class Placement(TypedDict):
 
 
 class SuggestedPlacement(Placement):
-    """A placement with less demand."""
+    """A placement of the ranks that causes less demand on links."""
 
     #: The method that found the placement.
     how: str

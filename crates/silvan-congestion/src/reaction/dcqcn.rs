@@ -68,7 +68,7 @@ pub struct Dcqcn {
     /// again because of one loss count as one. Some adapters reduce their rate after losses (measurements of a ConnectX-5 by the
     /// project simllm, 2026).
     pub after_losses: bool,
-    /// Rate after the first notification, in percent of the link.
+    /// Rate after the first notification, in percent of the rate of the host's link.
     #[schemars(range(min = 1, max = 100))]
     pub first_rate_percent: u8,
     /// Whether alpha or the rate is updated first when both change at the same time.

@@ -7,10 +7,10 @@
 //! | `rate` | AIMD, FIMD and LIPD, with or without a static window (Renato) |
 //! | `mvcm` | a dynamic window, then waiting slots |
 //! | `qcn` | a rate that marks reduce according to the severity of congestion, and that recovers by itself |
-//! | `dcqcn` | DCQCN: a rate that notifications decrease by their frequency, and that recovers by itself |
+//! | `dcqcn` | DCQCN: a rate that notifications decrease, more if they are frequent, and that recovers by itself |
 //! | `dctcp` | DCTCP: a window that shrinks with the share of marked packets |
 //! | `timely` | TIMELY: a rate by the gradient of the delay |
-//! | `swift` | Swift: a window that aims at a delay |
+//! | `swift` | Swift: a window controlled by a target delay |
 //! | `hpcc` | HPCC: a rate by the utilization of the links, from telemetry |
 //! | `pcc_rtt` | a rate by the round-trip time, in the manner of adapters with programmable congestion control |
 //! | `pcc_telemetry` | a rate by telemetry, in the manner of adapters with programmable congestion control |
@@ -20,9 +20,9 @@
 //!
 //! To add a reaction, write a file with its parameters, its rule and tests, and add a line to the list `reactions!`
 //! below. The list generates the enum of the configuration, [`Reaction`], and that of the hosts in a run, [`Reactor`].
-//! The other modules do not depend on the reaction in use. `paced` contains common code of reactions with a rate; a law of
-//! the rate, such as that of `timely`, needs nothing else. `progress` contains common code of reactions with windows in
-//! bytes.
+//! The other modules do not depend on the reaction in use. `paced` contains common code of reactions with a rate; a
+//! reaction that only defines a law of the rate, such as `timely`, needs no other module. `progress` contains common
+//! code of reactions with windows in bytes.
 
 mod cct;
 mod dcqcn;
@@ -561,7 +561,7 @@ reactions! {
     Lipd(Lipd) => Lipd::rule as RateRule;
     /// Validated marks shrink a window and then add waiting slots; other marks only shrink the window.
     Mvcm(Mvcm) => Mvcm::rule as MvcmRule;
-    /// Rates that the links of a flow's route assign.
+    /// Rates that the links on a flow's route assign.
     ExplicitRate(ExplicitRate) => ExplicitRate::rule as Announced;
     /// A rate that marks reduce by their severity, and that recovers in cycles of bytes and of time.
     Qcn(Qcn) => Qcn::rule as QcnRule;

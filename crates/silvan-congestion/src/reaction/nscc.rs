@@ -52,8 +52,8 @@ pub struct Nscc {
     /// The target of the queueing delay, Q; by default the round trip without load, or three quarters of it if switches trim
     /// packets.
     pub target: Option<Time>,
-    /// The window of a flow before its first answer, at least a full packet. By default, and at most, the
-    /// largest window.
+    /// The window of a flow before its first answer, from a full packet to the largest window, which is the
+    /// default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_window: Option<Bytes>,
     /// Whether a window is set to the recently acknowledged bytes when the queueing delay is far above the target.

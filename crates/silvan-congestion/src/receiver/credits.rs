@@ -70,8 +70,8 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// The account of a flow. A later connection of the same source replaces the account. `None` if the
-    /// connection is an earlier one.
+    /// The account of a flow, created at its first use. A later connection of the same source replaces the
+    /// account. `None` if the connection is an earlier one.
     fn account(&mut self, from: Sender) -> Option<&mut Account> {
         let fresh = Account { connection: from.connection, ..Account::default() };
         let account = self.of.entry(from.key()).or_insert(fresh);

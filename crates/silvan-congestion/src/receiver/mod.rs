@@ -6,7 +6,7 @@
 //! | `acknowledge` | an acknowledgement per message, or per packet |
 //! | `credits` | an acknowledgement per packet, and credit at the rate of the host's link |
 //! | `units` | acknowledgements of a number of bytes, for the two receivers above |
-//! | `silent` | no answers: the switches report marks to the sources themselves |
+//! | `silent` | no answers: the switches themselves report marks to the sources |
 //!
 //! To add a receiver, write a file with its rule and tests, and add a line to the list `receivers!` below. The list
 //! generates the enum of the configuration, [`Notification`], and that of the hosts in a run, [`Responder`].
@@ -306,7 +306,7 @@ macro_rules! receivers {
 }
 
 receivers! {
-    /// An explicit congestion notification packet per marked packet.
+    /// An explicit congestion notification packet per marked packet, or fewer with `coalescing`.
     Cnp => NotifyMarks;
     /// Acknowledgements carry the mark: one per message, and immediately for a marked packet.
     Ack => AcknowledgeMessages;
@@ -316,8 +316,9 @@ receivers! {
     /// An acknowledgement for every packet, with the packet's marks. With `acknowledge`, an acknowledgement
     /// can cover several packets.
     AckEach => AcknowledgePackets;
-    /// An acknowledgement for every packet, with the packet's marks, and grants of credit. The reaction `rccc` has the
-    /// parameters of the grants.
+    /// An acknowledgement for every packet, with the packet's marks, and grants of credit. With
+    /// `acknowledge`, an acknowledgement can cover several packets. The reaction `rccc` has the parameters of
+    /// the grants.
     AckGrant => AcknowledgeAndGrant;
     /// The switch itself sends a notification to the source; the packet continues without a mark. The notification is a
     /// control message of the size of `packet.control`. It needs no credit and precedes all packets that wait for a

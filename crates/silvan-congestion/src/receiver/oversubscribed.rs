@@ -177,7 +177,7 @@ impl Slowdown {
         self.marked += u64::from(is_marked);
     }
 
-    /// The time between two grants at the present rate, if it is `span` at the largest rate.
+    /// Updates the rate. Returns the time between two grants that is `span` at the largest rate.
     pub fn stretched(&mut self, now: Time, span: Time) -> Time {
         self.pass_time(now);
         Time((u128::from(span.0) * u128::from(ONE) / u128::from(self.rate)) as u64)

@@ -1,4 +1,4 @@
-//! A receiver that does not answer, because switches report marks to the sources themselves.
+//! A receiver that does not answer, because the switches themselves report marks to the sources.
 
 use super::{ReceiverRule, Replies, Sink};
 use crate::facts::Received;

@@ -139,7 +139,7 @@ mod tests {
     use super::super::{Content, Reply};
     use super::*;
 
-    /// Acknowledges 500 bytes at a time: four packets of 126 bytes.
+    /// Acknowledges after at least 500 bytes, so after four packets of 126 bytes.
     const UNIT: AcknowledgeUnit = AcknowledgeUnit { bytes: Bytes(500), within: Time(1_000) };
 
     fn numbered(now: u64, number: u64) -> Received<'static> {

@@ -26,14 +26,15 @@ use crate::switch_marking::Applied;
 pub(crate) use ahead::Ahead;
 pub(crate) use turns::Turns;
 
-/// The location of the receivers of packets, for nodes that handle events.
+/// Where the packets that hosts and switches send arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 pub(crate) enum Scope {
-    /// The node is in this partition, which is the only one.
+    /// In this partition, which is the only one, on links without pause frames, on/off messages and
+    /// link-level retry.
     Local,
-    /// In this partition or in others, or links have pause frames or link-level retry.
+    /// In this partition or in others, or on links with pause frames, on/off messages or link-level retry.
     Shared,
-    /// In the binned scheduler: hosts send to its outputs.
+    /// At the outputs of the binned scheduler, to which hosts send.
     Binned,
 }
 
@@ -100,7 +101,7 @@ pub(crate) struct Context {
     pub broken: Option<(Time, String)>,
     #[saved(constant)]
     scope: Scope,
-    /// Present if the scope is shared.
+    /// Present if there are several partitions, with the event-ordered scheduler.
     #[saved(constant)]
     borders: Option<Borders>,
 }
@@ -182,7 +183,7 @@ impl Context {
         self.packets.alive() + sent + self.meters.later(self.now, false).count()
     }
 
-    /// Records a violated invariant, which ends the run at the next sample.
+    /// Records a violated invariant, unless one has been recorded. The run ends at the next sample.
     #[cold]
     pub fn report_broken(&mut self, what: String) {
         let now = self.now;
@@ -208,8 +209,8 @@ impl Context {
         self.links.has_credit_or_wait(way, space, self.now, &mut self.queue)
     }
 
-    /// Same as [`Self::has_credit_or_wait`], for a packet in a switch whose destination alone determines its way.
-    /// `ledger` is the ledger of its last link, if known.
+    /// Same as [`Self::has_credit_or_wait`], for a packet whose destination alone determines its way through
+    /// the switch. `ledger` is the ledger of its last link, if known.
     #[inline]
     pub fn has_credit_or_wait_behind(&mut self, ledger: u32, way: Way, space: u32) -> bool {
         self.links.has_credit_or_wait_behind(ledger, way, space, self.now, &mut self.queue)
@@ -262,7 +263,8 @@ impl Context {
         self.forward(channel, arrival);
     }
 
-    /// Lets a packet that has started to cross a link, and reaches its other end, arrive there.
+    /// Schedules the arrival of a packet that has started to cross a link, or sends the packet to the
+    /// partition of the receiver.
     fn forward(&mut self, channel: ChannelId, arrival: Event) {
         let id = arrival.data;
         let Some(there) = self.borders.as_ref().and_then(|borders| borders.receiver(channel)) else {
@@ -279,8 +281,8 @@ impl Context {
         self.outbox[there].send_packet(PacketMessage { packet, marks, announcement, telemetry, time, key });
     }
 
-    /// Records when a packet will have been delivered, if traffic waits for deliveries and the packet's next node is a
-    /// host.
+    /// Records when a data packet will have been delivered, if traffic waits for deliveries and the packet's
+    /// next node is a host.
     #[inline]
     fn expect(&mut self, arrival: Event) {
         let Some(ahead) = &mut self.ahead else { return };
@@ -306,8 +308,9 @@ impl Context {
         }
     }
 
-    /// Same as [`Self::release`], if the channel's sender is in another partition. Returns whether this is the case.
-    /// With pause frames, also schedules the departure of the packet from the buffer.
+    /// Same as [`Self::release`], if the channel's sender is in another partition, or is an output of the
+    /// binned scheduler. Returns whether this is the case. With pause frames, also schedules the departure of
+    /// the packet from the buffer.
     #[inline(never)]
     fn release_outside(&mut self, credit: CreditReturn) -> bool {
         let (channel, vl, _) = credit.way;
@@ -327,8 +330,9 @@ impl Context {
         true
     }
 
-    /// Whether a packet that arrives at the end of a channel was lost on the way, or is dropped there. If so, removes it and returns its credit when
-    /// its tail has arrived.
+    /// Whether a packet that arrives at the end of a channel was lost on the way, or is dropped there. If so,
+    /// counts and removes it. With the event-ordered scheduler, also returns its credit when its tail has
+    /// arrived.
     #[inline]
     pub fn loses(&mut self, channel: ChannelId, id: PacketId) -> bool {
         self.links.has_changes() && self.discard(channel, id)
@@ -393,7 +397,7 @@ impl Context {
         }
     }
 
-    /// With pause frames, stores a packet that has arrived in the buffer of its receiver.
+    /// With pause frames or on/off messages, counts a packet that has arrived in the buffer of the receiver.
     pub fn store(&mut self, channel: ChannelId, packet: PacketId) {
         let Packet { vl, space, .. } = self.packets[packet];
         self.store_lane(channel, vl, space);
@@ -455,14 +459,16 @@ impl Context {
         }
     }
 
-    /// Lets the sender of a channel send whatever its receiver has announced, because the receiver has failed.
+    /// Lets the sender of a channel send regardless of what its receiver has announced, because the receiver
+    /// has failed.
     #[cold]
     pub fn ignore_receiver(&mut self, channel: ChannelId) {
         // Zero opens all lanes. With credits, the receiver has announced nothing.
         self.links.obey(channel, 0, self.now, &mut self.queue);
     }
 
-    /// Handles an event of a link with pause frames or link-level retry. Returns the channel on which a frame was sent.
+    /// Handles an event of a link with pause frames or link-level retry. Returns the channel on which a frame
+    /// was sent, if any.
     pub fn link_event(&mut self, stage: Port, data: u32) -> Option<ChannelId> {
         if stage == Port(Stage::Retry as u16) {
             return self.retry(data);

@@ -90,14 +90,14 @@ pub enum EventKind {
     /// The links are down. Packets on them are lost. Switches discard packets for these links, and hosts
     /// wait.
     Down,
-    /// The links have another rate, starting with the next packet.
+    /// The links have the given rate or width, starting with the next packet.
     Rate,
     /// Packets get lost on the links at random.
     Errors,
     /// The hosts do not remove packets from their input buffers. Packets that arrived earlier are not
     /// affected.
     Stall,
-    /// The hosts drain their input buffers at another rate, if it is lower than usual.
+    /// The hosts drain their input buffers at the given rate, if it is lower than usual.
     Drain,
     /// The hosts fail for the rest of the run. Their links go down, and they neither send nor repeat packets.
     /// Packets that have arrived count as delivered when they would have been drained.

@@ -40,7 +40,7 @@ impl HostState {
     pub const USUAL: Self =
         Self { stalls_until: Time::ZERO, drain: None, is_shared: false, is_stopped: false };
 
-    /// The state that follows from all spans of a time.
+    /// The state that follows from all spans that contain a time.
     fn of(spans: &[Span]) -> Self {
         if spans.iter().any(|span| span.kind == EventKind::Stop) {
             return Self { is_stopped: true, ..Self::USUAL };

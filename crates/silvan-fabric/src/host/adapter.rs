@@ -93,7 +93,7 @@ impl Adapter {
     }
 
     /// Whether the buffer has no room even for the smallest packet of the host's messages. False if memory is
-    /// divided.
+    /// divided, and without messages.
     pub fn is_full(&self, sizes: &PacketSizes) -> bool {
         // Without messages, there is no smallest packet.
         if self.organisation != Organisation::Single || self.lanes_in_use == 0 {
@@ -211,7 +211,8 @@ impl Host {
         }
     }
 
-    /// Puts a packet on the link if the link is free: a control packet, or a packet from the buffer.
+    /// Puts a packet on the link if the link is free: a control packet, or a packet from the buffer. Returns
+    /// whether a packet was sent.
     fn send_buffered(&mut self, ctx: &mut Context) -> bool {
         if ctx.free_at(self.out) > ctx.now {
             return false;

@@ -129,8 +129,8 @@ impl Announcer {
         self.probes.push(Reverse((Time(now.0.saturating_add(after.0)), flow)));
     }
 
-    /// Continues a retained flow with its next message of `bytes` bytes. If the flow has another size,
-    /// returns its size as an error: the flow must then be removed first.
+    /// Continues a retained flow with its next message of `bytes` bytes. If the flow has another size, ends
+    /// the flow and returns its size as an error; the caller must send the tear-down packet.
     fn resume(&mut self, flow: Connection, bytes: u64, now: Time) -> Result<(), u64> {
         if !self.retains() {
             return Ok(());
@@ -188,7 +188,8 @@ impl Host {
         ControlPacket { announcement: Some(announcement), ..self.control_for(contents, flow) }
     }
 
-    /// Whether a flow with data may send. Announces the flow if it has not been announced.
+    /// Whether a flow may send, now or later. Announces a flow with data that has not been announced, and
+    /// ends a retained flow that cannot be resumed.
     pub(super) fn leave(&mut self, id: FlowId, now: Time) -> Leave {
         let flow = self.flows.get(id);
         let key = Connection { source: flow.source, destination: flow.destination };

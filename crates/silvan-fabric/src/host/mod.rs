@@ -94,7 +94,8 @@ pub(crate) struct Host {
     /// The channel on which the host receives.
     pub into: ChannelId,
     pub lanes: u8,
-    /// Virtual lane of control packets; `None` if they use the lane of the packets that they answer.
+    /// Virtual lane of control packets other than tear-downs; `None` if they use the lane of their flow or of
+    /// the packets that they answer.
     pub control_lane: Option<Vl>,
     /// Whether the receiver component also needs data packets without a mark.
     answers_unmarked: bool,
@@ -592,7 +593,7 @@ impl Host {
         }
     }
 
-    /// The earliest time at which data may be ready to send.
+    /// The earliest time at which data may be ready to send; `None` if it is not known.
     fn next_attempt(&mut self, ctx: &Context, attempt: Attempt) -> Option<Time> {
         let waits = self.flows.ready() > 0 || self.flows.has_held() || !self.control.is_empty();
         if attempt == Attempt::Sent && waits {

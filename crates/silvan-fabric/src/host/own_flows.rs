@@ -28,7 +28,7 @@ pub(super) struct OwnFlows {
 
 impl Host {
     /// The source that sends the next message of a traffic source: `index` itself unless messages have flows
-    /// of their own.
+    /// of their own. For a message with its own flow, reuses or creates a source.
     #[inline]
     pub(super) fn sender_of(&mut self, index: usize, destination: u32) -> usize {
         if self.sources[index].has_own_flows() { self.own_flow(index as u16, destination) } else { index }

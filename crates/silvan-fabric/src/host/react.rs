@@ -161,7 +161,8 @@ impl Host {
         self.resume(ctx, of, wanted);
     }
 
-    /// Lets a flow send packets again. `wanted` is the amount to request from the receiver, in bytes.
+    /// Lets a flow send packets again. `wanted` is the amount to request from the receiver, in the unit of
+    /// grants.
     pub(super) fn resume(&mut self, ctx: &mut Context, of: FlowRef, wanted: u32) {
         let id = of.flow;
         self.recheck_permission(id);
@@ -175,7 +176,7 @@ impl Host {
         self.wake(ctx);
     }
 
-    /// Sends a request of a flow for `wanted` bytes, if that is not zero.
+    /// Sends a request of a flow for `wanted` units of grants, if that is not zero.
     pub(super) fn send_request(&mut self, id: FlowId, wanted: u32, is_repeated: bool) {
         if wanted > 0 {
             let QueuedFlow { source, destination, .. } = *self.flows.get(id);

@@ -176,7 +176,7 @@ impl LossRecovery {
         None
     }
 
-    /// The flow and the number of the first packet that has timed out by `now`.
+    /// Removes the first deadline that has passed by `now`. Returns the flow and the number of its packet.
     fn take_late(&mut self, now: Time) -> Option<(Connection, u64)> {
         while let Some(&(deadline, flow, number)) = self.deadlines.front() {
             let sent_at = self.sent.get(&flow).and_then(|sent| sent.get(&number)).map(|one| one.sent_at);
@@ -244,7 +244,8 @@ impl Host {
         self.plan_timeout(ctx);
     }
 
-    /// The amount that a flow must request again, in bytes; zero if the flow does not wait for a grant.
+    /// The amount that a flow must request again, in the unit of grants; zero if the flow does not wait for a
+    /// grant.
     fn missing_grant(&self, id: FlowId) -> u32 {
         self.reactor.as_ref().map_or(0, |reactor| reactor.missing_grant(self.reference(id)))
     }

@@ -12,7 +12,8 @@ use crate::context::Context;
 use crate::packet::{Contents, NO_PACKET, Packet, PacketId, Segment};
 
 impl Host {
-    /// Sends a packet of the next flow that may send and for which there is space.
+    /// Sends a packet of the next flow that may send, if there is credit or, with an output buffer, room for
+    /// the packet.
     pub(super) fn send_data(&mut self, ctx: &mut Context, mut blocked_lanes: u16) -> Attempt {
         let mut attempt = Attempt::Idle;
         if self.refuses_all() {
@@ -288,8 +289,8 @@ impl Host {
         pins && self.strength(source, destination, now) > 0
     }
 
-    /// Puts a flow that has sent a packet back into the ring, makes it wait, or removes it if it has nothing
-    /// left to send.
+    /// Puts a flow that has sent a packet back into the ring, or makes it wait. If the flow has nothing left
+    /// to send, removes it unless the reaction has a state per flow.
     #[inline]
     fn requeue(&mut self, id: FlowId, end: Time) {
         if self.flows.has_data(id) {

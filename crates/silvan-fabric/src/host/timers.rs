@@ -74,7 +74,8 @@ impl Timers {
         None
     }
 
-    /// The time for which an event must be scheduled; `None` if no other event is needed.
+    /// The time for which an event must be scheduled, recorded as scheduled; `None` if no other event is
+    /// needed.
     fn missing_event(&mut self) -> Option<Time> {
         let &Reverse((time, _)) = self.entries.peek()?;
         let is_missing = self.event.is_none_or(|event| time < event);

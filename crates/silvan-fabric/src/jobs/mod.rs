@@ -176,7 +176,7 @@ impl Jobs {
         }
     }
 
-    /// Runs the ranks at this instant, after all arrivals and before hosts send.
+    /// Handles the actions of ranks at this instant, after all arrivals and before hosts send.
     #[inline]
     pub fn step(&mut self, ctx: &mut Context, hosts: &mut [Host]) {
         if self.scheduled.is_some_and(|time| time <= ctx.now) || !ctx.meters.messages_in.is_empty() {

@@ -82,7 +82,8 @@ impl Room {
         Self { left: most, last: Time::ZERO }
     }
 
-    /// Whether a message that is posted at `now` may be logged. If so, reserves its row.
+    /// Whether a message that is posted at `now` may be logged: a row is left, or the last row was taken at
+    /// the same time. Takes a row if one is left.
     fn take(&mut self, now: Time) -> bool {
         if self.left == 0 {
             return now == self.last;

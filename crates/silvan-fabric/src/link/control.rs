@@ -1,8 +1,9 @@
 //! Flow control by messages from the receiver of a channel to its sender.
 //!
-//! With credits, the sender counts what the buffer at the far end holds, and its ledgers decide; see [`super::Ledger`]. With
-//! all other kinds, the receiver counts, and its messages determine what the sender may start. A kind consists of the state
-//! of both ends, of the message, and of the rules in [`ReceiverControl`].
+//! With credits, the sender counts what the buffer at the far end holds, and its ledgers determine whether a
+//! packet may start; see [`super::Ledger`]. With pause frames and on/off messages, the receiver counts, and
+//! its messages determine what the sender may start. A kind consists of the state of both ends, of the
+//! message, and of the rules in [`ReceiverControl`].
 
 use silvan_engine::Time;
 use silvan_engine::saved::Saved;
@@ -45,11 +46,11 @@ pub(crate) trait ReceiverControl {
     /// Notes that the sender of a lane starts a packet of `space` bytes.
     fn starts(&mut self, _lane: usize, _space: u32, _now: Time) {}
 
-    /// A message takes effect at the sender of a channel. Returns the virtual lanes whose packets may start earlier than
-    /// before, one bit each.
+    /// Applies a message at the sender of a channel. Returns the virtual lanes whose packets may start
+    /// earlier than before, one bit each.
     fn obey(&mut self, channel: ChannelId, signal: Signal, now: Time) -> u16;
 
-    /// Stores a packet that has arrived. Returns whether a check at this instant is needed.
+    /// Counts a packet that has arrived in the buffer. Returns whether a check at this instant is needed.
     fn store(&mut self, channel: ChannelId, vl: Vl, space: u32, now: Time) -> bool;
 
     /// Notes that a packet will have left at a known time. Returns the number by which [`Self::left`] identifies it.
@@ -62,13 +63,14 @@ pub(crate) trait ReceiverControl {
     /// free at `free_at`.
     fn check(&mut self, channel: ChannelId, now: Time, free_at: Time) -> SignalCheck;
 
-    /// The first packet that did not fit into the buffer of a receiver.
+    /// The first packet that did not fit into the buffer of a receiver, if there is one.
     fn overflow(&self) -> Option<Overflow>;
 
     /// Whether no event is pending that could lead to a message that opens a lane.
     fn is_shut(&self, channel: ChannelId, vl: Vl) -> bool;
 
-    /// Whether the receiver of a channel drops a packet that arrives.
+    /// Whether the receiver of a channel drops a packet that arrives on a lossy lane, because it does not
+    /// fit.
     fn drops(&self, _channel: ChannelId, _vl: Vl, _space: u32) -> bool {
         false
     }
@@ -130,12 +132,13 @@ impl CheckTimes {
         Self { checked_at: Time::NEVER, waited_for: Time::NEVER }
     }
 
-    /// Whether no check at this instant is scheduled yet. From now on, one is.
+    /// Whether no check at `now` is scheduled yet. Records that one is.
     pub fn is_first(&mut self, now: Time) -> bool {
         std::mem::replace(&mut self.checked_at, now) != now
     }
 
-    /// Sends a message if the link is free. Otherwise, checks again when it is, unless that check is scheduled.
+    /// Sends a message if the link is free. Otherwise, schedules a check for the time at which the link is
+    /// free, unless that check is scheduled.
     pub fn send(&mut self, signal: Signal, now: Time, free_at: Time) -> SignalCheck {
         if free_at <= now {
             return SignalCheck::Send(signal);
@@ -145,7 +148,7 @@ impl CheckTimes {
     }
 }
 
-/// What determines whether a sender may start a packet, unless the ledgers alone do.
+/// Rules that determine whether a sender may start a packet, in addition to the ledgers or instead of them.
 #[derive(Debug, Clone, Saved)]
 #[expect(clippy::large_enum_variant, reason = "the links have a single one, on the heap")]
 pub(crate) enum Control {

@@ -46,7 +46,7 @@ pub(super) struct Divided {
 /// The ledgers of destinations of a channel and virtual lane.
 #[derive(Debug, Clone, Saved)]
 struct Grown {
-    /// The last one that was created; [`NO_LEDGER`] if there are none.
+    /// The ledger that was created last; [`NO_LEDGER`] if there are none.
     first: u32,
     /// Number of ledgers, and of the destinations that have ever had one.
     count: u32,
@@ -254,14 +254,14 @@ impl Links {
         }
     }
 
-    /// The queue that the receiver of packets has assigned to a ledger.
+    /// The queue that the receiver of packets has assigned to a ledger, if any.
     #[inline]
     pub fn relay_queue(&self, ledger: u32) -> Option<u32> {
         let relay = self.divided.as_ref()?.relays.get(ledger as usize)?;
         (relay.queue != NONE).then_some(relay.queue)
     }
 
-    /// The queue that the receiver of packets has assigned to the ledger of a way.
+    /// The queue that the receiver of packets has assigned to the ledger of a way, if any.
     pub fn relay_queue_of(&self, way: Way) -> Option<u32> {
         let ledger = self.divided.as_ref()?.by_destination.get(way)?;
         self.relay_queue(ledger)
@@ -398,7 +398,8 @@ impl Links {
         lane
     }
 
-    /// Removes ledgers of destinations that have all of their credit, if none is free. Checks only a few of them.
+    /// Removes ledgers of destinations that have all of their credit, if there is no unused ledger. Checks
+    /// only a few of them.
     #[inline]
     pub(super) fn tidy(&mut self, now: Time) {
         // Other rules have their own state for each ledger.

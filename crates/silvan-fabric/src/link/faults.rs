@@ -1,9 +1,10 @@
 //! Links that change during a run: the state of each channel, and the packets that were lost on it.
 //!
-//! A packet is lost if its link is down at any time from the start of its transmission until its arrival: until its head is
-//! ready for arbitration at a switch, or its tail reaches a host. The receiver discards it at that time, and returns its
-//! credit. A switch keeps sending on a link that is down, so packets that wait for such a link are lost at the pace of the link. A
-//! host keeps its packets until the link is up. Messages between the two ends of a link, such as credits, are not lost.
+//! A packet is lost at random, or if its link is down at any time from the start of its transmission until
+//! its arrival: until its head is ready for arbitration at a switch, or its tail reaches a host. The receiver
+//! discards it at that time, and returns its credit. A switch keeps sending on a link that is down, so
+//! packets that wait for such a link are lost at the pace of the link. A host keeps its packets until the
+//! link is up. Messages between the two ends of a link, such as credits, are not lost.
 //!
 //! Every partition applies every change to its own copy of the links.
 
@@ -44,7 +45,7 @@ pub(crate) struct Change {
 pub(crate) enum What {
     /// The state of a channel.
     Channel(ChannelId, LinkState),
-    /// Whether the switch that sends on a channel uses its port for packets that can choose.
+    /// Whether the switch that sends on a channel uses its port for packets that may use several ports.
     Port(ChannelId, bool),
     /// The tables of all switches.
     Tables(usize),
@@ -72,7 +73,7 @@ pub(crate) struct HostPaces {
 pub(crate) enum Effect {
     /// Nothing.
     Nothing,
-    /// The link on which a host sends goes down, or comes up if this is true.
+    /// The link on which a host sends goes down, or comes up if the second value is true.
     HostLink(ChannelId, bool),
     /// A link on which a switch sends goes down.
     SwitchLinkDown(ChannelId),
@@ -103,9 +104,9 @@ pub(crate) struct Faults {
     down_until: Vec<Time>,
     /// For channels whose senders may not send: the time at which they would be free.
     blocked: FxHashMap<ChannelId, Time>,
-    /// The indexes of the usual parameters of the channels that have had others.
+    /// The indexes of the usual parameters of the channels that have changed.
     usual: FxHashMap<ChannelId, u16>,
-    /// The index of the parameters that have another rate than usual ones, by the index of these and the rate.
+    /// The index of the parameters with a changed rate, by the index of the usual parameters and the rate.
     #[saved(constant)]
     parameters: FxHashMap<(u16, Rate), u16>,
     /// For each channel that has errors at some time, how many packets get lost per billion, and the stream that selects them.
@@ -114,14 +115,14 @@ pub(crate) struct Faults {
     stopped: BTreeSet<ChannelId>,
     /// What was lost on channels whose receivers are in this partition.
     lost: FxHashMap<ChannelId, LossCounts>,
-    /// In the binned scheduler: packets on their way to hosts that are lost.
+    /// In the binned scheduler: lost packets that are still on their way to hosts.
     lost_on_way: BTreeSet<PacketId>,
 }
 
 impl Faults {
-    /// Whether a channel loses a packet that it transmits from `start` until `arrival`. All changes until `start` must have
-    /// been applied, and none of a later time than `arrival`. The packets of a channel must be in order, because losses are
-    /// random.
+    /// Whether a channel loses a packet that it transmits from `start` until `arrival`. All changes until
+    /// `start` must have been applied, and none of a later time than `arrival`. Call once per packet, in the
+    /// order of the packets of a channel, because losses are random.
     fn loses(&mut self, channel: ChannelId, start: Time, arrival: Time) -> bool {
         let mut down_until = self.down_until[channel as usize];
         let mut errors = self.errors.get_mut(&channel);
@@ -259,12 +260,12 @@ impl Links {
         })
     }
 
-    /// Whether switches change their tables or avoid ports during the run.
+    /// Whether switches change their tables, or the ports that they use, during the run.
     pub fn changes_routes(&self) -> bool {
         self.changes().any(|change| matches!(change.what, What::Tables(_) | What::Port(..)))
     }
 
-    /// The channel that the last change that was taken concerns, if its state has changed.
+    /// The channel of the last change that was taken, if the change set the state of a channel.
     pub fn changed_channel(&self) -> Option<ChannelId> {
         let faults = self.faults.as_deref()?;
         match faults.changes.get(faults.next.checked_sub(1)?)?.what {
@@ -288,13 +289,13 @@ impl Links {
         self.faults.as_deref().is_some_and(|faults| faults.down_until[channel as usize] == Time::NEVER)
     }
 
-    /// Whether a channel leads to a host that has failed, whose messages have no effect.
+    /// Whether a channel leads to a host that has failed. Messages of such a host have no effect.
     pub fn is_stopped(&self, channel: ChannelId) -> bool {
         self.faults.as_deref().is_some_and(|faults| faults.stopped.contains(&channel))
     }
 
-    /// Prevents the sender of a channel from sending, or permits it from now on, but not before the packet would have left that
-    /// it was sending.
+    /// Prevents the sender of a channel from sending. With `is_up`, permits it again, but not before the end
+    /// of the packet that it was sending.
     pub fn block(&mut self, channel: ChannelId, is_up: bool, now: Time) {
         let Some(faults) = self.faults.as_deref_mut() else { return };
         let free_at = &mut self.channels[channel as usize].free_at;
@@ -320,7 +321,8 @@ impl Links {
         self.parameters(channel).to_host
     }
 
-    /// Whether a packet that arrives at the end of a channel now was lost on the way.
+    /// Whether a packet that is due at the end of a channel now was lost on the way. Call once per packet, in
+    /// the order of the packets, because losses are random.
     pub fn was_lost(&mut self, channel: ChannelId, packet: &Packet, now: Time) -> bool {
         let link = self.parameters(channel);
         let took = if link.to_host { link.delay + packet.tail_lag } else { link.head_delay };
@@ -328,8 +330,9 @@ impl Links {
         faults.loses(channel, now.saturating_sub(took), now)
     }
 
-    /// In the binned scheduler: whether a packet for a host is lost that starts to cross a channel now and whose tail arrives
-    /// at a time. [`Self::was_lost_on_way`] finds it then.
+    /// In the binned scheduler: whether a packet for a host is lost between the time at which it starts to
+    /// cross a channel and the time at which its tail arrives. If so, records it for
+    /// [`Self::was_lost_on_way`].
     pub fn will_be_lost(
         &mut self,
         channel: ChannelId,
@@ -349,12 +352,14 @@ impl Links {
         self.faults.as_deref().is_some_and(|faults| faults.lost_on_way.contains(&packet))
     }
 
-    /// In the binned scheduler: whether a packet that reaches a host now was lost.
+    /// In the binned scheduler: whether a packet that is due at a host now was lost. Removes the record of
+    /// the loss.
     pub fn was_lost_on_way(&mut self, packet: PacketId) -> bool {
         self.faults.as_deref_mut().is_some_and(|faults| faults.lost_on_way.remove(&packet))
     }
 
-    /// Whether the receiver of a channel drops a packet that arrives, because it does not fit.
+    /// Whether the receiver of a channel drops a packet that arrives on a lossy lane, because it does not
+    /// fit.
     pub fn drops(&self, channel: ChannelId, packet: &Packet) -> bool {
         self.by_messages().is_some_and(|control| control.drops(channel, packet.vl, packet.space))
     }

@@ -7,7 +7,7 @@
 //! | receiver | delivers a good frame with the expected number, and acknowledges it, together with all earlier ones, at least `ack_spacing` after its last acknowledgement |
 //! | receiver | discards all other frames; it answers the first one that is bad or has a later number with a NACK, which also acknowledges all earlier frames, and gives no answer to the following ones until it gets the expected frame |
 //! | receiver | discards a good frame that it has delivered before, and acknowledges it again |
-//! | sender | after a NACK, and when its timer expires, sends the frames that are not acknowledged again, all of them, before any new one |
+//! | sender | after a NACK, and when its timer expires, sends all unacknowledged frames again before any new frame |
 //!
 //! A bad frame is discarded before the receiver forwards any part of it. Acknowledgements and NACKs take the delay of the
 //! link, but no space on it, and can get lost like frames. If the link goes down, both ends discard their state: frames of the
@@ -263,8 +263,7 @@ impl Retry {
         self.ends[channel as usize].reset()
     }
 
-    /// Changes how many frames of a channel are bad, and how many messages are lost, per billion: at least the usual
-    /// number.
+    /// Sets the bad frames and lost messages of a channel per billion, to at least the number for all links.
     pub fn set_errors(&mut self, channel: ChannelId, error_ppb: u32) {
         self.ends[channel as usize].error_ppb = error_ppb.max(self.spec.error_ppb);
     }
@@ -307,7 +306,7 @@ impl Retry {
         Some(Replay { packet, size, place })
     }
 
-    /// Sends that frame. Returns whether the receiver accepts it.
+    /// Sends a frame again. Returns whether the receiver accepts it.
     pub fn replay(&mut self, channel: ChannelId, replay: Replay, sending: SentFrame) -> bool {
         let end = &mut self.ends[channel as usize];
         end.counts.replayed += 1;
@@ -315,8 +314,8 @@ impl Retry {
         end.arrives(replay.place, sending)
     }
 
-    /// The time at which the sender of a channel must act next, unless an event is already scheduled for that time or
-    /// before. The channel is free at `free_at`.
+    /// The time at which the sender of a channel must act next, for which the caller must schedule an event.
+    /// `None` if an event is already scheduled for that time or before. The channel is free at `free_at`.
     pub fn next_action(&mut self, channel: ChannelId, free_at: Time) -> Option<Time> {
         let end = &mut self.ends[channel as usize];
         let message = end.messages.front().map_or(Time::NEVER, |message| message.0);
@@ -328,7 +327,7 @@ impl Retry {
         })
     }
 
-    /// Whether the event of this instant is the one that is expected.
+    /// Whether the event of this instant is the expected one. If so, no event is scheduled afterwards.
     pub fn take_action(&mut self, channel: ChannelId, now: Time) -> bool {
         let end = &mut self.ends[channel as usize];
         let is_due = end.look_at == now;
@@ -338,7 +337,7 @@ impl Retry {
         is_due
     }
 
-    /// The frames that no receiver has accepted yet: the packet of each, and its channel.
+    /// The frames that receivers have not accepted yet: the channel and the packet of each.
     pub fn unaccepted(&self) -> impl Iterator<Item = (ChannelId, PacketId)> {
         let frames = |(channel, end): (ChannelId, &'_ ChannelEnds)| {
             end.frames.iter().skip(end.accepted).map(move |frame| (channel, frame.packet)).collect::<Vec<_>>()

@@ -98,7 +98,7 @@ impl Returns {
         }
     }
 
-    /// Adds a credit. Returns the entry that does not fit.
+    /// Adds a credit. Returns the entry that does not fit, if any.
     #[inline]
     fn insert(&mut self, time: Time, space: u32) -> Option<(Time, u32)> {
         let mut over = None;

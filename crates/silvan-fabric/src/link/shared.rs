@@ -1,8 +1,8 @@
 //! Credits that the lanes of a channel share (Ultra Ethernet, specification 1.0, 5.2; CBFC document of the Switch Abstraction
 //! Interface: the credit pool of a sender).
 //!
-//! A lane first uses its reserve, then the pool of its channel, up to a threshold. The ledger of each lane counts all that
-//! the lane uses, so the pool needs no state of its own: what it contains follows from the ledgers.
+//! A lane first uses its reserve, then the pool of its channel, up to a threshold. The ledger of each lane
+//! counts all that the lane uses, so the free part of the pool follows from the ledgers.
 
 use silvan_engine::{EventQueue, Time};
 
@@ -21,9 +21,9 @@ pub(crate) enum Limit {
 /// The credits of a channel, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CreditPool {
-    /// What each lane has for itself.
+    /// Credit that each lane has for itself.
     pub reserve: u32,
-    /// What all lanes share.
+    /// Credit that all lanes share.
     pub size: u32,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Whether a lane may use `space` more bytes. `used` has what each lane of the channel uses now.
+    /// Whether a lane may use `space` more bytes. `used` yields the bytes in use by each lane of the channel.
     fn permits(&self, channel: ChannelId, used: impl Iterator<Item = u32>, lane: usize, space: u32) -> bool {
         let CreditPool { reserve, size } = self.pools[channel as usize];
         let (mut free, mut own) = (size, 0);
@@ -68,7 +68,8 @@ impl Links {
         first..first + self.lane_count
     }
 
-    /// Whether lanes share credits, and a packet of the lane with this ledger has no credit now.
+    /// Whether lanes share credits, and a packet of `space` bytes on the lane with this ledger has no credit
+    /// now. Books the credit that has returned by now.
     #[inline(never)]
     pub(super) fn pool_is_short(&mut self, id: ChannelId, index: usize, space: u32, now: Time) -> bool {
         if self.shared().is_none() {
@@ -115,7 +116,8 @@ impl Links {
         Err(format!("its lanes use {taken} bytes of shared credit, but the pool has {size}"))
     }
 
-    /// If lanes share credits, the time at which the next credit of any lane of a channel returns.
+    /// The time at which the next credit of any lane of a channel returns; `Some(None)` if no credit is on
+    /// its way, and `None` if lanes do not share credits.
     pub(super) fn next_return(&self, id: ChannelId) -> Option<Option<Time>> {
         self.shared()?;
         let first = |ledger: usize| self.lanes[ledger].returns.iter(&self.spills).map(|entry| entry.0).next();
@@ -127,7 +129,7 @@ impl Links {
         self.ledgers_of(id).all(|ledger| self.view(ledger).returning() == 0)
     }
 
-    /// With shared credits, wakes the sender of a channel when credit returns that any lane may need.
+    /// With shared credits, schedules wake-ups of the sender of a channel for all lanes that wait for credit.
     #[inline(never)]
     pub(super) fn wake_lanes(&mut self, id: ChannelId, (now, passed): (Time, Time), queue: &mut EventQueue) {
         let ledgers = self.ledgers_of(id);

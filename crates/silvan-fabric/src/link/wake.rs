@@ -12,12 +12,14 @@ use super::{ChannelId, Links, Way};
 const ASKED: u32 = 1 << 31;
 
 impl Links {
-    /// The time at which the credit for which a packet waits arrives at the sender, if the credit is on its way.
+    /// The time at which the credit for which a packet waits arrives at the sender, if the credit is on its
+    /// way. With shared credits, the time at which the next credit of any lane arrives. With pause frames and
+    /// on/off messages, the time at which the lane opens without a message, if there is one.
     #[inline(always)]
     pub(super) fn ready_at(&mut self, id: ChannelId, index: usize) -> Option<Time> {
         match self.control.as_deref() {
             None => {}
-            // With shared credits, a packet may have to wait for more than the next one.
+            // With shared credits, a packet may need more credit than the next return contains.
             Some(Control::Credits(_)) => {
                 if let Some(next) = self.next_return(id) {
                     return next;
@@ -29,8 +31,8 @@ impl Links {
         self.ledger(index).ready_at()
     }
 
-    /// Whether there is credit for a packet. If not, schedules a wake-up of the sender for the time at which there may
-    /// be.
+    /// Whether there is credit for a packet. If not, schedules a wake-up of the sender for the time at which
+    /// there may be, if it is known.
     #[inline(always)]
     pub fn has_credit_or_wait(&mut self, way: Way, space: u32, now: Time, queue: &mut EventQueue) -> bool {
         if self.has_credit(way, space, now) {
@@ -48,8 +50,9 @@ impl Links {
         self.wake_with_credit(id, index, Time::ZERO, queue);
     }
 
-    /// Same as [`Self::wait_for_credit`], but returns the time of the attempt that the sender must make if its credit is
-    /// on its way. If it is not, or if other credit arrives earlier, the sender is woken.
+    /// Same as [`Self::wait_for_credit`], but returns the time of the attempt that the sender must make if
+    /// its credit is on its way. If the credit is not on its way, or if other credit arrives earlier, the
+    /// sender is woken.
     pub fn expect_credit(&mut self, (id, vl, dst): Way, space: u32) -> Option<Time> {
         let index = self.lane_index(id, vl, dst);
         self.ledger(index).wait(space);
@@ -94,9 +97,8 @@ impl Links {
         self.channels[id as usize].wake_at <= time
     }
 
-    /// Whether a wake-up is valid: the sender has not requested an earlier one, or the credit for which a packet waits
-    /// arrives at this instant. In both cases, the sender's action does not depend on when it learned that the credit
-    /// was on its way.
+    /// Whether a wake-up is valid: it is the earliest one that the sender has requested, or the credit for
+    /// which a packet waits arrives at this instant. The request for a valid wake-up is removed.
     #[inline]
     pub fn take_wake(&mut self, event: Event, now: Time) -> bool {
         let data = event.data;

@@ -59,7 +59,8 @@ pub(crate) struct ClassMeter {
     pub delivered_bytes: u64,
     /// Payload of the packets that were lost.
     pub lost_bytes: u64,
-    /// Payload that hosts decided to send again because it was not acknowledged in time.
+    /// Payload that hosts decided to send again, because it was not acknowledged in time or a receiver
+    /// requested it.
     pub repeated_bytes: u64,
     /// Payload that arrived but was discarded, because it had arrived before or was out of sequence.
     pub discarded_bytes: u64,
@@ -347,7 +348,7 @@ impl Meters {
         }
     }
 
-    /// Whether receivers acknowledge all data, and transfers are followed.
+    /// Whether receivers acknowledge all data, and transfers are recorded.
     #[inline]
     pub fn awaits_acks(&self) -> bool {
         self.transfers.as_ref().is_some_and(|transfers| transfers.awaits_acks())
@@ -481,7 +482,7 @@ impl Meters {
         }
     }
 
-    /// Whether a packet is the last packet of a message for which a rank of a job waits.
+    /// Whether a packet is the last packet of a message of a job.
     #[inline]
     pub fn ends_message(&self, packet: &Packet) -> bool {
         self.is_of_job(packet) && packet.ends_message()

@@ -113,7 +113,7 @@ pub(crate) struct Transfers {
     open: FxHashMap<FlowAddress, OpenTransfers>,
     /// Flows with deliveries or acknowledgements since the last sample.
     changed: Vec<FlowAddress>,
-    /// Deliveries from hosts of other partitions since the last sample.
+    /// Deliveries of messages from hosts of other partitions since the last sample.
     elsewhere: Vec<(FlowAddress, Time)>,
     /// Present if packets may get lost.
     apart: Option<Apart>,

@@ -185,7 +185,7 @@ impl Series {
         }
     }
 
-    /// Returns the number of outputs in the congestion state.
+    /// Adds a row per link, if links are recorded. Returns the number of outputs in the congestion state.
     fn sample_links(&mut self, view: View) -> u32 {
         let span = (view.now - self.last_time).as_secs_f64();
         let rows = &mut self.link_rows;

@@ -27,7 +27,7 @@ pub(super) struct Handler<'p, A> {
 }
 
 impl<A: Architecture> Handler<'_, A> {
-    /// The time of the next event.
+    /// The time of the next event; `None` if no event is pending.
     #[inline(always)]
     pub fn next_time(&mut self) -> Option<Time> {
         if self.schedule.prefetches && self.ctx.queue.is_turn_over() {
@@ -44,7 +44,8 @@ impl<A: Architecture> Handler<'_, A> {
         }
     }
 
-    /// Handles all arrivals at the time of a sample, and lets the ranks act.
+    /// Handles all events at the time of a sample that precede it, and then the pending actions of ranks.
+    /// Returns the amount of work.
     pub fn arrive_at(&mut self, cut: Time) -> u64 {
         let done = self.events_below(cut, key(Class::Sample, 0, Port::FIRST));
         self.step_jobs();
@@ -127,7 +128,7 @@ impl<A: Architecture> Handler<'_, A> {
         }
     }
 
-    /// Runs the ranks, after all arrivals.
+    /// Handles the pending actions of ranks, after all arrivals.
     #[inline(always)]
     fn step_jobs(&mut self) {
         if let Some(jobs) = self.jobs {

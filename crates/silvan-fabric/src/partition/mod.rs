@@ -91,7 +91,7 @@ pub(crate) struct Partition {
 struct Schedule {
     /// Whether to prefetch for events.
     prefetches: bool,
-    /// Whether answers to all packets arrive at hosts.
+    /// Whether any host awaits answers; see [`Host::awaits_answers`].
     has_answers: bool,
     next_sample: Time,
     /// The time of an instant that a sample or a change of links interrupted: arrivals have been handled, but no decisions.
@@ -119,7 +119,7 @@ impl Partition {
         }
     }
 
-    /// See [`Self::is_large`].
+    /// For `is_large`, see the field.
     pub fn new(
         ctx: Context,
         (hosts, switches): (Vec<Host>, Switches),
@@ -164,7 +164,7 @@ impl Partition {
         hosts.iter_mut().for_each(|host| host.start(ctx));
     }
 
-    /// Sets the time of the next sample, unless the warm-up ends earlier.
+    /// Sets the time of the next sample. Outputs and meters expect the end of the warm-up if it is earlier.
     pub fn expect_sample(&mut self, time: Time) {
         let Self { ctx, outputs, schedule, .. } = self;
         schedule.expect_sample(ctx, outputs, time);
@@ -238,7 +238,7 @@ impl Partition {
         self.outputs.as_ref().map_or(time.0, |outputs| outputs.bins_in(time)).max(1)
     }
 
-    /// The first tick with work.
+    /// The first tick with work; `NEVER` if there is none.
     pub fn next_tick(&mut self) -> u64 {
         let of_event =
             self.schedule.unfinished.or_else(|| self.next_time()).map_or(NEVER, |time| self.tick_of(time));
@@ -249,7 +249,7 @@ impl Partition {
         of_event.min(of_hosts).min(of_outputs).min(delivery.map_or(NEVER, |time| time.0))
     }
 
-    /// The time of the next event.
+    /// See [`Handler::next_time`].
     fn next_time(&mut self) -> Option<Time> {
         with_handler!(self, handler => handler.next_time())
     }
@@ -259,12 +259,12 @@ impl Partition {
         with_handler!(self, handler => handler.instants(end, most))
     }
 
-    /// Handles all arrivals at the time of a sample, and runs the ranks.
+    /// See [`Handler::arrive_at`].
     fn arrive_at(&mut self, cut: Time) -> u64 {
         with_handler!(self, handler => handler.arrive_at(cut))
     }
 
-    /// Handles the events of an instant with keys below `key`.
+    /// See [`Handler::events_below`].
     fn events_below(&mut self, time: Time, key: u32) -> u64 {
         with_handler!(self, handler => handler.events_below(time, key))
     }

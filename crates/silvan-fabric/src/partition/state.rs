@@ -20,7 +20,7 @@ impl Partition {
         Some((outputs, outputs.sender(channel)?))
     }
 
-    /// A switch that the binned scheduler runs, and the outputs of the partition.
+    /// The outputs of the partition, and a switch; `None` if the binned scheduler does not run the switch.
     fn binned(&self, switch: usize) -> Option<(&Outputs, &BinnedSwitch)> {
         Some((self.outputs.as_ref()?, self.binned.get(switch)?))
     }
@@ -165,7 +165,7 @@ impl Partition {
         &self.binned[self.binned.partition_point(|switch| switch.first as usize <= output) - 1]
     }
 
-    /// The channel on which a packet with this arrival event is.
+    /// The channel on which a packet with this arrival event is; `None` for other events.
     fn channel_of(&self, event: &Event) -> Option<ChannelId> {
         let (class, node, port) = unkey(event.key);
         match class {

@@ -141,14 +141,14 @@ impl<'a> View<'a> {
         self.partitions.iter().flat_map(move |partition| partition.ctx.meters.later(self.now, true))
     }
 
-    /// The packets in a host's output buffer.
+    /// The partition of a host, and the packets in the host's output buffer.
     pub fn buffered(self, host: &Host) -> (&'a Partition, Vec<PacketId>) {
         let (partition, _) = self.places.hosts[host.id as usize];
         let partition = &self.partitions[usize::from(partition)];
         (partition, host.buffered(&partition.ctx.packets))
     }
 
-    /// Number of notifications for sources on their way.
+    /// Number of notifications that are on their way to sources.
     pub fn reports_on_their_way(self) -> usize {
         self.partitions.iter().map(Partition::reports_on_their_way).sum()
     }
@@ -168,7 +168,7 @@ impl<'a> View<'a> {
         self.partitions.iter().filter_map(|partition| partition.ctx.links.by_messages()?.overflow()).min()
     }
 
-    /// The first pause that has reached the limit of the watchdog, if it stops the run.
+    /// The first pause that has reached the limit of the watchdog, if the watchdog stops the run.
     pub fn paused_too_long(self) -> Option<OverlongPause> {
         self.partitions.iter().filter_map(|partition| partition.ctx.links.frames()?.too_long(self.now)).min()
     }
@@ -183,7 +183,7 @@ impl<'a> View<'a> {
         self.partitions.iter().filter_map(|partition| partition.ctx.links.retry()?.failed).min()
     }
 
-    /// What was lost on a channel because its link was down.
+    /// Packets that were lost on a channel or dropped by its receiver.
     pub fn lost(self, channel: ChannelId) -> LossCounts {
         let of = self.partitions.iter().map(|partition| partition.ctx.links.lost(channel));
         of.fold(LossCounts::default(), |sum, one| LossCounts {

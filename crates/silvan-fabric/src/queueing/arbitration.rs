@@ -120,7 +120,7 @@ impl DueTimes {
         self.longest_wait.is_some()
     }
 
-    /// The time at which a special queue is due.
+    /// The time at which a special queue is due; zero for other queues.
     pub fn due(&self, standing: Standing) -> Time {
         match standing {
             Standing::Control | Standing::Normal => Time::ZERO,

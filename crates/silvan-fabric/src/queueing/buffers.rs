@@ -53,9 +53,9 @@ impl QueueRole {
 enum Seat {
     /// None, because the queue is empty.
     None,
-    /// The ring of its input port at this output.
+    /// The ring of the queue's input port at a lane of an output.
     Ring(PortVl),
-    /// The list of queues that wait for credit of this output, or for permission of the next node.
+    /// The list of queues that wait for credit of a lane of an output, or for permission of the next node.
     Parked(PortVl),
 }
 
@@ -487,7 +487,7 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
         self.head(self.front(output, port, now)?)
     }
 
-    /// The queue in which a packet is stored.
+    /// The queue in which a packet is stored. The queue of a destination is created if it does not exist.
     #[inline(always)]
     fn queue_for(&mut self, input: PortVl, to: Port, dst: u32, kind: Kind) -> QueueId {
         let base = self.first_queue(input);
@@ -588,7 +588,7 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
         cams.may_detect(bytes) || cams.has_lines(input) && !self.is_quiet(cams, packets, queue)
     }
 
-    /// Whether the head of a queue matches no CAM line and is not stopped.
+    /// Whether a queue is empty, or its head matches no CAM line and is not stopped.
     #[inline]
     fn is_quiet(&self, cams: &Cams, packets: &Pool, queue: QueueId) -> bool {
         let Queue { fifo, vl, input, .. } = &self.queues[queue as usize];

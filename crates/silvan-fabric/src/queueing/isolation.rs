@@ -412,8 +412,9 @@ impl Cams {
         Some(at)
     }
 
-    /// Handles the growth of a normal queue. `waiting` returns the destinations of the queue's packets for
-    /// the output, in order: those behind a given packet, or all of them.
+    /// Handles the growth of a normal queue, and returns the notification for the upstream node, if any.
+    /// `waiting` returns the destinations of the queue's packets for the output, in order: those behind a
+    /// given packet, or all of them.
     pub fn normal_grew<I: Iterator<Item = u32>>(
         &mut self,
         growth: Growth,
@@ -509,7 +510,7 @@ impl Cams {
         }
     }
 
-    /// Clears `read` of the CAM lines of an input whose last read packet is this one.
+    /// Clears `read` of the CAM lines of an input in which `read` names this packet.
     #[inline(never)]
     fn forget_read(&mut self, input: PortVl, id: PacketId) {
         for line in self.inputs[input.index()].special.iter_mut().flatten() {
@@ -517,7 +518,8 @@ impl Cams {
         }
     }
 
-    /// Handles a normal queue that a departing packet for the output `port` has reduced to `bytes`.
+    /// Handles a normal queue that a departing packet for the output `port` has reduced to `bytes`. Returns
+    /// the notification for the upstream node, if any.
     #[inline]
     pub fn normal_shrank(&mut self, of: InputLane, port: Port, bytes: u32) -> Option<Notice> {
         let InputLane { input, vl } = of;
@@ -538,7 +540,8 @@ impl Cams {
         }
     }
 
-    /// Handles a packet for `dst` that was stored in a special queue, whose size is now `bytes`.
+    /// Handles a packet for `dst` that was stored in a special queue, whose size is now `bytes`. Returns the
+    /// notification for the upstream node, if any.
     pub fn special_grew(&mut self, of: InputLane, at: usize, dst: u32, bytes: u32) -> Option<Notice> {
         let stop = self.rule.stop;
         let InputCam { special, marks, .. } = &mut self.inputs[of.input.index()];
@@ -572,8 +575,9 @@ impl Cams {
         self.say_special(of, at, LineMessage::Allocate(list))
     }
 
-    /// Handles a packet for `dst` that left a special queue, whose size is now `bytes`. If the queue is empty, the
-    /// caller must call [`Self::release`].
+    /// Handles a packet for `dst` that left a special queue, whose size is now `bytes`. Returns the
+    /// notification for the upstream node, if any. If the queue is empty, the caller must call
+    /// [`Self::release`].
     pub fn special_shrank(&mut self, of: InputLane, at: usize, dst: u32, bytes: u32) -> Option<Notice> {
         let go = self.rule.go;
         let line = self.inputs[of.input.index()].special[at].as_mut()?;
@@ -605,7 +609,7 @@ impl Cams {
         (true, if line.propagated { self.say_special(of, at, LineMessage::Release) } else { None })
     }
 
-    /// Whether a packet at the input waits for a free special queue; clears this flag.
+    /// Whether a packet at the input found no free special queue since the last call.
     pub fn take_wanting(&mut self, input: PortVl) -> bool {
         std::mem::take(&mut self.inputs[input.index()].wanting)
     }

@@ -143,11 +143,12 @@ pub(super) struct PacketChoice {
     pub pins_isolated: bool,
 }
 
-/// Checks the settings that do not depend on the network: the sizes of packets and buffers, packet trimming,
-/// and the requirements of the components of congestion management.
+/// Checks settings that do not depend on the network: the sizes of packets and buffers, packet trimming, and
+/// the requirements of the components of congestion management. Flow control and the number of classes are
+/// checked later.
 ///
 /// # Errors
-/// A [`SetupError`] with the first key of the configuration that cannot be set up.
+/// A [`SetupError`] with the first key whose value is invalid.
 pub fn check(config: &Config) -> Result<(), SetupError> {
     let sizes = packet_sizes(config)?;
     let switch = SwitchModel::new(config, sizes)?;

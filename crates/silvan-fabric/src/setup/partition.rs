@@ -81,8 +81,8 @@ impl Builder<'_> {
     /// Divides a network into at most as many partitions as there are threads.
     ///
     /// # Errors
-    /// If the scenario selects the binned scheduler and the network does not permit it, or if a histogram
-    /// cannot be created.
+    /// If the scenario selects the binned scheduler, which does not support its network, flow control,
+    /// notification or traffic, or if a histogram cannot be created.
     pub(super) fn divide(
         &self,
         mut whole: Whole,

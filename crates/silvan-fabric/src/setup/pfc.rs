@@ -37,7 +37,7 @@ pub struct SharedPauseMemory {
 /// The division of the memory of switches; `None` without pause frames, or without links to switches.
 ///
 /// # Errors
-/// A [`SetupError`] with the first key of the configuration that cannot be set up.
+/// A [`SetupError`] with the first key whose value is invalid.
 pub fn pause_memory(
     topology: &Topology,
     tables: &Tables,

@@ -201,7 +201,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The service levels of routes, and their lanes on the links of hosts.
+    /// The service levels of routes, and their lanes on the links of hosts; `None` if routes have no lanes.
     pub(super) fn paths(&self) -> Option<Arc<Paths>> {
         let lanes = self.model.config.path_lanes.clone()?;
         Some(Arc::new(Paths { lanes, of_level: self.model.lanes.of_levels() }))

@@ -185,7 +185,7 @@ impl<'a> Exchange<'a> {
         self.schedule_due(partition)
     }
 
-    /// Publishes the deliveries of a partition before a time.
+    /// Publishes the deliveries of a partition that are due before a time.
     pub fn publish_due(&self, me: usize, partition: &Partition, end: Time) -> Result<(), Halted> {
         if let Some(ahead) = &partition.ctx.ahead {
             *self.due[me].lock().map_err(|_| Halted)? = ahead.before(end);

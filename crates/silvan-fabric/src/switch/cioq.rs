@@ -126,7 +126,7 @@ impl<S: PortSet> CioqSwitch<S> {
         }
     }
 
-    /// Bytes of an input's memory that are in use.
+    /// Bytes of an input's memory that are in use. Frees the space of a packet that has already left it.
     fn used_of_input(&mut self, input: Port, vl: Vl, now: Time) -> u32 {
         if let Some((lane, space)) = self.inputs[input.index()].leaving.left(now) {
             self.used[lane.index()] -= space;
@@ -295,8 +295,8 @@ impl<S: PortSet> CioqSwitch<S> {
         false
     }
 
-    /// Selects the next readable input. Returns `None` if the input's packet does not fit into the output
-    /// buffer.
+    /// Selects the next readable input and its queue. Returns `None` if there is none, if the output waits
+    /// for a busy input, or if the packet does not fit into the output buffer.
     fn choose(&mut self, ctx: &mut Context, output: Port, vl: Vl) -> Option<(Port, QueueId)> {
         let lane = self.ports.lane(output, vl);
         let asking = self.buffers.requests(lane);

@@ -37,8 +37,8 @@ impl Director {
         Self { routes, weights: rates.map(|rate| (0, rate)).collect() }
     }
 
-    /// Returns the output of a packet that arrived at an input, if it differs from that of the forwarding table.
-    /// Records the announcements of flows.
+    /// Returns the output of a packet on a route that is selected per flow; `None` if the forwarding table
+    /// determines the output. Records set-ups and tear-downs of flows.
     fn direct(&mut self, input: Port, packet: &Packet, bytes: u64) -> Option<Port> {
         let routes = self.routes.as_mut()?;
         let key =

@@ -41,7 +41,7 @@ mod tests;
 struct Input {
     /// The time at which its read port becomes free.
     read_free: Time,
-    /// The channel whose wake-up covers that time.
+    /// The channel whose sender is woken at that time.
     feeding: ChannelId,
     /// The output to accept first.
     accept: Port,

@@ -107,8 +107,8 @@ pub(crate) struct Ports {
     /// change.
     #[saved(constant)]
     pub all_tables: Box<[NumberedTable]>,
-    /// For each port, whether packets that can choose among several ports avoid it; empty until a port is
-    /// avoided.
+    /// For each port, whether packets that may use several ports must not use it; empty before the first call
+    /// of [`Self::use_port`].
     avoided: Box<[bool]>,
     /// Present if the switch trims packets.
     pub trimmer: Option<Box<Trimmer>>,
@@ -171,7 +171,7 @@ impl Ports {
         true
     }
 
-    /// Sets whether packets that can choose among several ports may use this port.
+    /// Sets whether packets that may use several ports may use this port.
     pub fn use_port(&mut self, port: Port, is_usable: bool) {
         if self.avoided.is_empty() {
             self.avoided = vec![false; self.count()].into();
@@ -179,7 +179,7 @@ impl Ports {
         self.avoided[port.index()] = !is_usable;
     }
 
-    /// Whether packets that can choose among several ports avoid this port.
+    /// Whether packets that may use several ports must not use this port.
     #[inline]
     pub fn avoids(&self, port: Port) -> bool {
         self.avoided.get(port.index()).is_some_and(|&is_avoided| is_avoided)
@@ -483,8 +483,8 @@ impl Ports {
         end
     }
 
-    /// Puts the header of a packet that was trimmed here on the wire; its memory has already been returned. Returns the time
-    /// at which it has left.
+    /// Sends the header of a packet that this switch has trimmed; its memory has already been returned.
+    /// Returns the time at which it has left.
     #[cold]
     #[inline(never)]
     pub fn send_header(&self, ctx: &mut Context, id: PacketId, output: Port) -> Time {

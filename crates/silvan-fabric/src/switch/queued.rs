@@ -34,7 +34,8 @@ pub(crate) trait Arbiter<S: PortSet, L: Lanes>: std::fmt::Debug + Sized {
     /// Called when an output is free or credit has returned.
     fn wake(switch: &mut QueuedSwitch<S, L, Self>, ctx: &mut Context, output: Port);
 
-    /// Sends as much as possible from an output or from the whole switch.
+    /// Sends the packets that `output` can send now. An arbiter with one read port per input decides for all
+    /// outputs of the switch together.
     fn settle(switch: &mut QueuedSwitch<S, L, Self>, ctx: &mut Context, output: Port);
 
     /// Called when a notification occupies an output's link.
@@ -296,7 +297,7 @@ impl<S: PortSet, L: Lanes, A: Arbiter<S, L>> Architecture for QueuedSwitch<S, L,
         A::wake(self, ctx, output);
     }
 
-    /// Sends as much as possible from an output or, with iSLIP, from the whole switch.
+    /// Sends the packets that an output or, with iSLIP, any output of the switch can send now.
     fn settle(&mut self, ctx: &mut Context, output: Port) {
         A::settle(self, ctx, output);
     }

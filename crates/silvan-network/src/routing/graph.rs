@@ -108,7 +108,8 @@ impl Graph {
         self.hosts[switch].iter().map(|&(host, _)| host)
     }
 
-    /// The index of the edge at a port in arrays over all edges, and the switch to which it leads.
+    /// The index of the edge at a port in arrays over all edges, and the switch to which it leads. `None` if
+    /// the port leads to no switch.
     pub fn edge_at(&self, switch: usize, port: u16) -> Option<(usize, usize)> {
         let at = self.edges(switch).binary_search_by_key(&port, |edge| edge.port).ok()?;
         let at = self.first_edge[switch] + at;

@@ -43,9 +43,9 @@ impl Shares {
         Self { groups, wiring: topology.wiring(), first_ends, hashes }
     }
 
-    /// The directed links of a flow, each with the share (0 to 1) of the flow's packets. `connection` is the
-    /// number of the traffic source in the sending host. A directed link has twice the number of its link,
-    /// plus one from the second end to the first. `None` if some packets do not arrive.
+    /// The directed links on the routes of a flow, each with the share (0 to 1) of the flow's packets.
+    /// `connection` is the number of the traffic source in the sending host. A directed link has twice the
+    /// number of its link, plus one from the second end to the first. `None` if some packets do not arrive.
     ///
     /// # Panics
     /// If the source does not exist.

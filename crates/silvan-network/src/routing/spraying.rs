@@ -20,9 +20,10 @@ pub enum Spraying {
     /// Packets have no entropy value: each flow has one route.
     #[default]
     None,
-    /// Each flow uses one value after another, in an order that is permuted at random before each round.
+    /// Each flow uses one entropy value after another, in an order that is permuted at random before each
+    /// round.
     Oblivious,
-    /// Each packet has a random value.
+    /// Each packet has a random entropy value.
     Random,
     /// As `oblivious`, but a packet passes over values that have pending skips. A mark adds one skip to the value of the marked
     /// packet, and a loss before the last output adds four. A value has at most 15 pending skips.
@@ -42,22 +43,22 @@ impl Spraying {
         self != Self::None
     }
 
-    /// Whether values depend on marks and losses.
+    /// Whether entropy values depend on marks and losses.
     #[must_use]
     pub fn reads_marks(self) -> bool {
         matches!(self, Self::Bitmap | Self::Reps | Self::Mixed)
     }
 
-    /// Whether values of packets without a mark are used again.
+    /// Whether entropy values of packets without a mark are used again.
     #[must_use]
     pub fn reuses_values(self) -> bool {
         matches!(self, Self::Reps | Self::Mixed)
     }
 }
 
-/// Values that REPS stores.
+/// Maximum number of entropy values that REPS stores for a flow.
 const RECYCLED: usize = 8;
-/// Maximum number of pending skips of a value.
+/// Maximum number of pending skips of an entropy value.
 const MOST_SKIPS: u8 = 15;
 /// The number of skips after a lost packet.
 const SKIPS_OF_LOSS: u8 = 4;
@@ -80,7 +81,7 @@ impl RouteFeedback {
     }
 }
 
-/// A round over all values. The value at each position is the position with some bits inverted.
+/// A round over all entropy values. The value at each position is the position with some bits inverted.
 #[derive(Debug, Clone, Copy, Saved)]
 struct EntropyRound {
     at: u16,
@@ -118,7 +119,7 @@ struct SprayedFlow {
 #[derive(Debug, Saved)]
 pub struct Sprayer {
     rule: Spraying,
-    /// The number of values, a power of two.
+    /// The number of entropy values, a power of two.
     values: u16,
     random: Stream,
     /// By traffic source and destination host.
@@ -144,7 +145,8 @@ impl Sprayer {
         (flow, random)
     }
 
-    /// The value of the next packet from a traffic source of the host to a destination; 0 without spraying.
+    /// Selects the entropy value of the next packet from a traffic source of the host to a destination; 0
+    /// without spraying.
     pub fn next(&mut self, source: u16, destination: u32) -> u16 {
         let (rule, values) = (self.rule, self.values);
         let (flow, random) = self.flow(source, destination);
@@ -164,7 +166,7 @@ impl Sprayer {
         }
     }
 
-    /// Handles the answer to a packet with this value. No effect if values do not depend on marks.
+    /// Handles the answer to a packet with this entropy value. No effect if the rule ignores marks.
     pub fn answered(&mut self, source: u16, destination: u32, value: u16, feedback: RouteFeedback) {
         let rule = self.rule;
         if !rule.reads_marks() {
@@ -190,7 +192,7 @@ impl Sprayer {
 }
 
 impl SprayedFlow {
-    /// The next value of the round.
+    /// Returns the current value of the round, and advances the round.
     fn in_turn(&mut self, values: u16, random: &mut Stream) -> u16 {
         let value = self.round.value();
         self.round.advance(values, random);

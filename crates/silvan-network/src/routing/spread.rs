@@ -191,7 +191,8 @@ impl<'a> Search<'a> {
         found
     }
 
-    /// Whether a shortest path to `home` can contain a link without closing a cycle.
+    /// Whether a shortest path to `home` can contain a link without closing a cycle. Also false if the search
+    /// has too many steps.
     fn is_usable(&mut self, hop: Hop, home: usize, hops: &[u32]) -> bool {
         let Some(to) = self.graph.target(hop) else { return false };
         if hops[hop.0] == FAR || hops[to].wrapping_add(1) != hops[hop.0] {

@@ -81,7 +81,7 @@ struct RankOrder<'a> {
     by_rank: Vec<usize>,
 }
 
-/// The routes towards a home switch that up*/down* permits.
+/// The routes that up*/down* permits towards a home switch.
 struct Towards<'a> {
     order: &'a RankOrder<'a>,
     /// Distance over a path that only goes down; [`FAR`] if there is none.

@@ -396,7 +396,7 @@ mod tests {
         KAryNFly { links, wiring, ..KAryNFly::new(k, n) }
     }
 
-    /// Number of hosts, switches and channels of published networks.
+    /// The numbers of hosts, switches and channels equal those of published networks.
     #[test]
     fn sizes_are_those_of_the_paper() {
         use Ways::{Bidirectional, Unidirectional};

@@ -175,7 +175,8 @@ pub enum Pattern {
         #[serde(default)]
         include_self: bool,
     },
-    /// All messages go to the given hosts; sender `i` sends to the `i mod n`-th of them.
+    /// All messages go to the `n` given hosts; sender `i` sends to host `i mod n` of these, both numbered
+    /// from 0.
     Hotspots {
         /// Names of the hotspots: a list, or a text with a range such as `H[1-4]` (also within a list).
         to: Vec<String>,

@@ -62,13 +62,14 @@ pub enum Chooser {
 pub enum Clock {
     /// Whenever the host can send one.
     Saturating,
-    /// Messages are spaced evenly, at a distance of the time for `bytes` bytes. The carry keeps the spacing exact.
+    /// Messages are spaced evenly, by the time for `bytes` bytes. The carry prevents rounding errors from
+    /// accumulating.
     Periodic {
         /// Time per byte.
         pace: BytePace,
         /// Bytes from one message to the next.
         bytes: u32,
-        /// Rest of the division, in the unit of [`BytePace::time_carrying`].
+        /// Remainder of the division, in the unit of [`BytePace::time_carrying`].
         carry: u64,
     },
     /// Spacing is exponentially distributed.
@@ -314,7 +315,7 @@ impl Source {
         Message { destination, created, left: bytes, hot }
     }
 
-    /// The next transfer of the list.
+    /// Takes the next transfer from the list, and returns its message. The transfer must be due.
     fn draw_listed(&mut self, now: Time) -> Message {
         self.backlog += 1;
         let mut message = Message { destination: 0, created: self.next_at, left: 0, hot: false };

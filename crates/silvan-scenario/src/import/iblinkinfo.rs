@@ -213,7 +213,7 @@ fn row<'a>(
     Ok(Row { line, lid, port, guid, name, far })
 }
 
-/// Parses "8  1[  ]".
+/// Parses the LID and the port in a text such as "8  1[  ]". `None` if the text has another form.
 fn lid_and_port(line: &Cursor, text: &str, notes: &Notes) -> Result<Option<(u16, u16)>, ImportError> {
     let Some((numbers, _)) = text.split_once('[') else { return Ok(None) };
     let mut words = numbers.split_whitespace();

@@ -53,7 +53,8 @@ pub(super) fn is_head(line: &str) -> bool {
     head(line).is_some()
 }
 
-/// Splits `"NAME", VENDOR, 0xGUID, LID 1`. A name may contain quotes and commas.
+/// Splits a line such as `"NAME", VENDOR, 0xGUID, LID 1` into name, GUID and LID. A name may contain quotes
+/// and commas. `None` if the line has another form.
 fn head(line: &str) -> Option<(&str, u64, &str)> {
     let (name, rest) = line.trim().strip_prefix('"')?.rsplit_once("\",")?;
     let mut parts = rest.rsplitn(3, ',').map(str::trim);
@@ -65,8 +66,8 @@ fn head(line: &str) -> Option<(&str, u64, &str)> {
 /// Reads the links; `origin` is the name of the file in error messages.
 ///
 /// # Errors
-/// If a row belongs to no table, a column is missing, a number is out of range, the two ends of a link
-/// disagree, or a name or LID belongs to two nodes.
+/// If a line is malformed, a row belongs to no table, a port appears twice, a column is missing, a number is
+/// out of range, the two ends of a link disagree, or a name or LID belongs to two nodes.
 pub fn parse(text: &str, origin: &str, options: Options) -> Result<Wiring, ImportError> {
     let notes = Notes::default();
     let mut switches: Vec<Switch> = Vec::new();

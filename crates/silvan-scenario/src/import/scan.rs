@@ -157,7 +157,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Takes everything up to and including `end`; returns the text before it.
+    /// Takes everything up to and including `end`; returns the text before it. `None` if `end` does not
+    /// occur.
     pub(super) fn until(&mut self, end: &str) -> Option<&'a str> {
         let (taken, rest) = self.rest.split_once(end)?;
         self.rest = rest;

@@ -28,7 +28,7 @@ fn data_rate(lanes: u64, signaling: u64, data: u64, coded: u64) -> Rate {
     Rate(lanes * signaling * data / coded)
 }
 
-/// Parses "4xQDR". `None` if the text is not a valid width and speed.
+/// The rate for a width and speed such as "4xQDR"; `None` if the text is not a valid width and speed.
 pub(super) fn parse(text: &str) -> Option<Rate> {
     let (width, name) = text.split_once('x')?;
     let lanes = *WIDTHS.iter().find(|lanes| lanes.to_string() == width)?;
@@ -57,7 +57,7 @@ pub(super) fn of_lane(width: &str, lane: &str) -> Option<Rate> {
     parse(&format!("{width}x{name}"))
 }
 
-/// Returns the width of a link rate, and its lane speed as written in lists of links.
+/// The width of a link rate, and its lane speed as written in lists of links; `None` for an unknown rate.
 pub(super) fn lane(rate: Rate) -> Option<(u64, &'static str)> {
     let name = name(rate)?;
     let (width, speed) = name.split_once('x')?;

@@ -270,7 +270,7 @@ mod tests {
         for _ in 0..500 {
             let mut at = 0;
             let one = |_| {
-                // Avoid the ends of packets, where the order of the events decides.
+                // Avoid the ends of packets, where the result depends on the order of events.
                 at += [0, draw(4), draw(50)][draw(3) as usize] * 10;
                 let most = [3, 30, 400][draw(3) as usize];
                 (at + u64::from(at > 0) * 3, 10 * u128::from(1 + draw(most)))

@@ -77,7 +77,7 @@ pub(super) fn explain(
     (stuck, cycle(&waits_for))
 }
 
-/// The rank that has a matching operation but has not reached it.
+/// The first rank that has a matching operation but has not reached it, if there is one.
 fn partner(trace: &Trace, waits: &[u32], rank: u32, operation: Operation) -> Option<u32> {
     let others = if operation.peer == ANY { 0..trace.ranks() } else { operation.peer..operation.peer + 1 };
     let fits = |at: &usize| {

@@ -260,7 +260,8 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// The backward pass needs twice as many operations as the forward pass.
+    /// Adds a rank's share of a computation that needs `flops` operations in the forward pass, and twice as
+    /// many in the backward pass.
     fn compute(&mut self, build: &mut TraceBuilder, flops: f64, forward: bool) -> Result<(), String> {
         let share = if forward { 1.0 } else { 2.0 } * flops / f64::from(self.model.tensor);
         self.sequence.compute(build, computing(share, self.model.flops)).map_err(text)

@@ -18,7 +18,8 @@ struct Numbered<'n> {
     gzip: bool,
 }
 
-/// Splits `job.3.et` or `actions3.txt.gz` at the number directly before the extension. `None` without one.
+/// Splits a file name such as `job.3.et` or `actions3.txt.gz` at the number directly before the extension.
+/// `None` without such a number.
 fn numbered(name: &str) -> Option<Numbered<'_>> {
     let plain = name.strip_suffix(".gz").unwrap_or(name);
     let stem = plain.rfind('.').map_or(plain, |dot| &plain[..dot]);

@@ -182,7 +182,7 @@ pub fn detect(path: &Path) -> Result<Format, TraceError> {
     detect_text(&String::from_utf8_lossy(&start), path).map_err(|message| TraceError::new(&name, message))
 }
 
-/// The kind of archive that a file is, according to its first bytes.
+/// The kind of archive that a file is, according to its first bytes; `None` if it is no known archive.
 fn archive(start: &[u8]) -> Option<&'static str> {
     // In the format of POSIX.1-1988, the mark of a tar archive follows the name and the attributes of the
     // first file.

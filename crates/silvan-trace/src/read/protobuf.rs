@@ -19,7 +19,7 @@ pub(super) enum Value<'b> {
 }
 
 impl Value<'_> {
-    /// The number in a field with any of the unsigned encodings.
+    /// The number in a field with any of the unsigned encodings; `None` if the field contains bytes.
     pub(super) const fn number(self) -> Option<u64> {
         match self {
             Self::Varint(number) | Self::Fixed64(number) => Some(number),

@@ -42,14 +42,14 @@ const ACTIONS: [&str; 32] = [
     "exscan",
 ];
 
-/// Whether a word is an action.
+/// Whether a word is the name of an action.
 #[must_use]
 pub fn is_action(word: &str) -> bool {
     ACTIONS.contains(&word.to_ascii_lowercase().as_str())
 }
 
-/// Sizes of the data types in bytes. The numbers of the types are those in SimGrid's
-/// `smpi_datatype.cpp`.
+/// The size of a data type in bytes; `None` if the number is unknown. The numbers of the types are those in
+/// SimGrid's `smpi_datatype.cpp`.
 const fn type_size(number: u64) -> Option<u64> {
     Some(match number {
         0 | 4 | 7 | 12 | 13 | 20 | 24 => 8,

@@ -161,7 +161,7 @@ class Job:
 
 
 def better(fabric: Fabric, job: Job, order: Ints, tries: int, seed: int) -> tuple[Ints, str]:
-    """Search for an order of hosts with less demand; return the order and how it was found.
+    """Search for an order of hosts that causes less demand; return the order and how it was found.
 
     The search compares the given order with other placements, and then tries at most `tries` random exchanges
     of two hosts. It keeps an exchange unless the score becomes worse, and ends when no demand exceeds 1.

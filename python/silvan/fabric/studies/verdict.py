@@ -1,10 +1,10 @@
 """Decides which settings to recommend, from their gain and from the traffic that they harm.
 
-Settings are always compared with no control, on the same fresh seeds. Traffic is *harmed* if the 95 %
-confidence interval proves that it receives less, or that the 99th percentile of its latency is larger. A
-small harm rules settings out only if the class is protected. A comparison is *undecided* if its interval
-proves neither a harm nor the absence of a harm that would rule settings out. The settings with the best score
-are run with more seeds until they are decided, up to a limit.
+Settings are always compared with no control, on the same fresh seeds. A class is *harmed* if the 95 %
+confidence interval proves that its throughput is lower, or that the 99th percentile of its latency is larger.
+A small harm rules settings out only if the class is protected. A comparison is *undecided* if a harm that
+would rule settings out is neither proven nor excluded. The best settings get more seeds until their gain and
+their harm are decided, up to a limit.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ class Option:
 
     @property
     def is_open(self) -> bool:
-        """Whether more seeds may decide."""
+        """Whether more seeds may decide for or against the settings."""
         return not self.is_out and not self.is_fine
 
     def reasons(self) -> list[str]:

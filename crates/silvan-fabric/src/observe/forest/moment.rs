@@ -246,8 +246,8 @@ impl Moment {
         })
     }
 
-    /// Finds the trees of this sample. A root is a loaded output that does not wait itself. Other links wait
-    /// for the root, or it has special queues. It also was busy during the interval or faces a host. A root
+    /// Finds the trees of this sample. A root is a loaded output that does not wait itself, that was busy
+    /// during the interval or faces a host, and for which other links wait or special queues exist. A root
     /// that already had a tree, according to `lives`, keeps the tree while the root is busy.
     pub fn find(&mut self, view: View, map: &mut Map, span: Time, lives: impl Fn(u32) -> bool) {
         for &link in &self.order {
@@ -332,7 +332,7 @@ impl Moment {
         is_some_loaded
     }
 
-    /// Adds the links that wait for the roots to their trees, nearest links first.
+    /// Adds to each tree the links that wait for its root, nearest links first.
     fn spread(&mut self) {
         let mut reached: Vec<(u32, u16)> = self.roots.iter().map(|&root| (root, u16::MAX)).collect();
         let mut next = 0;
@@ -389,8 +389,8 @@ impl Moment {
                 continue;
             };
             for vl in 0..map.lanes {
-                // If a sender spends its credit as soon as it arrives, it sometimes has credit for one
-                // packet, so require two.
+                // A sender that spends credit as soon as it arrives has credit for one packet at times, so
+                // require two.
                 if view.has_some_credit(link.channel, Vl(vl), 2 * map.full_space) {
                     continue;
                 }

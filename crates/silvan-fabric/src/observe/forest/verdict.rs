@@ -38,7 +38,8 @@ impl TreeKind {
             }
         }
         let through_root = feeding.iter().map(|one| one.1.bytes).sum();
-        let contributors = contributors(tree, &feeding, hosts);
+        let &Tree { born_ns, last_ns, samples, .. } = tree;
+        let contributors = contributors(Lifespan { born_ns, last_ns, samples }, &feeding, hosts);
         let is_often = |samples: u32| 10 * u64::from(samples) >= u64::from(tree.samples);
         let waiting = around.waiting.iter().filter(|one| is_often(one.1.samples));
         let mut victims: Vec<(Who, WaitingTraffic)> = waiting.map(|one| (*one.0, *one.1)).collect();
@@ -71,11 +72,19 @@ impl TreeKind {
     }
 }
 
+/// When a tree existed: its start, the end of its last interval, and the number of samples with it.
+#[derive(Debug, Clone, Copy)]
+struct Lifespan {
+    born_ns: u64,
+    last_ns: u64,
+    samples: u32,
+}
+
 /// Selects the contributors among the senders through the root. A host that sends through the root only as
 /// often as to any other host is a contributor only if no sender prefers the root. `hosts` is the number of
 /// hosts.
 fn contributors(
-    &Tree { born_ns, last_ns, samples, .. }: &Tree,
+    Lifespan { born_ns, last_ns, samples }: Lifespan,
     feeding: &[(Who, Feeding)],
     hosts: usize,
 ) -> Vec<(Who, Feeding)> {
@@ -163,7 +172,8 @@ mod tests {
             (Who { class: 0, host }, seen)
         });
         let feeding: Vec<_> = feeding.collect();
-        contributors((0, 10_000_000, 100), &feeding, 102).iter().map(|one| one.0.host).collect()
+        let life = Lifespan { born_ns: 0, last_ns: 10_000_000, samples: 100 };
+        contributors(life, &feeding, 102).iter().map(|one| one.0.host).collect()
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub(super) fn meets((key, vl): (FlowKey, u8), view: View, map: &Map, moment: &Mo
     first_met(way(key, view, map), vl, map, moment)
 }
 
-/// Visits the links of a flow's current route, starting at its source.
+/// Visits the links on a flow's current route, starting at the source.
 pub(super) fn pass(key: FlowKey, view: View, map: &Map, each: impl FnMut(u32)) {
     match &map.tables {
         Some(tables) => plain_way(key, tables, map).for_each(each),
@@ -142,7 +142,7 @@ fn ways_by_lid(key: FlowKey, lids: u16, view: View, map: &Map) -> Vec<u32> {
     links
 }
 
-/// The links of a flow's current route, starting at its source.
+/// The links on a flow's current route, starting at the source.
 fn way(key: FlowKey, view: View, map: &Map) -> impl Iterator<Item = u32> {
     // A route passes each switch at most once, because tables are checked before the run.
     let most = view.switch_count() + 1;

@@ -113,14 +113,15 @@ pub(in crate::import) fn nodes<'a>(
     Ok(nodes)
 }
 
-/// Splits "vendid=0x2c9" at the equals sign. A description that contains an equals sign is not a key.
+/// Splits a setting such as "vendid=0x2c9" at the equals sign. `None` if the text before the sign is not a
+/// valid key, as in a description that contains an equals sign.
 fn key_value(text: &str) -> Option<(&str, &str)> {
     let (key, value) = text.split_once('=')?;
     let plain = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     plain.then_some((key, value))
 }
 
-/// Parses "0x2c90200000010(2c90200000010)"; the first GUID is the node's own.
+/// Parses the GUID of a node: the first GUID in a value such as "0x2c90200000010(2c90200000010)".
 fn node_guid(line: &Cursor, key: &str, value: &str) -> Result<u64, ImportError> {
     let end = value.find(|c: char| c == '(' || c == '#' || c.is_whitespace()).unwrap_or(value.len());
     let digits = &value[..end];
@@ -129,7 +130,7 @@ fn node_guid(line: &Cursor, key: &str, value: &str) -> Result<u64, ImportError> 
     })
 }
 
-/// Parses `Switch 36 "S-..." # "name" enhanced port 0 lid 3 lmc 0` or `Ca 2 "H-..." # "name"`.
+/// Parses a line such as `Switch 36 "S-..." # "name" enhanced port 0 lid 3 lmc 0` or `Ca 2 "H-..." # "name"`.
 fn node<'a>(mut line: Cursor<'a>, notes: &Notes) -> Result<Node<'a>, ImportError> {
     let whole = line;
     let is_switch = line.take("Switch");
@@ -273,7 +274,7 @@ fn port<'a>(mut line: Cursor<'a>, node: &Node, notes: &Notes) -> Result<Option<P
     }))
 }
 
-/// Skips "[ext 3]", the external port number of a chassis.
+/// Skips the external port number of a chassis, such as "[ext 3]", if it comes next.
 fn external(line: &mut Cursor) {
     let mut ahead = *line;
     if ahead.take("[ext ") && ahead.until("]").is_some() {
@@ -281,7 +282,7 @@ fn external(line: &mut Cursor) {
     }
 }
 
-/// Takes "(2c90300000001)" if it comes next.
+/// Parses a port GUID in parentheses, such as "(2c90300000001)", if it comes next.
 fn port_guid(line: &mut Cursor) -> Result<Option<u64>, ImportError> {
     let mut ahead = *line;
     ahead.skip_blanks();
@@ -298,7 +299,8 @@ fn port_guid(line: &mut Cursor) -> Result<Option<u64>, ImportError> {
     Ok(Some(guid))
 }
 
-/// Finds "4xQDR" among the words after the far end's description.
+/// Finds the width and speed, such as "4xQDR", among the words after the far end's description, and returns
+/// the rate. `None` if the words contain no rate, or an unknown one.
 fn rate(line: &Cursor, text: &str) -> Result<Option<Rate>, ImportError> {
     let mut words = text.split_whitespace();
     while let Some(word) = words.next() {

@@ -84,8 +84,8 @@ fn the_small_fabric_is_read_whole() {
     assert_eq!(read(&unpadded), Ok(expected), "some GUIDs without leading zeros");
 }
 
-/// Other output of the tools: chassis, external ports, full information, routers, names with unusual
-/// characters, ports that are down.
+/// The reader accepts other output of the tools: chassis, external ports, full information, routers, names
+/// with unusual characters, ports that are down.
 #[test]
 fn variants_of_the_tools_are_read() {
     let text = r##"
@@ -123,8 +123,8 @@ Ca	1 "H-0000000000000d00"		# "alone"
     assert_eq!(rates, [32, 100], "a cable from a switch to itself is left out");
 }
 
-/// A hand-written netlist for ibsim: names instead of GUIDs, unquoted descriptions, far ports omitted
-/// if they are 1, no speeds.
+/// The reader accepts a hand-written netlist for ibsim: names instead of GUIDs, unquoted descriptions, far
+/// ports omitted if they are 1, no speeds.
 #[test]
 fn hand_written_netlists_are_read() {
     let text = "Switch 8 \"core\" # big switch base port 0 lid 0 lmc 0\n[1] \"a\"\n[2] \"b\"[1]\n\n\

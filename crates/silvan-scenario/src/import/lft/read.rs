@@ -174,7 +174,7 @@ fn is_heading(text: &str) -> bool {
     matches!((words.next(), words.next()), (Some("Lid"), Some("Out")) | (Some("Port"), Some("Info")))
 }
 
-/// Parses `Unicast lids [0x0-0x9] of switch ... guid 0x... (name):`.
+/// Parses a line such as `Unicast lids [0x0-0x9] of switch ... guid 0x... (name):`.
 fn header(line: Cursor, owners: &Owners) -> Result<Section, ImportError> {
     let form = || {
         line.error(format!(
@@ -234,7 +234,7 @@ impl Section {
         Err(line.error(message))
     }
 
-    /// Parses `0x0001 001`, with or without information about the destination.
+    /// Parses an entry such as `0x0001 001`, with or without information about the destination.
     fn entry(
         &mut self,
         mut line: Cursor,
