@@ -52,7 +52,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         around.links.count_lost(channel, (packet.kind == Kind::Data, false), packet.size);
         around.meters.was_lost(&packet);
         around.packets.remove(arrival.packet);
-        let times = (now + packet.tail_lag, now);
+        let times = (now + around.links.lag(channel, &packet), now);
         self.return_credit(around, feeder, (packet.vl.index(), packet.dst), times, packet.space);
         true
     }
