@@ -205,39 +205,52 @@ fn the_round_trip_contains_each_transmission() {
     }
 }
 
-/// A rank sends a message of 2,500 bytes to another one. The slowest link is at either end, or all links are alike.
+/// The times of a message from one rank to another: measured, and on an ideal crossbar, in picoseconds.
+fn message_of_job(links: Line, bytes: u64, injection_rate: Option<Rate>) -> (u64, u64) {
+    let mut build = TraceBuilder::new(2, 1 << 12).unwrap();
+    Sequence::new(0).blocking(&mut build, Operation::send(1, bytes, 0)).unwrap();
+    Sequence::new(1).blocking(&mut build, Operation::recv(0, bytes, 0)).unwrap();
+    let mut config = storing(us(40));
+    config.measure.transfers = None;
+    config.host.injection_rate = injection_rate;
+    config.jobs = vec![Job {
+        name: "job".into(),
+        trace: Arc::new(build.finish().unwrap()),
+        hosts: vec![0, 1],
+        units: 0,
+        parameters: Parameters::default(),
+        start: Time::ZERO,
+        sends: Sends::default(),
+        memory_rate: None,
+        sl: 0,
+    }];
+    let outcome = run(&line(links), &config);
+    let job = &outcome.summary.jobs[0];
+    let ps = |ns: f64| (ns * 1_000.0).round() as u64;
+    (ps(job.finished_ns.unwrap()), ps(job.crossbar_ns))
+}
+
+/// The slowest link is at either end, or all links are alike.
 #[test]
 fn messages_of_jobs_take_what_an_ideal_crossbar_takes() {
     let (fast, slow) = ((16_000_000_000, 10_000), (8_000_000_000, 10_000));
     for links in [[fast, fast, fast], [fast, fast, slow], [slow, fast, fast]] {
-        for bytes in [1_000, 3_000] {
-            let mut build = TraceBuilder::new(2, 1 << 12).unwrap();
-            Sequence::new(0).blocking(&mut build, Operation::send(1, bytes, 0)).unwrap();
-            Sequence::new(1).blocking(&mut build, Operation::recv(0, bytes, 0)).unwrap();
-            let mut config = storing(us(40));
-            config.measure.transfers = None;
-            config.jobs = vec![Job {
-                name: "job".into(),
-                trace: Arc::new(build.finish().unwrap()),
-                hosts: vec![0, 1],
-                units: 0,
-                parameters: Parameters::default(),
-                start: Time::ZERO,
-                sends: Sends::default(),
-                memory_rate: None,
-                sl: 0,
-            }];
-            let outcome = run(&line(&links), &config);
-            let job = &outcome.summary.jobs[0];
-            let packets: u64 = bytes / 1_000;
+        for packets in [1, 3] {
             let slowest = links.iter().map(|&(rate, _)| span(1_000, rate)).max().unwrap();
             let each = links.iter().map(|&(rate, delay)| span(1_000, rate) + delay).sum::<u64>();
             let expected = each + 200_000 + (packets - 1) * slowest;
-            assert_eq!(job.finished_ns, Some(expected as f64 / 1_000.0), "{links:?}, {bytes} bytes");
-            assert_eq!(job.crossbar_ns, expected as f64 / 1_000.0, "{links:?}, {bytes} bytes");
-            assert_eq!(job.message_slowdown_mean, Some(1.0), "{links:?}, {bytes} bytes");
+            let found = message_of_job(&links, 1_000 * packets, None);
+            assert_eq!(found, (expected, expected), "{links:?}, {packets} packets");
         }
     }
+}
+
+/// The host starts the second packet, of 100 bytes, 2,000 ns after the first one, which it does not meet any more.
+#[test]
+fn a_slow_host_separates_the_packets_of_a_job() {
+    let links: Line = &[(16_000_000_000, 10_000); 3];
+    let expected = 2_000_000 + 3 * (50_000 + 10_000) + 200_000;
+    assert_eq!(message_of_job(links, 1_100, Some(Rate::from_gbit(4))), (expected, expected));
 }
 
 /// A packet is stored for longer than the usual ring of 256 bins covers.

@@ -38,6 +38,11 @@ impl StoredLinks {
         u64::try_from(time).unwrap_or(u64::MAX)
     }
 
+    /// The same links, all of which count for the last packet.
+    pub fn of_last(self) -> Self {
+        Self { before: 0, after: self.before.saturating_add(self.after) }
+    }
+
     /// The time of the first packet before the slowest link, and of the last packet behind it.
     fn time(self, first: u64, last: u64) -> Time {
         let sum = u128::from(self.before) * u128::from(first) + u128::from(self.after) * u128::from(last);

@@ -61,12 +61,14 @@ impl RemainingRoute {
 
     /// Combines alternative routes.
     fn combined_with(self, other: Self) -> Self {
-        // The first and the last packet may take different routes. The smaller of the two is a lower bound for both.
-        let sum = |one: Self| one.stored.before.saturating_add(one.stored.after);
+        // The first and the last packet may take different routes. The last one is not larger, so it gives a lower bound.
         let stored = match (self == Self::NONE, other == Self::NONE) {
             (true, _) => other.stored,
             (_, true) => self.stored,
-            (false, false) => StoredLinks { before: 0, after: sum(self).min(sum(other)) },
+            (false, false) => {
+                let both = [self, other].map(|one| one.stored.of_last());
+                StoredLinks { before: 0, after: both[0].after.min(both[1].after) }
+            }
         };
         Self {
             latency: self.latency.min(other.latency),
@@ -172,12 +174,15 @@ impl MessageRoutes<'_> {
         let first = path.channels.first().map_or(last, |first| self.topology.links[first.link].rate);
         let host = &self.model.host;
         let together = reach.together.min(first).min(last);
+        let spacing = host.injection_rate(together);
+        // If the host is slower than the links, all of these follow the slowest stage.
+        let stored = if spacing < together { reach.stored.of_last() } else { reach.stored };
         Ok(Way {
             latency: reach.latency,
-            spacing: host.injection_rate(together),
+            spacing,
             drain: host.drain_rate(together),
             last: host.drain_rate(reach.widest),
-            stored: reach.stored,
+            stored,
         })
     }
 
