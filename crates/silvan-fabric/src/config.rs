@@ -652,7 +652,7 @@ pub struct SwitchConfig {
     /// from the arrival of its tail.
     pub latency: Time,
     /// Whether a switch can forward a packet before all of it has arrived.
-    pub forwarding: Forwarding,
+    pub forwarding: ForwardingMode,
     /// Memory of an output port, for all virtual lanes together (`cioq` architecture). Default: the same as
     /// for an input.
     pub output_buffer: Option<Bytes>,
@@ -728,7 +728,7 @@ impl Default for SwitchConfig {
             queue_buffer: None,
             buffer: Bytes(131_072),
             latency: Time::from_ns(100),
-            forwarding: Forwarding::CutThrough,
+            forwarding: ForwardingMode::CutThrough,
             output_buffer: None,
             crossbar: None,
             islip_iterations: 1,
@@ -818,7 +818,7 @@ pub enum Arbitration {
 /// frames, and sends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Forwarding {
+pub enum ForwardingMode {
     /// Virtual cut-through: `switch.latency` after the arrival of the packet's head. To a faster link, a
     /// packet starts so late that its tail arrives in time.
     CutThrough,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::common::*;
 use silvan_congestion::receiver::Notification;
 use silvan_engine::{Bytes, Rate, Time};
-use silvan_fabric::config::{Architecture, Config, Forwarding, Scheduler};
+use silvan_fabric::config::{Architecture, Config, ForwardingMode, Scheduler};
 use silvan_fabric::faults::EventKind;
 use silvan_fabric::outcome::{Outcome, Values};
 use silvan_fabric::round_trip;
@@ -42,7 +42,7 @@ fn line(links: Line) -> Topology {
 
 fn storing(duration: Time) -> Config {
     let mut config = config(duration);
-    config.switch.forwarding = Forwarding::StoreAndForward;
+    config.switch.forwarding = ForwardingMode::StoreAndForward;
     (config.packet.mtu, config.packet.header) = (Bytes(1_000), Bytes(0));
     config.measure.transfers = Some(true);
     config

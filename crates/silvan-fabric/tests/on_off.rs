@@ -4,7 +4,7 @@
 use crate::common::*;
 use proptest::prelude::*;
 use silvan_engine::Bytes;
-use silvan_fabric::config::{FlowControl, Forwarding, OnOff};
+use silvan_fabric::config::{FlowControl, ForwardingMode, OnOff};
 use silvan_fabric::queueing::Queues;
 
 fn on_off(xoff: Option<u64>, xon: Option<u64>) -> FlowControl {
@@ -101,7 +101,7 @@ proptest! {
             config.switch.buffer = Bytes(buffer * u64::from(lanes));
             config.host.buffer = config.switch.buffer;
             if stores {
-                config.switch.forwarding = Forwarding::StoreAndForward;
+                config.switch.forwarding = ForwardingMode::StoreAndForward;
             }
             config.flow_control = on_off(None, None);
             config.packet.credit_block = Bytes(1);

@@ -5,7 +5,7 @@ use crate::common::*;
 use proptest::prelude::*;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{
-    Arbitration, Config, FlowControl, Forwarding, Pfc, Scheduler, SharedMemory, WatchdogAction,
+    Arbitration, Config, FlowControl, ForwardingMode, Pfc, Scheduler, SharedMemory, WatchdogAction,
 };
 use silvan_fabric::faults::{Event, EventKind};
 use silvan_fabric::outcome::{Outcome, Values};
@@ -102,7 +102,7 @@ fn the_headroom_is_exact() {
 #[test]
 fn the_headroom_of_stored_packets_is_exact() {
     let (topology, mut config) = blocked();
-    config.switch.forwarding = Forwarding::StoreAndForward;
+    config.switch.forwarding = ForwardingMode::StoreAndForward;
     let mut with = |xoff, headroom| {
         config.flow_control = FlowControl::Pfc(pfc(xoff, headroom));
         try_run(&topology, &config)
@@ -386,7 +386,7 @@ proptest! {
             config.measure.interval = us(50);
             config.switch.buffer = Bytes(buffer * u64::from(lanes));
             if stores {
-                config.switch.forwarding = Forwarding::StoreAndForward;
+                config.switch.forwarding = ForwardingMode::StoreAndForward;
             }
             config.host.buffer = Bytes(60_000 * u64::from(lanes));
             config.packet.credit_block = Bytes(if block && message > 1_000 { 64 } else { 1 });

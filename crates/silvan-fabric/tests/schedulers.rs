@@ -11,8 +11,8 @@ use silvan_congestion::reaction::{Dcqcn, Hpcc, Reaction};
 use silvan_congestion::{Congestion, Mechanism, Notification};
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{
-    AdaptiveRouting, Arbitration, Architecture, Config, Delivery, Ecmp, FlowControl, Forwarding, OnOff, Pfc,
-    RoutePer, Scheduler, SharedMemory, Spraying,
+    AdaptiveRouting, Arbitration, Architecture, Config, Delivery, Ecmp, FlowControl, ForwardingMode, OnOff,
+    Pfc, RoutePer, Scheduler, SharedMemory, Spraying,
 };
 use silvan_fabric::faults::{Event, EventKind, Recovery, RecoveryKind};
 use silvan_fabric::outcome::Outcome;
@@ -564,7 +564,7 @@ fn with_links_that_change_and_pause_frames() {
 fn with_switches_that_store_packets() {
     let storing = || {
         let mut config = load();
-        config.switch.forwarding = Forwarding::StoreAndForward;
+        config.switch.forwarding = ForwardingMode::StoreAndForward;
         config
     };
     for (topology, leaf, spine) in [(tree(), "L1.3:5", "L2.1:1"), (two_rates(), "L3:5", "S1:1")] {

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use silvan_congestion::Mechanism;
 use silvan_congestion::receiver::Notification;
 use silvan_engine::{Bytes, Rate, Time};
-use silvan_fabric::config::{Architecture, Config, Forwarding};
+use silvan_fabric::config::{Architecture, Config, ForwardingMode};
 use silvan_fabric::outcome::{Outcome, Values};
 use silvan_network::topology::Topology;
 use silvan_network::traffic::{
@@ -99,8 +99,8 @@ fn all_switches_need_the_ideal_time_on_an_empty_network() {
     for rates in [[100, 100, 100], [100, 400, 100], [400, 100, 400], [50, 100, 200], [200, 100, 50]] {
         for notification in [None, Some(Notification::Ack), Some(Notification::AckEach)] {
             let architectures = [Architecture::Voq, Architecture::Iq, Architecture::Cioq];
-            let stored = architectures.map(|architecture| (architecture, Forwarding::StoreAndForward));
-            let kinds = architectures.map(|architecture| (architecture, Forwarding::CutThrough));
+            let stored = architectures.map(|architecture| (architecture, ForwardingMode::StoreAndForward));
+            let kinds = architectures.map(|architecture| (architecture, ForwardingMode::CutThrough));
             for architecture in [kinds, stored].concat() {
                 let mut config = recorded(us(2_000), notification);
                 (config.switch.architecture, config.switch.forwarding) =
@@ -138,7 +138,7 @@ proptest! {
         let topology = topology(&random_network(&seed, 4, 6).replace("13 Gbit/s", "10 Gbit/s"));
         let mut config = recorded(us(3_000), Some(Notification::AckEach));
         if stores {
-            config.switch.forwarding = Forwarding::StoreAndForward;
+            config.switch.forwarding = ForwardingMode::StoreAndForward;
         }
         config.host.injection_rate = injection.map(Rate::from_gbit);
         config.host.drain_rate = drain.map(Rate::from_gbit);

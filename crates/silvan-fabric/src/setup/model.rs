@@ -22,8 +22,8 @@ use super::pfc::PauseModel;
 use super::round_trip::round_trip;
 use super::{HostNames, small};
 use crate::config::{
-    AdaptiveRouting, Arbitration, Architecture, Assignment, Config, Credits, FlowControl, Forwarding, Pinned,
-    QueueOfRate, RoutePer, SwitchConfig, Trimmed, Trimming,
+    AdaptiveRouting, Arbitration, Architecture, Assignment, Config, Credits, FlowControl, ForwardingMode,
+    Pinned, QueueOfRate, RoutePer, SwitchConfig, Trimmed, Trimming,
 };
 use crate::error::{Reason, SetupError};
 use crate::host::PacketSizes;
@@ -368,7 +368,7 @@ impl SwitchModel {
             lane: trimming.map_or(lane, |rule| rule.limit),
             output_lane: lane_share(config, sizes, output_buffer, "switch.output_buffer")?,
             latency: given.latency,
-            stores: given.forwarding == Forwarding::StoreAndForward,
+            stores: given.forwarding == ForwardingMode::StoreAndForward,
             islip_iterations: given.islip_iterations,
             islip_cell: u32::try_from(given.islip_cell.0).unwrap_or(u32::MAX),
             control_first: given.control_first(mechanism),
