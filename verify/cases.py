@@ -334,6 +334,14 @@ def _single_lane() -> list[tuple[str, Scenario]]:
         ("dumbbell: latency 0, long cables", scenario(far, TESTBED, switch=_switch("16 KiB", "0 ns"))),
         ("dumbbell: CC", testbed()),
         (
+            "dumbbell: CC, store-and-forward",
+            {**testbed(), "switch": {**small, "forwarding": "store-and-forward"}},
+        ),
+        (
+            "links of two rates, store-and-forward",
+            scenario(FORK, FORK_FLOWS, switch={**small, "forwarding": "store-and-forward"}),
+        ),
+        (
             "dumbbell: CC, header",
             scenario(DUMBBELL, TESTBED, host=LIMITS, switch=small, packet=header, congestion=cc()),
         ),

@@ -66,6 +66,8 @@ def drawn(seed: int) -> Scenario:
             "latency": rng.choice(["0 ns", "6 ns", "100 ns", "333 ps"]),
         },
     }
+    if random.Random(f"forwarding {seed}").random() < 0.2:
+        found["switch"]["forwarding"] = "store-and-forward"
     if rng.random() < 0.7:
         found["congestion"] = _cc(rng, space, buffer // block * block)
     found["flow"] = [_flow(rng, hosts, f"F{i}", mtu) for i in range(rng.randint(1, 12))]

@@ -217,6 +217,8 @@ class Sizes:
     input_lane: int
     output_lane: int
     latency_ps: int
+    #: Whether switches receive a whole packet before they forward it.
+    stores: bool
     #: Whether switches trim packets. The lane of an input is then the limit of a queue.
     trims: bool = False
 
@@ -575,6 +577,7 @@ def _round_trip(sizes: Sizes, net: Wiring) -> RoundTrip:
     talkers = net.talkers or net.hosts
     pace = max(link.ps_per_byte for link in net.links for name, _ in link.ends if name in talkers)
     data, ack = ceil(sizes.full * pace), ceil(sizes.control * pace)
+    sent = hops + 1 if sizes.stores else 1
     neighbours = [[far for _, far in net.neighbours(switch)] for switch in net.switches]
     homes = [nodes for nodes in neighbours if any(node in talkers for node in nodes)]
     return RoundTrip(
@@ -582,6 +585,6 @@ def _round_trip(sizes: Sizes, net: Wiring) -> RoundTrip:
         # Half of a route goes up, so the stages are half of its switches, rounded up.
         stages=-(-hops // 2),
         radix=max(sum(node in net.hosts for node in nodes) for nodes in homes),
-        trip_ps=2 * ((hops + 1) * delay + hops * sizes.latency_ps) + data + ack,
+        trip_ps=2 * ((hops + 1) * delay + hops * sizes.latency_ps) + sent * (data + ack),
         data_ps=data,
     )

@@ -39,12 +39,17 @@ class Packets:
 
 @dataclass(frozen=True)
 class Buffers:
-    """`switch.buffer`, the bytes of a lane at switches and hosts, `switch.latency`, and number of lanes."""
+    """`switch.buffer`, the bytes of a lane at switches and hosts, and the number of lanes.
+
+    A packet is in the buffer of a switch `switch.latency` after its head or, if switches store whole packets,
+    its tail.
+    """
 
     whole: int
     of_switch: int
     of_host: int
     latency_ps: int
+    stores: bool
     lanes: int
 
 
@@ -115,7 +120,9 @@ class Pfc:
 
         back = max([link.ps_per_byte, *(self.slowest[end] for end in link.ends if end in self.slowest)])
         full = self.packets.full
-        stored_after = ceil(full * link.ps_per_byte) if to_host else self.buffers.latency_ps
+        stored_after = 0 if to_host else self.buffers.latency_ps
+        if to_host or self.buffers.stores:
+            stored_after += ceil(full * link.ps_per_byte)
         waits = ceil(max(full, self.packets.control, self.frame) * back)
         time = stored_after + waits + ceil(self.frame * back) + 2 * link.delay_ps + self.response_ps
         passed = floor(max(time - 2, 0) / link.ps_per_byte)

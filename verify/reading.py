@@ -194,6 +194,8 @@ class SwitchPlan:
     buffer: int
     output_buffer: int
     latency_ps: int
+    #: Whether a switch handles a packet when all of it has arrived.
+    stores: bool
     crossbar: Fraction | None
     iterations: int
     cell: int
@@ -414,7 +416,17 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
     built = _switch(switch, mechanism, block, lanes, net)
     trims = built.trimming is not None
     lane = built.trimming.queue if built.trimming else built.buffer
-    sizes = Sizes(mtu + header, mtu, control, block, lane, built.output_buffer, built.latency_ps, trims=trims)
+    sizes = Sizes(
+        full=mtu + header,
+        payload=mtu,
+        control=control,
+        block=block,
+        input_lane=lane,
+        output_lane=built.output_buffer,
+        latency_ps=built.latency_ps,
+        stores=built.stores,
+        trims=trims,
+    )
     net.talkers = talkers(given.get("flow", []), given.get("traffic", []), net.hosts)
     parts = congestion(given.pop("congestion", {}), sizes, net)
     controls = given.pop("flow_control", {})
@@ -433,7 +445,7 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
         data = payloads(given.get("flow", []), given.get("traffic", []), mtu)
         kinds = (control, *(header + payload for payload in data))
         whole = size_bytes(scenario.get("switch", {}).get("buffer", "128 KiB"))
-        places = Buffers(whole, built.buffer, host_buffer, built.latency_ps, lanes.count)
+        places = Buffers(whole, built.buffer, host_buffer, built.latency_ps, built.stores, lanes.count)
         slowest = slowest_paces(events, time_ps(given["duration"]))
         pauses = pfc(controls, Packets(mtu + header, control, kinds, block), places, slowest)
     flows = tuple(_flow(flow, mtu) for flow in given.pop("flow", []))
@@ -716,6 +728,7 @@ def _switch(switch: Mapping[str, Any], mechanism: str, block: int, lanes: Lanes,
         buffer=_share(buffer, block, lanes),
         output_buffer=_share(given.pop("output_buffer", buffer), block, lanes),
         latency_ps=time_ps(given.pop("latency", "100 ns")),
+        stores={"cut-through": False, "store-and-forward": True}[given.pop("forwarding", "cut-through")],
         crossbar=crossbar,
         iterations=given.pop("islip_iterations", 1),
         cell=size_bytes(given.pop("islip_cell", "64 B")),

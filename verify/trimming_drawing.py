@@ -9,8 +9,11 @@ from typing import Any
 from verify import drawing, ecmp_drawing, rdma_drawing
 
 Scenario = dict[str, Any]
-#: The keys of `switch` and `host` that remain.
-KEPT = {"switch": ("latency", "control_first"), "host": ("injection_rate", "message_overhead", "delivery")}
+#: The keys that remain of some tables of the scenario.
+KEPT = {
+    "switch": ("latency", "forwarding", "control_first"),
+    "host": ("injection_rate", "message_overhead", "delivery"),
+}
 
 
 def switch(rng: random.Random, full: int) -> dict[str, Any]:

@@ -25,11 +25,9 @@ THRESHOLDS = {200: (12, 37), 400: (25, 75), 800: (50, 150)}
 
 
 def network(gbits, ratio, leaves):
-    """Return the network. The latency of a switch is half the time of a full packet: see `published.toml`."""
-    return uec.leaves(leaves, SPINES[ratio], LEAF, gbits) | {
-        "switch.latency": f"{uec.PACKET * 4000 // gbits} ps",
-        "congestion.marking": uec.marks(*THRESHOLDS[gbits]),
-    }
+    """Return the network."""
+    thresholds = uec.marks(*THRESHOLDS[gbits])
+    return uec.leaves(leaves, SPINES[ratio], LEAF, gbits) | {"congestion.marking": thresholds}
 
 
 def permutation(hosts, megabytes):

@@ -27,8 +27,8 @@ CASES = {
     "mixed_unit": ("mixed", USUAL, False),
 }
 #: Round trip in ps over six links, without load and without slow links. Windows and credit follow from it. A
-#: packet and its answer each pass five switches with a latency of 166 ns.
-ROUND_TRIP = 12e6 + 10 * 166e3 + (uec.PACKET + uec.ANSWER) * 8e3 / RATE
+#: packet and its answer are transmitted on each link, because switches store them.
+ROUND_TRIP = 12e6 + 6 * (uec.PACKET + uec.ANSWER) * 8e3 / RATE
 
 
 def network(radix):

@@ -109,8 +109,8 @@ def permutation() -> dict[str, Any]:
 def answered_us(delivered_ns: float, links: int, gbits: int = 100) -> float:
     """Return when the acknowledgement of a delivered packet is back at its source, in us.
 
-    Each link takes 1 us and the transmission time of the acknowledgement. The latency of switches is not
-    included.
+    Each link takes 1 us and the transmission time of the acknowledgement, because switches store it. They
+    have no other latency.
     """
     return delivered_ns / 1e3 + links * (1 + ANSWER * 8 / gbits / 1e3)
 

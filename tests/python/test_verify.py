@@ -2,6 +2,7 @@
 
 import copy
 import sys
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -129,6 +130,7 @@ def test_every_architecture_and_mechanism_is_drawn():
     switches = [scenario["switch"] for scenario in found]
     assert {switch.get("architecture") for switch in switches} == {None, "voq", "iq", "cioq"}
     assert any(switch.get("arbitration") == "fcfs" for switch in switches)
+    assert {switch.get("forwarding") for switch in switches} == {None, "store-and-forward"}
     assert len({switch.get("queues") for switch in switches}) == 6
     heuristics = {scenario.get("adaptive_routing", {}).get("heuristic") for scenario in found}
     assert heuristics == {None, "flow-count", "bytes", "random"}
@@ -217,6 +219,13 @@ def test_a_defect_of_virtual_lanes_shows(monkeypatch, part, name, broken):
     scenario = TABLE["2 lanes: dumbbell, CC, control apart"]
     monkeypatch.setattr(part, name, broken)
     assert compare.differences(scenario)
+
+
+@pytest.mark.parametrize("name", ["dumbbell: CC, store-and-forward", "links of two rates, store-and-forward"])
+def test_a_switch_that_does_not_wait_for_the_tail_shows(monkeypatch, name):
+    read = reading._switch
+    monkeypatch.setattr(reading, "_switch", lambda *given: replace(read(*given), stores=False))
+    assert compare.differences(TABLE[name])
 
 
 def test_control_packets_wait_for_their_lane(monkeypatch):

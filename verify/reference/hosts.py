@@ -230,7 +230,7 @@ class Host:
 
     def receive(self, packet: Packet, head: int) -> None:
         """Process a packet whose tail has just arrived."""
-        if self.into.loses(packet, head, self.net.now):
+        if self.into.loses(packet, head, rest=0):
             return
         self.into.store(packet)
         if packet.is_control:

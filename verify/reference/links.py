@@ -293,8 +293,12 @@ class Channel:
         """Deliver the head of a packet to the receiver."""
         self.receiver.comes(packet, self.port, head=head, tail=tail)
 
-    def loses(self, packet: Packet, head: int, tail: int) -> bool:
-        """Return whether a packet that is due now was lost or dropped. If so, return its credit."""
+    def loses(self, packet: Packet, head: int, rest: int) -> bool:
+        """Return whether a packet that is due now was lost or dropped. If so, return its credit.
+
+        `head` is the time at which its head has arrived, and its tail arrives in `rest` ps. Its credit then
+        returns.
+        """
         if self.fault is None:
             return False
         if not self.fault.loses(packet, head - self.delay):
@@ -304,8 +308,7 @@ class Channel:
             self.fault.dropped += 1
         lost = packet.answers if packet.kind == "nack" else packet
         self.net.lost_payload += lost.payload if lost and lost.kind in ("data", "header") else 0
-        is_of_switch = self.receiver.name in self.net.switches
-        self.free(packet, self.net.now + (tail - head if is_of_switch else 0), packet.lane, is_stored=False)
+        self.free(packet, self.net.now + rest, packet.lane, is_stored=False)
         return True
 
     def store(self, packet: Packet) -> None:

@@ -123,17 +123,20 @@ class Switch:
     def comes(self, packet: Packet, port: int, head: int, tail: int) -> None:
         """Receive the head of a packet.
 
-        The packet is ready after the switch's latency, and not before the output can send it without
-        interruption.
+        A store-and-forward switch waits for the tail. The packet is ready after the switch's latency, and not
+        before the output can send it without interruption.
         """
-        ready = head + self.net.plan.switch.latency_ps
+        plan = self.net.plan.switch
+        # The time from the head to the tail, for which only a store-and-forward switch waits.
+        rest = 0 if plan.stores else tail - head
+        ready = tail - rest + plan.latency_ps
 
         def is_directed() -> None:
-            if self.into[port].loses(packet, head, tail):
+            if self.into[port].loses(packet, head, rest=rest):
                 return
             self.into[port].store(packet)
-            packet.output, packet.tail_in = self.direct(packet, port), ready + (tail - head)
-            lag = (tail - head) - self.out[packet.output].span(packet.size)
+            packet.output, packet.tail_in = self.direct(packet, port), ready + rest
+            lag = rest - self.out[packet.output].span(packet.size)
             if lag > 0:
                 self.net.at(ready + lag, lambda: self.admit(packet, port), rank=(2, port))
             else:

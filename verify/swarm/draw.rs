@@ -192,6 +192,13 @@ pub fn draw(seed: u64, attempt: u64) -> Table {
     if draw.chance(25) {
         draw.host_settings(&mut scenario, &frame);
     }
+    let mut draw =
+        Draw { random: Stream::new(seed, "swarm forwarding", attempt), cycle: None, is_crowd: false };
+    if draw.chance(15)
+        && let Some(switch) = scenario.get_mut("switch").and_then(Value::as_table_mut)
+    {
+        put(switch, "forwarding", draw.word(&["store-and-forward", "store-and-forward", "cut-through"]));
+    }
     Draw { random: Stream::new(seed, "swarm weights", attempt), cycle: None, is_crowd: false }
         .weights(&mut scenario);
     Draw { random: Stream::new(seed, "swarm logs", attempt), cycle: None, is_crowd: false }

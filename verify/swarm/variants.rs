@@ -121,7 +121,7 @@ pub fn plain(table: &Table, scenario: &Scenario) -> Table {
         }
     }
     if let Some(switch) = entry(&mut other, "switch") {
-        switch.retain(|key, _| matches!(key, "buffer" | "latency"));
+        switch.retain(|key, _| matches!(key, "buffer" | "latency" | "forwarding"));
     }
     for key in ["flow", "traffic"] {
         let entries = other.get_mut(key).and_then(Value::as_array_mut);

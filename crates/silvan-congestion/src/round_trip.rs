@@ -21,14 +21,19 @@ pub struct RoundTrip {
     pub ack: Bytes,
     /// Rate of the slowest link of the hosts that communicate, B.
     pub rate: Rate,
+    /// Transmission times of a packet on the way from one host to another: one with cut-through switches, one per
+    /// link with store-and-forward switches.
+    pub transmissions: u32,
 }
 
 impl RoundTrip {
-    /// `RTTmin` = 2 h t_hop + (L_data + L_ack) / B.
+    /// `RTTmin` = 2 h t_hop + (L_data + L_ack) / B, and the second term for each transmission of store-and-forward
+    /// switches.
     #[must_use]
     pub fn shortest(&self) -> Time {
         let pace = self.rate.pace();
-        self.flight + pace.time(self.data.0 as u32) + pace.time(self.ack.0 as u32)
+        let Time(span) = pace.time(self.data.0 as u32) + pace.time(self.ack.0 as u32);
+        self.flight + Time(span.saturating_mul(self.transmissions.into()))
     }
 
     /// Number of packets that fill the shortest round trip: omega = `RTTmin` / (L_data / B).
@@ -59,7 +64,15 @@ mod tests {
             data: Bytes(22 + payload),
             ack: Bytes(22),
             rate: Rate(8_000_000_000 * bytes_per_cycle),
+            transmissions: 1,
         }
+    }
+
+    #[test]
+    fn stored_packets_are_transmitted_on_each_link() {
+        let usual = published(256, 1);
+        let stored = RoundTrip { transmissions: usual.hops + 1, ..usual };
+        assert_eq!(stored.shortest(), Time::from_ns(54 + 10 * 300));
     }
 
     #[test]

@@ -390,8 +390,8 @@ pub struct OnOff {
 ///  headroom = full packet + rate * (largest packet / rate + frame / rate + 2 delay + latency + response_time)
 /// ```
 ///
-/// `latency` is `switch.latency` at a switch, after which a packet is stored, and the time of a full packet
-/// at a host, which stores whole packets.
+/// `latency` is the time after which a packet is stored: `switch.latency` at a switch, plus the time of a full
+/// packet if the switch stores and forwards, and the time of a full packet at a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Pfc {
@@ -651,8 +651,11 @@ pub struct SwitchConfig {
     pub queue_buffer: Option<Bytes>,
     /// Memory of an input port, for all virtual lanes together.
     pub buffer: Bytes,
-    /// Time from the arrival of a packet's head to its earliest departure.
+    /// Time from the arrival of a packet's head to its earliest departure. In a store-and-forward switch, time
+    /// from the arrival of its tail.
     pub latency: Time,
+    /// Whether a switch can forward a packet before all of it has arrived.
+    pub forwarding: ForwardingMode,
     /// Memory of an output port, for all virtual lanes together (`cioq` architecture). Default: the same as
     /// for an input.
     pub output_buffer: Option<Bytes>,
@@ -728,6 +731,7 @@ impl Default for SwitchConfig {
             queue_buffer: None,
             buffer: Bytes(131_072),
             latency: Time::from_ns(100),
+            forwarding: ForwardingMode::CutThrough,
             output_buffer: None,
             crossbar: None,
             islip_iterations: 1,
@@ -810,6 +814,19 @@ pub enum Arbitration {
     RoundRobin,
     /// First come, first served, regardless of the input.
     Fcfs,
+}
+
+/// When a switch handles a packet: selects its route, queues and marks it, counts it as stored for pause
+/// frames, and sends it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ForwardingMode {
+    /// Virtual cut-through: `switch.latency` after the arrival of the packet's head. To a faster link, a
+    /// packet starts so late that its tail arrives in time.
+    CutThrough,
+    /// `switch.latency` after the arrival of the packet's tail, which is one transmission time on the incoming
+    /// link later.
+    StoreAndForward,
 }
 
 /// Read ports and arbitration of a switch.

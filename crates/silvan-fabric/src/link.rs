@@ -94,10 +94,12 @@ pub(crate) struct LinkParameters {
     pub pace: BytePace,
     /// Propagation delay.
     pub delay: Time,
-    /// Time from the start of sending to the arrival event at a switch, which is the propagation delay plus the
-    /// switch's latency. The arrival event at a host is the arrival of the tail.
+    /// The propagation delay plus the latency of a switch: the time from the start of a packet until its head is ready
+    /// for arbitration.
     pub head_delay: Time,
     to_host: bool,
+    /// Whether the receiver is a store-and-forward switch.
+    pub to_storing: bool,
     /// The size of the last packet and its transmission time, because most packets have the same size, and computing
     /// the time may require a division.
     memo: (u32, Time),
@@ -114,6 +116,17 @@ impl LinkParameters {
             self.memo = (bytes, self.pace.time(bytes));
         }
         self.memo.1
+    }
+
+    /// The time from the start of a packet that is transmitted in `span` until its arrival event. At a cut-through switch,
+    /// its head is then ready for arbitration; at a store-and-forward switch, its tail is; at a host, its tail has arrived.
+    #[inline(always)]
+    pub fn until_arrival(&self, span: Time) -> Time {
+        match (self.to_host, self.to_storing) {
+            (true, _) => span + self.delay,
+            (false, true) => span + self.head_delay,
+            (false, false) => self.head_delay,
+        }
     }
 }
 
@@ -136,6 +149,8 @@ pub(crate) struct ChannelSpec {
     pub delay: Time,
     pub receiver_latency: Time,
     pub to_host: bool,
+    /// Whether the receiver is a store-and-forward switch.
+    pub to_storing: bool,
     pub arrival_key: u32,
     pub wake_key: u32,
     /// Bytes of the receive buffer per region of a virtual lane.
@@ -180,17 +195,19 @@ impl Links {
         let mut known = FxHashMap::default();
         let mut parameters_of = Vec::with_capacity(specs.len());
         for spec in specs {
-            let index = *known.entry((spec.rate.0, spec.delay, spec.to_host)).or_insert_with(|| {
-                parameters.push(LinkParameters {
-                    rate: spec.rate,
-                    pace: spec.rate.pace(),
-                    delay: spec.delay,
-                    head_delay: spec.delay + spec.receiver_latency,
-                    to_host: spec.to_host,
-                    memo: (0, Time::ZERO),
+            let index =
+                *known.entry((spec.rate.0, spec.delay, spec.to_host, spec.to_storing)).or_insert_with(|| {
+                    parameters.push(LinkParameters {
+                        rate: spec.rate,
+                        pace: spec.rate.pace(),
+                        delay: spec.delay,
+                        head_delay: spec.delay + spec.receiver_latency,
+                        to_host: spec.to_host,
+                        to_storing: spec.to_storing,
+                        memo: (0, Time::ZERO),
+                    });
+                    parameters.len() - 1
                 });
-                parameters.len() - 1
-            });
             let index = u16::try_from(index);
             parameters_of.push(
                 index.map_err(|_| "links have more than 65536 different combinations of rate and delay")?,
@@ -356,12 +373,12 @@ impl Links {
         let ack_spacing = self.retry()?.ack_spacing();
         let sending = self.sending(channel, replay.size, now, ack_spacing);
         let link = self.parameters(channel);
-        let (to_host, delay, head_delay) = (link.to_host, link.delay, link.head_delay);
+        let span = link.pace.time(replay.size);
+        let time = now + link.until_arrival(span);
         let wire = &mut self.channels[channel as usize];
         debug_assert!(wire.free_at <= now, "a channel sends one frame at a time");
-        wire.free_at = sending.tail - delay;
+        wire.free_at = now + span;
         wire.sent_bytes += u64::from(replay.size);
-        let time = if to_host { sending.tail } else { now + head_delay };
         let key = wire.arrival_key;
         let is_accepted = self.retry_mut()?.replay(channel, replay, sending);
         is_accepted.then_some(Event { time, key, data: replay.packet })
@@ -569,7 +586,7 @@ impl Links {
         channel.free_at = now + span;
         channel.sent_bytes += u64::from(packet.size);
         self.packet_hops += 1;
-        let arrival = if link.to_host { channel.free_at + link.delay } else { now + link.head_delay };
+        let arrival = now + link.until_arrival(span);
         let sent = (channel.free_at, Event { time: arrival, key: channel.arrival_key, data: packet_id });
         self.tidy(now);
         sent
@@ -592,6 +609,13 @@ impl Links {
         let (_, node, port) = unkey(channel.arrival_key);
         let delay = if is_forwarded { link.head_delay } else { link.delay };
         (end + delay, key(class, node, port))
+    }
+
+    /// The time from the arrival event of a packet at the end of a channel until its tail has passed the same place.
+    #[inline]
+    pub fn lag(&self, id: ChannelId, packet: &Packet) -> Time {
+        let link = self.parameters(id);
+        if link.to_host || link.to_storing { Time::ZERO } else { packet.tail_lag }
     }
 
     /// The transmission time of `bytes` on a channel.
@@ -692,6 +716,7 @@ mod tests {
             delay: Time(0),
             receiver_latency: Time(0),
             to_host: false,
+            to_storing: false,
             arrival_key: 0,
             wake_key: 1,
             region_capacity,
@@ -701,6 +726,29 @@ mod tests {
 
     fn links(capacity: u32) -> Links {
         Links::new(&[spec(capacity, BufferDivision::Whole)], 1).unwrap()
+    }
+
+    #[test]
+    fn a_packet_arrives_at_a_switch_with_its_head_or_with_its_tail() {
+        let (delay, latency, span) = (Time(30), Time(500), Time(120_000));
+        for (to_host, to_storing, arrival, lag) in [
+            (false, false, delay + latency, span),
+            (false, true, span + delay + latency, Time::ZERO),
+            (true, false, span + delay, Time::ZERO),
+        ] {
+            let spec = ChannelSpec {
+                delay,
+                receiver_latency: latency,
+                to_host,
+                to_storing,
+                ..spec(4_096, BufferDivision::Whole)
+            };
+            let mut links = Links::new(&[spec], 1).unwrap();
+            let mut packet = Packet::example();
+            let (end, event) = links.send(0, 7, &mut packet, Time(1));
+            assert_eq!((end, event.time), (Time(1) + span, Time(1) + arrival), "{to_host} {to_storing}");
+            assert_eq!((packet.tail_lag, links.lag(0, &packet)), (span, lag), "{to_host} {to_storing}");
+        }
     }
 
     proptest! {

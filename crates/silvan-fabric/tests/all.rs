@@ -13,6 +13,7 @@ mod ecmp;
 mod faults;
 mod flows;
 mod forest;
+mod forwarding;
 mod idle;
 mod invariants;
 mod isolation;

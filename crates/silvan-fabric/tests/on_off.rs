@@ -4,7 +4,7 @@
 use crate::common::*;
 use proptest::prelude::*;
 use silvan_engine::Bytes;
-use silvan_fabric::config::{FlowControl, OnOff};
+use silvan_fabric::config::{FlowControl, ForwardingMode, OnOff};
 use silvan_fabric::queueing::Queues;
 
 fn on_off(xoff: Option<u64>, xon: Option<u64>) -> FlowControl {
@@ -81,7 +81,7 @@ proptest! {
         seed in prop::collection::vec(any::<u8>(), 40),
         (switches, hosts, lanes) in (1usize..5, 2usize..8, 1u8..4),
         (buffer, message) in (20_000u64..60_000, 1u64..9_000),
-        (architecture, cc) in (0usize..3, any::<bool>()),
+        (architecture, cc, stores) in (0usize..3, any::<bool>(), any::<bool>()),
         flows in prop::collection::vec((0usize..8, 0usize..8, 0u8..4), 1..10),
     ) {
         let load = RandomLoad {
@@ -100,6 +100,9 @@ proptest! {
             config.measure.interval = us(50);
             config.switch.buffer = Bytes(buffer * u64::from(lanes));
             config.host.buffer = config.switch.buffer;
+            if stores {
+                config.switch.forwarding = ForwardingMode::StoreAndForward;
+            }
             config.flow_control = on_off(None, None);
             config.packet.credit_block = Bytes(1);
         });

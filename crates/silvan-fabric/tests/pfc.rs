@@ -4,7 +4,9 @@
 use crate::common::*;
 use proptest::prelude::*;
 use silvan_engine::{Bytes, Rate, Time};
-use silvan_fabric::config::{Arbitration, Config, FlowControl, Pfc, Scheduler, SharedMemory, WatchdogAction};
+use silvan_fabric::config::{
+    Arbitration, Config, FlowControl, ForwardingMode, Pfc, Scheduler, SharedMemory, WatchdogAction,
+};
 use silvan_fabric::faults::{Event, EventKind};
 use silvan_fabric::outcome::{Outcome, Values};
 use silvan_fabric::pause_memory;
@@ -93,6 +95,25 @@ fn the_headroom_is_exact() {
     );
     // With a threshold that is one byte lower, the same packets fit.
     assert!(with(Some(19_999), Some(HEADROOM)).is_ok());
+}
+
+/// A store-and-forward switch stores a packet 1000 ns later. The packet of X, which also takes 1000 ns longer, again starts
+/// to leave one picosecond before.
+#[test]
+fn the_headroom_of_stored_packets_is_exact() {
+    let (topology, mut config) = blocked();
+    config.switch.forwarding = ForwardingMode::StoreAndForward;
+    let mut with = |xoff, headroom| {
+        config.flow_control = FlowControl::Pfc(pfc(xoff, headroom));
+        try_run(&topology, &config)
+    };
+    let headroom = HEADROOM + 1_000;
+    assert!(with(Some(60_000 - headroom), None).is_ok());
+    let error = with(Some(60_001 - headroom), None).unwrap_err().to_string();
+    assert!(error.contains("but needs 5000 above the threshold"), "{error}");
+    assert!(with(Some(20_000), Some(headroom)).is_ok());
+    let lacks = with(Some(20_000), Some(headroom - 1)).unwrap_err().to_string();
+    assert!(lacks.starts_with("buffer overflow at 45.6 us: the receiver of U->S:1 lacks 1 B"), "{lacks}");
 }
 
 #[test]
@@ -346,6 +367,7 @@ proptest! {
         (architecture, cc, block) in (0usize..3, any::<bool>(), any::<bool>()),
         (response, frame) in (0u64..2_000_000, 64u64..1_000),
         (is_shared, alpha_shift, reserve, resume_offset) in (any::<bool>(), -7i8..8, 0u64..4_000, 0u64..9_000),
+        stores in any::<bool>(),
         flows in prop::collection::vec((0usize..8, 0usize..8, 0u8..4), 1..10),
     ) {
         let load = RandomLoad {
@@ -363,6 +385,9 @@ proptest! {
         let outcome = run_random_load(us(20_000), load, |config| {
             config.measure.interval = us(50);
             config.switch.buffer = Bytes(buffer * u64::from(lanes));
+            if stores {
+                config.switch.forwarding = ForwardingMode::StoreAndForward;
+            }
             config.host.buffer = Bytes(60_000 * u64::from(lanes));
             config.packet.credit_block = Bytes(if block && message > 1_000 { 64 } else { 1 });
             let shared = is_shared.then(|| SharedMemory {

@@ -11,8 +11,8 @@ use silvan_congestion::reaction::{Dcqcn, Hpcc, Reaction};
 use silvan_congestion::{Congestion, Mechanism, Notification};
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{
-    AdaptiveRouting, Arbitration, Architecture, Config, Delivery, Ecmp, FlowControl, OnOff, Pfc, RoutePer,
-    Scheduler, SharedMemory, Spraying,
+    AdaptiveRouting, Arbitration, Architecture, Config, Delivery, Ecmp, FlowControl, ForwardingMode, OnOff,
+    Pfc, RoutePer, Scheduler, SharedMemory, Spraying,
 };
 use silvan_fabric::faults::{Event, EventKind, Recovery, RecoveryKind};
 use silvan_fabric::outcome::Outcome;
@@ -557,6 +557,45 @@ fn with_links_that_change_and_pause_frames() {
             let summary = same(&two_rates(), &config, true).summary;
             assert!(summary.pauses.unwrap().pause_frames > 0 && summary.losses.unwrap().data_packets > 10);
         }
+    }
+}
+
+/// With credits, with pause frames of both kinds of memory, and with links that change.
+#[test]
+fn with_switches_that_store_packets() {
+    let storing = || {
+        let mut config = load();
+        config.switch.forwarding = ForwardingMode::StoreAndForward;
+        config
+    };
+    for (topology, leaf, spine) in [(tree(), "L1.3:5", "L2.1:1"), (two_rates(), "L3:5", "S1:1")] {
+        for arbitration in [Arbitration::Fcfs, Arbitration::RoundRobin] {
+            let mut config = storing();
+            config.switch.arbitration = Some(arbitration);
+            config.congestion = ib_cc();
+            config.congestion.notification = Some(Notification::AckEach);
+            assert!(same(&topology, &config, true).summary.fecn_marks > 20);
+
+            let mut changed = config.clone();
+            changing(&mut changed, leaf, spine);
+            changed.rerouting.delay = Some(Time::from_ns(3_100));
+            changed.recovery = Some(Recovery { kind: RecoveryKind::SelectiveRepeat, timeout: us(4) });
+            assert!(same(&topology, &changed, true).summary.losses.unwrap().data_packets > 10);
+
+            config.host.drain_rate = None;
+            config.switch.buffer = Bytes(40_000);
+            for shared in
+                [None, Some(SharedMemory { memory: Some(Bytes(200_000)), ..SharedMemory::default() })]
+            {
+                config.flow_control = FlowControl::Pfc(Pfc { shared, ..Pfc::default() });
+                assert!(same(&topology, &config, true).summary.pauses.unwrap().pause_frames > 0);
+            }
+        }
+    }
+    for architecture in [Architecture::Iq, Architecture::Cioq] {
+        let mut config = storing();
+        config.switch.architecture = Some(architecture);
+        same(&two_rates(), &config, false);
     }
 }
 

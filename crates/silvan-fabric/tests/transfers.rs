@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use silvan_congestion::Mechanism;
 use silvan_congestion::receiver::Notification;
 use silvan_engine::{Bytes, Rate, Time};
-use silvan_fabric::config::{Architecture, Config};
+use silvan_fabric::config::{Architecture, Config, ForwardingMode};
 use silvan_fabric::outcome::{Outcome, Values};
 use silvan_network::topology::Topology;
 use silvan_network::traffic::{
@@ -98,9 +98,13 @@ fn completion_times_are_those_of_the_closed_form() {
 fn all_switches_need_the_ideal_time_on_an_empty_network() {
     for rates in [[100, 100, 100], [100, 400, 100], [400, 100, 400], [50, 100, 200], [200, 100, 50]] {
         for notification in [None, Some(Notification::Ack), Some(Notification::AckEach)] {
-            for architecture in [Architecture::Voq, Architecture::Iq, Architecture::Cioq] {
+            let architectures = [Architecture::Voq, Architecture::Iq, Architecture::Cioq];
+            let stored = architectures.map(|architecture| (architecture, ForwardingMode::StoreAndForward));
+            let kinds = architectures.map(|architecture| (architecture, ForwardingMode::CutThrough));
+            for architecture in [kinds, stored].concat() {
                 let mut config = recorded(us(2_000), notification);
-                config.switch.architecture = Some(architecture);
+                (config.switch.architecture, config.switch.forwarding) =
+                    (Some(architecture.0), architecture.1);
                 let outcome = alone(&line(rates), &mut config, ("A", "B"));
                 let slowdowns = column(&outcome, "slowdown");
                 assert_eq!(slowdowns.len(), sizes().len());
@@ -129,10 +133,13 @@ proptest! {
         seed in prop::collection::vec(any::<u8>(), 8..40),
         injection in prop::option::of(prop::sample::select(vec![5u64, 8, 10, 20])),
         drain in prop::option::of(prop::sample::select(vec![5u64, 8, 10, 20])),
-        fcfs in any::<bool>(),
+        (fcfs, stores) in (any::<bool>(), any::<bool>()),
     ) {
         let topology = topology(&random_network(&seed, 4, 6).replace("13 Gbit/s", "10 Gbit/s"));
         let mut config = recorded(us(3_000), Some(Notification::AckEach));
+        if stores {
+            config.switch.forwarding = ForwardingMode::StoreAndForward;
+        }
         config.host.injection_rate = injection.map(Rate::from_gbit);
         config.host.drain_rate = drain.map(Rate::from_gbit);
         config.switch.latency = Time::from_ns(130);

@@ -356,10 +356,9 @@ impl Context {
             // The output that sent the packet has already returned its credit.
             return true;
         }
-        // At a host, the tail has arrived.
-        let lag = if self.links.leads_to_host(channel) { Time::ZERO } else { packet.tail_lag };
+        let leaves_at = self.now + self.links.lag(channel, &packet);
         let way = (channel, packet.vl, packet.dst);
-        let credit = CreditReturn { way, space: packet.space, leaves_at: self.now + lag, ledger };
+        let credit = CreditReturn { way, space: packet.space, leaves_at, ledger };
         match self.borders.as_ref().and_then(|borders| borders.sender(channel)) {
             Some(there) => {
                 let back = credit.leaves_at + self.links.delay(channel);

@@ -20,6 +20,7 @@ fn links() -> Links {
         delay: DELAY,
         receiver_latency: LATENCY,
         to_host: class == Class::HostArrival,
+        to_storing: false,
         arrival_key: key(class, to, Port(7)),
         wake_key: key(Class::SwitchWake, from, Port(5)),
         region_capacity: CAPACITY,

@@ -7,7 +7,7 @@ use silvan_trace::execute::{Cost, Parcel, Part};
 /// The route from one host to another, with the best properties of all routes that packets may use.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Way {
-    /// The latency of the first byte on the fastest route.
+    /// The latency of the first byte on the fastest route, if no switch stores packets.
     pub latency: Time,
     /// The rate that determines the spacing of packets: the total rate of all routes or the source's
     /// injection rate, whichever is lower.
@@ -17,6 +17,37 @@ pub(crate) struct Way {
     /// The rate of the fastest route or the destination's drain rate, whichever is lower. It determines the
     /// arrival of the last packet.
     pub last: Rate,
+    /// The links on which packets are stored.
+    pub stored: StoredLinks,
+}
+
+/// The links of a route other than its slowest one, if switches store packets before they forward them. A packet
+/// needs its transmission time on each of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct StoredLinks {
+    /// The time per byte on all links before the last of the slowest ones, in 2^-20 ps.
+    pub before: u64,
+    /// The same for the links behind it.
+    pub after: u64,
+}
+
+impl StoredLinks {
+    /// The time per byte of a link, rounded down.
+    pub fn per_byte(rate: Rate) -> u64 {
+        let time = (8_000_000_000_000 << 20) / u128::from(rate.0.max(1));
+        u64::try_from(time).unwrap_or(u64::MAX)
+    }
+
+    /// The same links, all of which count for the last packet.
+    pub fn of_last(self) -> Self {
+        Self { before: 0, after: self.before.saturating_add(self.after) }
+    }
+
+    /// The time of the first packet before the slowest link, and of the last packet behind it.
+    fn time(self, first: u64, last: u64) -> Time {
+        let sum = u128::from(self.before) * u128::from(first) + u128::from(self.after) * u128::from(last);
+        Time((sum >> 20).min(u128::from(u64::MAX / 8)) as u64)
+    }
 }
 
 /// The routes that a job's messages take, and how messages are divided into packets.
@@ -44,7 +75,7 @@ fn span_of(bytes: u64, rate: Rate) -> Time {
 /// The times of a message on an empty network.
 #[derive(Debug, Clone, Copy, Default)]
 struct MessageTimes {
-    /// The latency of the first byte.
+    /// The latency of the first byte, with the time for which packets are stored.
     latency: Time,
     /// The time from then until all bytes are drained.
     span: Time,
@@ -68,8 +99,9 @@ impl Ideal {
         let (before, last) = self.wire(bytes);
         let drained = span_of(before + last, way.drain);
         let spaced = span_of(before, way.spacing) + span_of(last, way.last);
+        let first = if before > 0 { self.mtu.max(1) + self.header } else { last };
         MessageTimes {
-            latency: way.latency,
+            latency: way.latency + way.stored.time(first, last),
             span: drained.max(spaced),
             busy: drained.max(span_of(before + last, way.spacing)),
         }

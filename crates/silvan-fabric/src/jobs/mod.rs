@@ -40,7 +40,7 @@ use crate::message::{JobMessage, Mailbox};
 
 pub(crate) use closed::Closed;
 pub use closed::JobSummary;
-pub(crate) use ideal::{Ideal, Way};
+pub(crate) use ideal::{Ideal, StoredLinks, Way};
 use running::{Room, Running};
 
 /// The histogram of slowdowns could not be created.

@@ -1,10 +1,11 @@
 //! Links that change during a run: the state of each channel, and the packets that were lost on it.
 //!
 //! A packet is lost at random, or if its link is down at any time from the start of its transmission until
-//! its arrival: until its head is ready for arbitration at a switch, or its tail reaches a host. The receiver
-//! discards it at that time, and returns its credit. A switch keeps sending on a link that is down, so
-//! packets that wait for such a link are lost at the pace of the link. A host keeps its packets until the
-//! link is up. Messages between the two ends of a link, such as credits, are not lost.
+//! its arrival: until its head (or, at a store-and-forward switch, its tail) is ready for arbitration at a
+//! switch, or its tail reaches a host. The receiver discards it at that time, and returns its credit. A switch
+//! keeps sending on a link that is down, so packets that wait for such a link are lost at the pace of the
+//! link. A host keeps its packets until the link is up. Messages between the two ends of a link, such as
+//! credits, are not lost.
 //!
 //! Every partition applies every change to its own copy of the links.
 
@@ -316,16 +317,11 @@ impl Links {
         unkey(self.channels[channel as usize].arrival_key).1 as usize
     }
 
-    /// Whether a host is at the far end of a channel.
-    pub fn leads_to_host(&self, channel: ChannelId) -> bool {
-        self.parameters(channel).to_host
-    }
-
     /// Whether a packet that is due at the end of a channel now was lost on the way. Call once per packet, in
     /// the order of the packets, because losses are random.
     pub fn was_lost(&mut self, channel: ChannelId, packet: &Packet, now: Time) -> bool {
         let link = self.parameters(channel);
-        let took = if link.to_host { link.delay + packet.tail_lag } else { link.head_delay };
+        let took = link.until_arrival(packet.tail_lag);
         let Some(faults) = self.faults.as_deref_mut() else { return false };
         faults.loses(channel, now.saturating_sub(took), now)
     }

@@ -64,13 +64,16 @@ impl Effects<'_> {
             .unwrap_or(Time::NEVER)
     }
 
-    /// The minimum time for which a packet occupies the memory of an input; zero if switches trim packets.
+    /// The minimum time for which a packet occupies the memory of an input after its arrival. A packet that is trimmed, or
+    /// was lost on its way to a store-and-forward switch, frees memory when it arrives.
     fn least_use(&self) -> Time {
-        if self.trims { Time::ZERO } else { self.least_span() }
+        let stores = || self.links.all_parameters().iter().any(|link| link.to_storing);
+        if self.trims || self.links.has_changes() && stores() { Time::ZERO } else { self.least_span() }
     }
 
     /// The minimum time in which a switch can affect the node at the far end of a link with these parameters,
-    /// through a packet, the credit for a received packet, or a notification.
+    /// through a packet, the credit for a received packet, or a notification. The time after which a store-and-forward
+    /// switch handles a packet is longer.
     pub fn reach_of(&self, link: &LinkParameters) -> Time {
         let read = self.crossbar.map(|pace| pace.time(self.smallest));
         let freed = read.map_or(self.least_use(), |read| read.min(self.least_use())) + link.delay;
@@ -95,7 +98,8 @@ impl Effects<'_> {
         let least_use = self.least_use();
         for link in self.links.all_parameters() {
             reach.least = reach.least.min(link.head_delay).min(least_use + link.delay);
-            reach.most = reach.most.max(link.head_delay);
+            let stored = if link.to_storing { link.pace.time(self.largest) } else { Time::ZERO };
+            reach.most = reach.most.max(link.head_delay + stored);
             if let Some(control) = self.links.by_messages() {
                 let effect = link.pace.time(control.bytes()) + link.delay;
                 reach.least = reach.least.min(effect);
@@ -143,11 +147,17 @@ mod tests {
 
     /// Links of 8 Gbit/s, which transmit a byte per nanosecond.
     fn links(delay_ns: u64, latency_ns: u64) -> Links {
+        links_to(delay_ns, latency_ns, false)
+    }
+
+    /// Same as [`links`], for cut-through or store-and-forward switches.
+    fn links_to(delay_ns: u64, latency_ns: u64, stores: bool) -> Links {
         let spec = |far: &Receiver| ChannelSpec {
             rate: Rate::from_gbit(8),
             delay: Time::from_ns(delay_ns),
             receiver_latency: Time::from_ns(latency_ns),
             to_host: far.is_none(),
+            to_storing: stores && far.is_some(),
             arrival_key: 0,
             wake_key: 0,
             region_capacity: 4_096,
@@ -202,6 +212,7 @@ mod tests {
         assert_eq!(lookahead(|of| of.smallest = 2_000), Ok(130), "the head of a packet: delay and latency");
         assert_eq!(lookahead(|of| of.crossbar = Some(Rate::from_gbit(16).pace())), Ok(62), "half of 64 ns");
         assert_eq!(lookahead(|of| of.least_notice = Some(20)), Ok(50), "a notification of 20 bytes");
+        assert_eq!(lookahead(|of| of.trims = true), Ok(30), "a packet that is trimmed when it arrives");
     }
 
     #[test]
@@ -234,6 +245,28 @@ mod tests {
         let (found, lookahead) = divided(2, &effects, false);
         assert_eq!((found.count, lookahead), (1, Err("zero lookahead: a link has no delay")));
         assert!(effects.reach().is_none());
+    }
+
+    #[test]
+    fn a_packet_lost_on_its_way_to_a_store_returns_its_credit_when_it_arrives() {
+        for (stores, drops, expected) in [(false, true, 94), (true, false, 94), (true, true, 30)] {
+            let mut links = links_to(30, 100, stores);
+            links.plan_changes(Vec::new(), drops, 1).unwrap();
+            let lookahead = divided(2, &effects(&links), false).1;
+            assert_eq!(lookahead, Ok(Time::from_ns(expected)), "{stores} {drops}");
+        }
+    }
+
+    #[test]
+    fn the_ring_of_bins_covers_the_time_for_which_a_packet_is_stored() {
+        let ring = |stores, delay_ns| {
+            let links = links_to(delay_ns, 1, stores);
+            let reach = Effects { largest: 50_000, ..effects(&links) }.reach().unwrap();
+            (reach.shift(), reach.bins())
+        };
+        // A bin takes 65.536 ns, and a packet 50,000 ns. It is stored after 50,000 + 40,001 ns.
+        assert_eq!(ring(false, 40_000), (16, 762 + 2));
+        assert_eq!(ring(true, 40_000), (16, 1_373 + 2));
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! A packet that crosses links without waiting occupies each of them for its transmission time. Its head
 //! reaches the next link after the delay of the link and the latency of the switch. If the next link is
-//! faster, the head starts later, so that the tail arrives in time. Packets of a transfer follow each other
+//! faster, the head starts later, so that the tail arrives in time. After a store-and-forward switch, it starts
+//! when the tail has arrived and the latency has passed. Packets of a transfer follow each other
 //! at the pace of the slowest link so far. The drain of the receiver is treated as a further link.
 //!
 //! ```text
@@ -27,8 +28,10 @@ const MOST_LINKS: usize = 64;
 struct RouteStage {
     pace: BytePace,
     /// The time from the start of a packet on the link until its head may leave the next switch or reaches
-    /// the host.
+    /// the host. Behind a link to a store-and-forward switch, this does not include the transmission time.
     head: Time,
+    /// Whether a store-and-forward switch is at the end of the link.
+    is_stored: bool,
 }
 
 /// The route from one host to another.
@@ -60,7 +63,7 @@ impl Route {
             let parameters = view.parameters(channel);
             let next = view.receiver[channel as usize];
             let head = if next.is_some() { parameters.head_delay } else { parameters.delay };
-            links.push(RouteStage { pace: parameters.pace, head });
+            links.push(RouteStage { pace: parameters.pace, head, is_stored: parameters.to_storing });
             let Some((switch, _)) = next else { break };
             let ports = view.ports(switch);
             channel = ports.wiring.get(ports.output_of(from, to).index()).copied().flatten()?.out;
@@ -85,6 +88,7 @@ impl Route {
     fn step(&self, stage: usize, bytes: u32) -> Time {
         let link = self.links[stage];
         match self.links.get(stage + 1) {
+            _ if link.is_stored => link.head + link.pace.time(bytes),
             Some(next) => link.head + link.pace.time(bytes).saturating_sub(next.pace.time(bytes)),
             None => link.head,
         }
@@ -144,9 +148,18 @@ mod tests {
     const SIZES: PacketSizes = PacketSizes { mtu: 1000, header: 50, control: 60, credit_block: 1 };
 
     fn route(gbits: &[u64], drain: BytePace) -> Route {
+        let pace = |&gbit: &u64| Rate::from_gbit(gbit).pace();
         let links =
-            gbits.iter().map(|&gbit| RouteStage { pace: Rate::from_gbit(gbit).pace(), head: Time(1000) });
+            gbits.iter().map(|gbit| RouteStage { pace: pace(gbit), head: Time(1000), is_stored: false });
         Route { injection: BytePace::INSTANT, links: links.collect(), drain }
+    }
+
+    /// Same as [`route`], with store-and-forward switches.
+    fn stored(gbits: &[u64]) -> Route {
+        let mut route = route(gbits, BytePace::INSTANT);
+        let (_, inner) = route.links.split_last_mut().unwrap();
+        inner.iter_mut().for_each(|link| link.is_stored = true);
+        route
     }
 
     #[test]
@@ -159,6 +172,20 @@ mod tests {
         // A slower drain begins when the head arrives.
         let ideal = route(&[8, 8], Rate::from_gbit(4).pace()).ideal(100, SIZES, None, false);
         assert_eq!(ideal.delivered, Time(2_000 + 300_000));
+    }
+
+    #[test]
+    fn a_packet_that_switches_store_takes_its_transmission_on_each_link() {
+        for (gbits, per_byte) in [(&[8, 8][..], 2_000), (&[4, 8, 2], 7_000), (&[2, 8], 5_000)] {
+            let ideal = stored(gbits).ideal(100, SIZES, None, false);
+            assert_eq!(ideal.delivered, Time(1_000 * gbits.len() as u64 + 150 * per_byte), "{gbits:?}");
+        }
+        // The first packet is stored twice, and the others follow it.
+        let ideal = stored(&[8, 8, 8]).ideal(2_010, SIZES, None, false);
+        assert_eq!(ideal.delivered, Time(3_000 + (4 * 1_050 + 60) * 1_000));
+        // The last packet follows the others on the slow link, and is stored behind it.
+        let ideal = stored(&[4, 8]).ideal(2_010, SIZES, None, false);
+        assert_eq!(ideal.delivered, Time(2_000 + 2 * 1_050 * 2_000 + 1_050 * 1_000 + 60 * 1_000));
     }
 
     #[test]

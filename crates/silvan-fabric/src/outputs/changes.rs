@@ -49,7 +49,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
             return false;
         }
         around.links.lose((channel, arrival.packet), false, around.packets, around.meters);
-        let times = (now + packet.tail_lag, now);
+        let times = (now + around.links.lag(channel, &packet), now);
         self.return_credit(around, feeder, (packet.vl.index(), packet.dst), times, packet.space);
         true
     }

@@ -507,7 +507,8 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         let at = self.wiring.credits.index::<LANES>(output, vl);
         let record = &mut self.voq.records[output];
         let link = &mut self.wiring.links[usize::from(record.own.link)].parameters;
-        let (span, delay, head_delay) = (link.span(head.size), link.delay, link.head_delay);
+        let span = link.span(head.size);
+        let (delay, arrives_at) = (link.delay, now + link.until_arrival(span));
         self.wiring.credits.spend(at, &mut record.lanes[vl], head.space);
         let end = now + span;
         record.free_at = end;
@@ -528,9 +529,9 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         if row == TO_HOST {
             self.deliver::<CHANGES>(around, Sending { slot, head }, peer, (now + delay, end + delay));
         } else if row == REMOTE {
-            self.arrive_elsewhere(around, peer, head, vl as u8, now + head_delay);
+            self.arrive_elsewhere(around, peer, head, vl as u8, arrives_at);
         } else {
-            self.arrive(around.packets, (peer, row, far_input), head, vl as u8, now + head_delay);
+            self.arrive(around.packets, (peer, row, far_input), head, vl as u8, arrives_at);
         }
         if occupied > 0 {
             self.return_credit(around, feeder, (vl, head.dst()), (end, now), occupied);

@@ -342,6 +342,7 @@ impl<'a> Builder<'a> {
                     delay: link.delay,
                     receiver_latency: self.model.switch.latency,
                     to_host,
+                    to_storing: !to_host && self.model.switch.stores,
                     arrival_key: key(arrival, to_node, to_port),
                     wake_key: key(wake, from_node, from_port),
                     region_capacity,
@@ -466,7 +467,7 @@ impl<'a> Builder<'a> {
                     into: ChannelId::MAX,
                     rate: link.rate,
                     faces_host: matches!(to.node, NodeRef::Host(_)),
-                    may_underrun: link.rate > slowest,
+                    may_underrun: link.rate > slowest && !self.model.switch.stores,
                 });
             }
         }

@@ -22,8 +22,8 @@ use super::pfc::PauseModel;
 use super::round_trip::round_trip;
 use super::{HostNames, small};
 use crate::config::{
-    AdaptiveRouting, Arbitration, Architecture, Assignment, Config, Credits, FlowControl, Pinned,
-    QueueOfRate, RoutePer, SwitchConfig, Trimmed, Trimming,
+    AdaptiveRouting, Arbitration, Architecture, Assignment, Config, Credits, FlowControl, ForwardingMode,
+    Pinned, QueueOfRate, RoutePer, SwitchConfig, Trimmed, Trimming,
 };
 use crate::error::{Reason, SetupError};
 use crate::host::PacketSizes;
@@ -102,6 +102,8 @@ pub(super) struct SwitchModel {
     /// Memory of an output, in bytes per virtual lane. Unlimited with packet trimming.
     pub output_lane: u32,
     pub latency: Time,
+    /// Whether switches handle packets when their tails have arrived.
+    pub stores: bool,
     pub islip_iterations: u8,
     /// Bytes of a cell of iSLIP. A matching is repeated after the transmission time of a cell; zero means no
     /// repetition.
@@ -366,6 +368,7 @@ impl SwitchModel {
             lane: trimming.map_or(lane, |rule| rule.limit),
             output_lane: lane_share(config, sizes, output_buffer, "switch.output_buffer")?,
             latency: given.latency,
+            stores: given.forwarding == ForwardingMode::StoreAndForward,
             islip_iterations: given.islip_iterations,
             islip_cell: u32::try_from(given.islip_cell.0).unwrap_or(u32::MAX),
             control_first: given.control_first(mechanism),

@@ -12,14 +12,20 @@ impl Builder<'_> {
     /// hold the packets that were on their way at that time, and those that the sender starts before it
     /// receives the message.
     pub(super) fn room_above_threshold(&self, link: &Link, to_host: bool) -> u32 {
-        // A packet counts from the arrival of its head at a switch, or of its tail at a host.
-        let on_its_way = if to_host {
-            link.delay + link.rate.pace().time(self.model.sizes.mtu + self.model.sizes.header)
-        } else {
-            link.delay + self.model.switch.latency
-        };
+        let on_its_way = link.delay + self.stored_after(link, to_host);
         let room = u64::from(2 * self.model.full_space) + self.space_in(on_its_way + link.delay, link.rate);
         u32::try_from(room).unwrap_or(u32::MAX)
+    }
+
+    /// The longest time from the arrival of a packet's head at the end of a link until the packet counts as stored: at a
+    /// switch after its latency, at a host after the tail, and at a store-and-forward switch after both.
+    pub(super) fn stored_after(&self, link: &Link, to_host: bool) -> Time {
+        let full = link.rate.pace().time(self.model.sizes.mtu + self.model.sizes.header);
+        match (to_host, self.model.switch.stores) {
+            (true, _) => full,
+            (false, true) => full + self.model.switch.latency,
+            (false, false) => self.model.switch.latency,
+        }
     }
 
     /// The maximum buffer space, in bytes, that packets sent within a given time need.

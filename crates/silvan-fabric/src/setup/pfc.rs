@@ -237,11 +237,11 @@ impl Builder<'_> {
     /// The configured headroom of a lane, or else the space for all packets that can arrive from the packet
     /// that exceeds the threshold until a pause takes effect (IEEE 802.1Q, annex N).
     ///
-    /// That packet starts one link delay before its head arrives, and is stored at a switch after the
-    /// switch's latency, at a host after its tail. The frame may have to wait for a packet or another frame
-    /// that started one picosecond earlier. It then needs its transmission time, the link delay and the
-    /// response time. Until then, the sender may send without gaps, and it completes the packet that it
-    /// starts one picosecond before the end of this time.
+    /// That packet starts one link delay before its head arrives, and is stored after the time that
+    /// [`Builder::stored_after`] returns. The frame may have to wait for a packet or another frame that started
+    /// one picosecond earlier. It then needs its transmission time, the link delay and the response time. Until
+    /// then, the sender may send without gaps, and it completes the packet that it starts one picosecond before
+    /// the end of this time.
     ///
     /// If the rate of the link changes during the run, the frame and the transmission before it are assumed
     /// to use the lowest rate, and the sender the usual one.
@@ -254,7 +254,7 @@ impl Builder<'_> {
         }
         let sizes = self.model.sizes;
         let (back, full) = (slowest.pace(), sizes.mtu + sizes.header);
-        let stored_after = if to_host { link.rate.pace().time(full) } else { self.model.switch.latency };
+        let stored_after = self.stored_after(link, to_host);
         let longest = back.time(full.max(sizes.control).max(pfc.frame));
         let window = stored_after + longest + back.time(pfc.frame) + link.delay + link.delay + pfc.response;
         let started = self.space_of_packets_in(window.saturating_sub(Time(2)), link.rate);

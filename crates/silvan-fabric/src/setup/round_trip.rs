@@ -7,7 +7,7 @@ use silvan_network::topology::{NodeRef, Topology};
 use silvan_network::traffic::{Pattern, Traffic};
 
 use super::HostNames;
-use crate::config::Config;
+use crate::config::{Config, ForwardingMode};
 
 /// Computes an upper bound of the round trips between hosts that send or receive. The bound assumes a route
 /// with the most hops of any route between two of these hosts, on which all links have the largest delay of a
@@ -62,6 +62,7 @@ fn among(topology: &Topology, among: &[bool], analysis: &Analysis, config: &Conf
         data: Bytes(config.packet.mtu.0 + config.packet.header.0),
         ack: config.packet.control,
         rate: rate.unwrap_or(Rate::from_gbit(1)),
+        transmissions: if config.switch.forwarding == ForwardingMode::StoreAndForward { hops + 1 } else { 1 },
     }
 }
 

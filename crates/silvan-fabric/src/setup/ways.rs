@@ -3,7 +3,8 @@
 //!
 //! If the tables determine the route, the values are those of that route. If flows or packets select routes,
 //! they are the latency of the fastest route, the rate of the widest route, and the total rate of all routes.
-//! No message can arrive earlier.
+//! No message can arrive earlier. If switches store packets, the first packet determines the time before the
+//! slowest link, and the last packet the time behind it.
 
 use rustc_hash::FxHashMap;
 use silvan_engine::{Rate, Time};
@@ -14,7 +15,7 @@ use silvan_network::routing::valiant::Detours;
 use silvan_network::topology::{End, NodeRef, Topology, Wiring};
 
 use super::{Builder, Model};
-use crate::jobs::Way;
+use crate::jobs::{StoredLinks, Way};
 
 /// The best properties of the remaining routes from a position to the destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,29 +26,55 @@ struct RemainingRoute {
     widest: Rate,
     /// The total rate of all routes.
     together: Rate,
+    /// The links other than the slowest one; none with cut-through switches.
+    stored: StoredLinks,
 }
 
 impl RemainingRoute {
     /// The position is the destination.
-    const THERE: Self = Self { latency: Time::ZERO, widest: Rate(u64::MAX), together: Rate(u64::MAX) };
+    const THERE: Self = Self {
+        latency: Time::ZERO,
+        widest: Rate(u64::MAX),
+        together: Rate(u64::MAX),
+        stored: StoredLinks { before: 0, after: 0 },
+    };
     /// There is no route.
-    const NONE: Self = Self { latency: Time::NEVER, widest: Rate(0), together: Rate(0) };
+    const NONE: Self = Self { latency: Time::NEVER, widest: Rate(0), together: Rate(0), ..Self::THERE };
 
-    /// Prepends a link, and the switch at its end if there is one.
-    fn behind(self, delay: Time, rate: Rate) -> Self {
+    /// Prepends a link, and the switch at its end if there is one. `stores` states whether switches store packets.
+    fn behind(self, delay: Time, rate: Rate, stores: bool) -> Self {
         if self == Self::NONE {
             return self;
         }
         let latency = self.latency + delay;
-        Self { latency, widest: self.widest.min(rate), together: self.together.min(rate) }
+        let StoredLinks { before, after } = self.stored;
+        let stored = if !stores || self == Self::THERE {
+            StoredLinks::default()
+        } else if rate < self.widest {
+            let behind = before.saturating_add(after).saturating_add(StoredLinks::per_byte(self.widest));
+            StoredLinks { before: 0, after: behind }
+        } else {
+            StoredLinks { before: before.saturating_add(StoredLinks::per_byte(rate)), after }
+        };
+        Self { latency, widest: self.widest.min(rate), together: self.together.min(rate), stored }
     }
 
     /// Combines alternative routes.
     fn combined_with(self, other: Self) -> Self {
+        // The first and the last packet may take different routes. The last one is not larger, so it gives a lower bound.
+        let stored = match (self == Self::NONE, other == Self::NONE) {
+            (true, _) => other.stored,
+            (_, true) => self.stored,
+            (false, false) => {
+                let both = [self, other].map(|one| one.stored.of_last());
+                StoredLinks { before: 0, after: both[0].after.min(both[1].after) }
+            }
+        };
         Self {
             latency: self.latency.min(other.latency),
             widest: self.widest.max(other.widest),
             together: Rate(self.together.0.saturating_add(other.together.0)),
+            stored,
         }
     }
 }
@@ -147,11 +174,15 @@ impl MessageRoutes<'_> {
         let first = path.channels.first().map_or(last, |first| self.topology.links[first.link].rate);
         let host = &self.model.host;
         let together = reach.together.min(first).min(last);
+        let spacing = host.injection_rate(together);
+        // If the host is slower than the links, all of these follow the slowest stage.
+        let stored = if spacing < together { reach.stored.of_last() } else { reach.stored };
         Ok(Way {
             latency: reach.latency,
-            spacing: host.injection_rate(together),
+            spacing,
             drain: host.drain_rate(together),
             last: host.drain_rate(reach.widest),
+            stored,
         })
     }
 
@@ -164,7 +195,7 @@ impl MessageRoutes<'_> {
         let inside = matches!(end.node, NodeRef::Switch(_));
         let latency = if inside { self.model.switch.latency } else { Time::ZERO };
         let link = &self.topology.links[link];
-        reach.behind(link.delay + latency, link.rate)
+        reach.behind(link.delay + latency, link.rate, self.model.switch.stores)
     }
 
     /// The combined properties of all routes through other groups.

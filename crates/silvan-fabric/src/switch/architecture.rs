@@ -23,8 +23,8 @@ pub(crate) trait Architecture {
     /// See [`Self::ports`].
     fn ports_mut(&mut self) -> &mut Ports;
 
-    /// Accepts a packet whose head has passed the switch's pipeline and is ready for arbitration. No architecture replaces
-    /// this method.
+    /// Accepts a packet that has passed the switch's pipeline, or whose head has, and is ready for arbitration. No
+    /// architecture replaces this method.
     #[inline(always)]
     fn accept(&mut self, ctx: &mut Context, input: Port, id: PacketId)
     where
@@ -36,7 +36,7 @@ pub(crate) trait Architecture {
             ctx.packets[id].out = self.ports().route(ctx.packets[id].dst);
         }
         let wait = if self.ports().may_underrun { self.ports().waits_for_tail(ctx, input, id) } else { None };
-        self.note_tail(ctx, id);
+        self.note_tail(ctx, input, id);
         if let Some((time, key)) = wait {
             ctx.queue.push(Event { time, key, data: id });
             return;
@@ -44,8 +44,8 @@ pub(crate) trait Architecture {
         self.admit(ctx, input, id);
     }
 
-    /// Called when a packet's head has arrived, and its output and lane are known.
-    fn note_tail(&mut self, _ctx: &mut Context, _id: PacketId) {}
+    /// Called when a packet has arrived, and its output and lane are known.
+    fn note_tail(&mut self, _ctx: &mut Context, _input: Port, _id: PacketId) {}
 
     /// Queues a packet that may leave immediately. If the switch trims packets and the queue is full, only
     /// the header may be left. No architecture replaces this method.

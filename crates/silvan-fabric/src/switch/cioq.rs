@@ -395,8 +395,8 @@ impl<S: PortSet> Architecture for CioqSwitch<S> {
 
     /// Replaces the packet's tail lag by the time at which its tail has arrived, because the packet cannot move
     /// earlier.
-    fn note_tail(&mut self, ctx: &mut Context, id: PacketId) {
-        ctx.packets[id].tail_lag += ctx.now;
+    fn note_tail(&mut self, ctx: &mut Context, input: Port, id: PacketId) {
+        self.ports.note_tail(ctx, input, id);
     }
 
     /// Bytes that wait for an output lane on both sides of the crossbar.

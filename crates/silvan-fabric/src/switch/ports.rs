@@ -353,6 +353,12 @@ impl Ports {
         (lag > span).then(|| (ctx.now + lag - span, key(Class::SwitchReady, self.place, input)))
     }
 
+    /// Replaces the tail lag of a packet that has just arrived by the time at which its tail has arrived.
+    pub fn note_tail(&self, ctx: &mut Context, input: Port, id: PacketId) {
+        let lag = ctx.links.lag(self.feeder(input), &ctx.packets[id]);
+        ctx.packets[id].tail_lag = ctx.now + lag;
+    }
+
     /// Combines a port and a virtual lane of this switch.
     #[inline(always)]
     pub fn lane(&self, port: Port, vl: Vl) -> PortVl {

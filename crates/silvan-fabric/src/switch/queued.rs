@@ -248,9 +248,9 @@ impl<S: PortSet, L: Lanes, A: Arbiter<S, L>> Architecture for QueuedSwitch<S, L,
 
     /// If an input is read faster than it is filled, replaces the packet's tail lag by the time at which its tail has
     /// arrived, because reading cannot end earlier.
-    fn note_tail(&mut self, ctx: &mut Context, id: PacketId) {
+    fn note_tail(&mut self, ctx: &mut Context, input: Port, id: PacketId) {
         if self.crossbar.is_some() {
-            ctx.packets[id].tail_lag += ctx.now;
+            self.ports.note_tail(ctx, input, id);
         }
     }
 

@@ -194,6 +194,7 @@ fn components(tape: &mut Tape<'_>) -> String {
             ("queue_buffer", &[r#""8 KiB""#]),
             ("buffer", &[r#""32 KiB""#, r#""131 KB""#]),
             ("latency", &[r#""1 ps""#, r#""33 cycles""#]),
+            ("forwarding", &[r#""store-and-forward""#, r#""cut-through""#]),
             ("output_buffer", &[r#""16 KiB""#]),
             ("crossbar", &[r#""20 Gbit/s""#, r#""6.25 bytes/cycle""#]),
             ("islip_iterations", &["1", "2"]),
