@@ -516,6 +516,32 @@ fn a_recording_may_name_communicators_before_and_all_operations() {
     assert_eq!((trace.operation(0).peer, trace.operation(0).kind), (2, silvan_trace::Kind::Recv));
 }
 
+/// The notes about a recording of two ranks.
+fn notes_of(calls: &str) -> Vec<String> {
+    let text = format!("# HPCC 1.5.0 section X, 2 ranks, one machine\n{calls}");
+    hpcc::read(Source::new(text.as_bytes(), "x.txt").unwrap(), &Options::default()).unwrap().notes
+}
+
+#[test]
+fn recordings_whose_calls_do_not_fit_have_a_note() {
+    let sends = "0 10 20 Send dst 1 bytes 100 tag 7 comm 0\n0 30 40 Send dst 1 bytes 50 tag 7 comm 0\n";
+    let receives = |first: u32, second: u32| {
+        format!(
+            "1 10 20 Recv src 0 bytes {first} tag 7 comm 0\n1 30 40 Recv src 0 bytes {second} tag 7 comm 0\n"
+        )
+    };
+    assert_eq!(notes_of(&format!("{sends}{}", receives(100, 50))), [""; 0]);
+    let large = "on 1 channels (sender, receiver, communicator, tag), some messages are larger than their receives \
+                 however they are aligned, so messages may be matched wrongly";
+    assert_eq!(notes_of(&format!("{sends}{}", receives(100, 49))), [large]);
+    let collective =
+        |other: &str| notes_of(&format!("0 10 20 Barrier comm 0 size 2\n1 10 20 {other} comm 0 size 2\n"));
+    assert_eq!(collective("Barrier"), [""; 0]);
+    let differ = "in 1 communicators, the collective calls of the ranks differ however they are aligned, so calls may \
+                  be matched wrongly";
+    assert_eq!(collective("Allreduce bytes 8"), [differ]);
+}
+
 #[test]
 fn recordings_of_hpc_challenge_run_to_completion() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/traces/hpcc-8");
