@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use silvan_engine::Time;
-use silvan_trace::Trace;
+use silvan_trace::trace::When;
+use silvan_trace::{Operation, Trace, TraceBuilder};
 use silvan_trace::check::{Contents, check, read_through};
 use silvan_trace::collective::Choice;
 use silvan_trace::execute::{Execution, Parameters, execute};
@@ -514,6 +515,52 @@ fn a_recording_may_name_communicators_before_and_all_operations() {
     // rank 0, sends one.
     assert_eq!(Contents::of(&trace).bytes, 10 * (1 + 1 + 1 + 2 + 2 + 1));
     assert_eq!((trace.operation(0).peer, trace.operation(0).kind), (2, silvan_trace::Kind::Recv));
+}
+
+/// The time at which rank 0 ends: as the trace is, and after it has been written and read in both formats.
+fn ends_as_written(build: TraceBuilder) -> [u64; 3] {
+    let trace = build.finish().unwrap();
+    let (mut text, mut binary) = (Vec::new(), Vec::new());
+    write::text(&trace, &mut text).unwrap();
+    write::binary(&trace, &mut binary).unwrap();
+    let text = goal::read(Source::new(&text[..], "x").unwrap(), &Options::default()).unwrap();
+    let binary = goal_binary::read(std::io::Cursor::new(binary), "x", &Options::default()).unwrap();
+    [&trace, &text, &binary].map(|trace| ends(trace)[0])
+}
+
+#[test]
+fn delays_that_overlap_are_written_on_cpus_that_are_free() {
+    // A long delay, and next to it more short ones than there are CPUs. The last one begins before the long
+    // delay ends, and ends later.
+    for leaves in [false, true] {
+        let mut build = TraceBuilder::new(1, 1 << 12).unwrap();
+        build.push(0, Operation::delay(10_000)).unwrap();
+        let mut last = build.push(0, Operation::calc(0)).unwrap();
+        for length in (0..300).map(|_| 10).chain([8_000]) {
+            let delay = build.push(0, Operation::delay(length)).unwrap();
+            build.wait(0, delay, last, When::Finish).unwrap();
+            if leaves {
+                let leaf = build.push(0, Operation::calc(0)).unwrap();
+                build.wait(0, leaf, delay, When::Finish).unwrap();
+            }
+            last = delay;
+        }
+        assert_eq!(ends_as_written(build), [11_000; 3], "{leaves}");
+    }
+    // A delay that waits only for the start of another one overlaps with it.
+    let mut build = TraceBuilder::new(1, 10).unwrap();
+    let one = build.push(0, Operation::delay(500)).unwrap();
+    let other = build.push(0, Operation::delay(400)).unwrap();
+    build.wait(0, other, one, When::Start).unwrap();
+    assert_eq!(ends_as_written(build), [500; 3]);
+    // All delays of two that share an earlier one overlap.
+    let mut build = TraceBuilder::new(1, 10).unwrap();
+    let first = build.push(0, Operation::delay(100)).unwrap();
+    for _ in 0..2 {
+        let later = build.push(0, Operation::delay(300)).unwrap();
+        build.wait(0, later, first, When::Finish).unwrap();
+    }
+    assert_eq!(ends_as_written(build), [400; 3]);
 }
 
 /// The notes about a recording of two ranks.
