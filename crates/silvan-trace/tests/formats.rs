@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use silvan_engine::Time;
-use silvan_trace::trace::When;
-use silvan_trace::{Operation, Trace, TraceBuilder};
 use silvan_trace::check::{Contents, check, read_through};
 use silvan_trace::collective::Choice;
 use silvan_trace::execute::{Execution, Parameters, execute};
 use silvan_trace::read::source::Source;
 use silvan_trace::read::{Format, Options, detect, goal, goal_binary, hpcc, read, ti, vef};
+use silvan_trace::trace::When;
 use silvan_trace::write;
+use silvan_trace::{Operation, Trace, TraceBuilder};
 
 fn goal_of(text: &str) -> Trace {
     goal::read(Source::new(text.as_bytes(), "t.goal").unwrap(), &Options::default()).unwrap()
