@@ -11,6 +11,7 @@ import math
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -37,6 +38,14 @@ _QUANTILES: tuple[tuple[Literal["p50", "p95", "p99"], str, float], ...] = (
     ("p95", "95 %", 0.95),
     ("p99", "99 %", 0.99),
 )
+#: Units of times, in ns.
+_UNITS_NS = {
+    "ps": Fraction(1, 1000),
+    "ns": Fraction(1),
+    "us": Fraction(10**3),
+    "ms": Fraction(10**6),
+    "s": Fraction(10**9),
+}
 #: Suffix of the names of measures that are numbers of finished transfers.
 _COUNT = ": finished"
 #: Words in the names of measures for which larger values are better, and for which smaller values are better.
@@ -315,9 +324,16 @@ def _finished_before_end(result: Result) -> set[str]:
     """Return the jobs that finished before the last sampling interval of the run."""
     if not (jobs := result.summary.get("jobs")):
         return set()
-    times = result.numpy("network")["time_ns"]
-    begin = float(times[-2]) if len(times) > 1 else 0.0
+    # A run may have been kept without its tables, so the time of the last sample is computed.
+    interval = _time_ns(tomllib.loads(result.scenario_toml)["measure"]["interval"])
+    begin = (math.ceil(result.summary["simulated_ns"] / interval) - 1) * interval
     return {job["job"] for job in jobs if job["finished_ns"] is not None and job["finished_ns"] < begin}
+
+
+def _time_ns(written: str) -> Fraction:
+    """Parse a time of a resolved scenario, such as "20 us"."""
+    number, unit = written.split()
+    return Fraction(number) * _UNITS_NS[unit]
 
 
 def _rows(groups: Sequence[Group]) -> Iterator[Row]:

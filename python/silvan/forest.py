@@ -43,7 +43,8 @@ class TreeLink:
     waits_for: str
     #: Number of links from this one to the root; 0 for the root.
     depth: int
-    #: Bytes queued for the link, and bytes in the buffer at its other end.
+    #: Bytes queued for the link, and bytes for which the sender of the link lacks credit: in flight, in the
+    #: buffer at its other end, or returning as credit.
     queued_bytes: int
     downstream_bytes: int
     #: Whether only packets in special queues wait, so that other packets can pass.

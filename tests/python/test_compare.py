@@ -97,6 +97,52 @@ def test_equal_runs_are_not_grouped_and_do_not_differ(stars):
         compare(stars[0])
 
 
+@pytest.mark.parametrize(
+    ("duration", "interval", "idle"),
+    [
+        # The job lasts 2.3 us. The last sample of a run that is no multiple of the interval is at its end.
+        ("20 us", "20 us", False),
+        ("2400 ns", "1200 ns", False),
+        ("3500 ns", "1200 ns", True),
+        ("3700 ns", "1200 ns", True),
+        ("300 us", "1 us", True),
+    ],
+)
+def test_runs_without_tables_are_compared(duration, interval, idle, tmp_path):
+    job = f"""
+end_with_jobs = false
+duration = "{duration}"
+warmup = "0 s"
+[topology]
+kind = "star"
+hosts = 6
+[measure]
+interval = "{interval}"
+[[job]]
+name = "sum"
+hosts = ["H1", "H2", "H3", "H4"]
+program = {{ kind = "collective", operation = "all-reduce", ranks = 4, bytes = "2 KiB" }}
+"""
+    whole = silvan.run(silvan.Scenario.from_toml(job))
+    times = whole.numpy("network")["time_ns"]
+    (row,) = whole.summary["jobs"]
+    assert (row["finished_ns"] < [0, *times][-2]) == idle
+    bare = silvan.results.Result(
+        scenario_toml=whole.scenario_toml,
+        provenance=whole.provenance,
+        summary=whole.summary,
+        account=whole.account,
+        warnings=whole.warnings,
+        tables={},
+    )
+    found = comparison.measures(whole)
+    assert ("received by all hosts" not in [name for name, _ in found]) == idle
+    del found["links in congestion trees", ""]
+    assert comparison.measures(bare) == found
+    said = command("compare", bare.save(tmp_path / "bare"), whole.save(tmp_path / "whole"))
+    assert (said.returncode, said.stderr) == (0, "")
+
+
 def test_a_comparison_is_printed(stars, tmp_path):
     folders = [run.save(tmp_path / str(number)) for number, run in enumerate(stars)]
     done = command("compare", *folders)

@@ -79,6 +79,33 @@ def test_tables_with_a_cycle_are_reported():
         found.walk(np.arange(64), 0)
 
 
+def row_of_switches(count):
+    """Return the routes between two hosts at the ends of a row of switches."""
+    right, left = 2 * np.arange(count), 2 * np.arange(count) + 1
+    behind = np.full((count, 2), -1)
+    behind[:, 0] = [*range(1, count), -1 - 1]
+    behind[:, 1] = [-1 - 0, *range(count - 1)]
+    port = np.zeros((count, 3), dtype=np.int64)
+    port[:, 1], port[:, 2] = 1, 0
+    return routes.Routes(
+        hosts=("a", "b"),
+        links=tuple(f"link {n}" for n in range(2 * count + 2)),
+        inner=np.ones(2 * count + 2, dtype=bool),
+        lids=np.array([1, 2]),
+        first_link=np.array([2 * count, 2 * count + 1]),
+        first_switch=np.array([0, count - 1]),
+        port=port,
+        link_at=np.stack([right, left], axis=1),
+        behind=behind,
+    )
+
+
+@pytest.mark.parametrize("switches", [1, 63, 64, 65, 200])
+def test_a_route_over_many_switches_is_no_cycle(switches):
+    steps = row_of_switches(switches).walk(np.arange(2), 1)
+    assert [list(link) for _, link in steps[1:]] == [[2 * n] for n in range(switches)]
+
+
 @pytest.mark.parametrize("hosts", [4, 7, 64, 648])
 def test_every_host_has_one_role_and_hotspots_send_nothing(hosts):
     names = [f"h{n}" for n in range(hosts)]

@@ -112,6 +112,35 @@ def test_weights_and_goals_enter_the_score():
     assert more.ratio(None, 1.0) == 1e-6
 
 
+@pytest.mark.parametrize(
+    ("larger", "value", "reference", "ratio"),
+    [
+        # A run that delivers nothing has no latency and no throughput.
+        (False, 5.0, None, 1e6),
+        (False, None, 5.0, 1e-6),
+        (False, None, None, 1.0),
+        (True, 5.0, None, 1e6),
+        (True, 5.0, 0.0, 1e6),
+        (True, None, 0.0, 1.0),
+        (True, 0.0, 0.0, 1.0),
+        # A measure such as the number of marks can be zero, which is the best value.
+        (False, 5.0, 0.0, 1e-6),
+        (False, None, 0.0, 1e-6),
+        (False, 0.0, 0.0, 1.0),
+        (False, 0.0, None, 1e6),
+    ],
+)
+def test_runs_without_a_value_are_the_worst(larger, value, reference, ratio):
+    tuning = SimpleNamespace(objectives=[Objective("a", larger=larger)])
+    assert outcome._ratios(tuning, (value,), (reference,)) == (ratio,)
+    at, trial = "an instance", racing.Trial(1, (0,), SimpleNamespace())
+    race = SimpleNamespace(tuning=tuning, reference={at: (reference,)})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(racing, "score", lambda tuning, ratios: 1.0)
+        racing.Racing.note(race, trial, at, (value,))
+    assert trial.ratios == {at: (ratio,)}
+
+
 def test_a_pareto_front_has_nothing_that_another_beats(small, tmp_path):
     result = tuned(small, tmp_path, mix="pareto", runs=19, out=tmp_path / "out")
     chosen = outcome.front(result.tuning, result.found)

@@ -12,6 +12,9 @@ from conftest import ROOT
 sys.path.insert(0, str(ROOT))
 
 from verify import (
+    __main__ as program,
+)
+from verify import (
     cases,
     check,
     compare,
@@ -47,6 +50,19 @@ TABLE = dict(cases.table())
 def test_the_simulator_does_what_the_reference_does(name):
     found = compare.differences(TABLE[name])
     assert not found, f"{found[0]} ({len(found)} differences)"
+
+
+@pytest.mark.parametrize("listed", [{}, {"wrong": ["a: differs"]}, {"refused": ["a: no model"]}])
+def test_the_command_fails_if_a_listed_scenario_differs_or_is_not_covered(listed, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["verify", "--quick", "--drawn", "0"])
+    monkeypatch.setattr(program, "DRAWN", ())
+    monkeypatch.setattr(program.laws, "report", lambda *, quick: [])
+    monkeypatch.setattr(program.compare, "compare", lambda scenarios: compare.Compared(**listed))
+    assert program.main() == bool(listed)
+    said = capsys.readouterr().out
+    counts = [len(listed.get(key, ())) for key in ("wrong", "refused")]
+    assert "{} disagreements, {} listed scenarios not covered".format(*counts) in said
+    assert ("not covered: a: no model" in said) == ("refused" in listed)
 
 
 def test_scenarios_drawn_at_random():

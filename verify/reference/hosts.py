@@ -73,7 +73,8 @@ class Flow:
         self.timers: set[int] = set()
         #: The value of `served` of the flow's source when the flow began to wait.
         self.served_before = 0
-        #: The number of the latest check whether the flow may send.
+        #: The number of the latest check whether the flow may send. For a waiting flow, this is the check
+        #: with which it began to wait.
         self.began = 0
 
 

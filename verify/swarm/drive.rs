@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-use silvan_fabric::config::Architecture;
 use toml::Table;
 
 use crate::case::{Case, OF_TREES, guarded, of_seed, read, read_text};
@@ -156,7 +155,7 @@ fn note(case: &Case, findings: &Findings, brought: &mut State) {
     findings.ends.iter().for_each(|name| *brought.ends.entry(name.clone()).or_default() += 1);
     let spec = &case.scenario.spec;
     let mechanism = format!("{:?}", spec.congestion.mechanism).to_lowercase();
-    let architecture = spec.switch.architecture.unwrap_or(Architecture::Voq);
+    let architecture = spec.switch.architecture(spec.congestion.mechanism);
     *brought
         .pairs
         .entry(format!("{mechanism} {}", format!("{architecture:?}").to_lowercase()))
@@ -421,4 +420,27 @@ fn report(state: &State, elapsed: Duration) {
         state.scenarios as f64 / busy.max(1e-3),
         elapsed.as_secs_f64()
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mechanisms_are_counted_with_the_architecture_that_they_use() {
+        let pair = |more: &str| {
+            let text = format!(
+                "duration = \"10 us\"\n[topology]\nkind = \"star\"\nhosts = 3\n\
+                 [[flow]]\nfrom = \"H1\"\nto = \"H2\"\n[congestion]\n{more}\n"
+            );
+            let case = case_of(&text.parse().unwrap()).unwrap();
+            let mut brought = State::default();
+            note(&case, &Findings::default(), &mut brought);
+            brought.pairs.into_keys().collect::<Vec<_>>()
+        };
+        assert_eq!(pair("mechanism = \"ib-cc\""), ["ibcc voq"]);
+        assert_eq!(pair("mechanism = \"fbicm\""), ["fbicm iq"]);
+        assert_eq!(pair("mechanism = \"renato\""), ["renato cioq"]);
+        assert_eq!(pair("mechanism = \"ib-cc\"\n[switch]\narchitecture = \"iq\""), ["ibcc iq"]);
+    }
 }

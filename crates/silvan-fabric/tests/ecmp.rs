@@ -5,7 +5,8 @@
 use std::collections::BTreeSet;
 
 use crate::common::*;
-use silvan_congestion::marking::{Marking, Red};
+use silvan_congestion::isolation::{Isolation, SpecialQueues};
+use silvan_congestion::marking::{Fecn, FillMapping, Marking, Red};
 use silvan_congestion::reaction::{Nscc, Reaction};
 use silvan_congestion::{Congestion, Notification};
 use silvan_engine::{Bytes, Rate, Time};
@@ -287,4 +288,40 @@ fn every_architecture_sprays_packets() {
         config.threads = 3;
         assert_eq!(run(&topology, &config).summary, outcome.summary, "{architecture:?} {rule:?}");
     }
+}
+
+/// Packets from A to B use two slow links in turn. The special queue of the link that is detected first
+/// holds packets for both links. It exceeds the threshold, although the packets for this link do not.
+#[test]
+fn the_fill_of_special_queues_with_several_outputs_causes_marks() {
+    let topology = topology(
+        r#"{"kind": "custom", "hosts": ["A", "B"], "link_rate": "16 Gbit/s",
+            "switches": [{"name": "S"}, {"name": "T"}, {"name": "U"}, {"name": "V"}],
+            "links": [{"from": "A", "to": "S"}, {"from": "B", "to": "V"},
+                      {"from": "S", "to": "T", "rate": "4 Gbit/s"}, {"from": "S", "to": "U", "rate": "4 Gbit/s"},
+                      {"from": "T", "to": "V"}, {"from": "U", "to": "V"}]}"#,
+    );
+    let mut config = hashed(config(us(400)));
+    config.ecmp = Some(Ecmp { spraying: Spraying::Oblivious, ..Ecmp::default() });
+    config.switch.buffer = Bytes(131_072);
+    config.flows = vec![flow("A", "B")];
+    let marks = |upper, config: &mut Config| {
+        let special = SpecialQueues {
+            at_root: true,
+            detection: Some(Bytes(8_192)),
+            stop: Some(Bytes(120_000)),
+            go: Some(Bytes(110_000)),
+            ..SpecialQueues::default()
+        };
+        let marking = Fecn { upper: Some(Bytes(upper)), fill: FillMapping::Each, ..Fecn::default() };
+        config.congestion = Congestion {
+            isolation: Some(Isolation::SpecialQueues(special)),
+            marking: Some(Marking::Fecn(marking)),
+            ..Congestion::default()
+        };
+        run(&topology, config).summary.fecn_marks
+    };
+    assert!(marks(98_304, &mut config) > 0);
+    // On one route, the same queue holds only packets for one link.
+    assert_eq!(marks(131_072, &mut config), 0);
 }

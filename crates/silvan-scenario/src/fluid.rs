@@ -84,7 +84,8 @@ impl Scenario {
     ///
     /// # Errors
     /// Same as [`Scenario::build`], and if the scenario has jobs, closed loops, patterns that choose a destination
-    /// for each message, ECMP, detours, packets to several LIDs of a host, too many flows, or no flows.
+    /// for each message, ECMP, adaptive routing, detours, packets to several LIDs of a host, too many flows, or no
+    /// flows.
     pub fn fluid(&self) -> Result<FluidReport, ScenarioError> {
         let (topology, tables, config) = self.build_plain()?;
         if config.path_lanes.is_some_and(|lanes| lanes.detours.is_some()) {
@@ -96,6 +97,11 @@ impl Scenario {
             let what = "has no rates to compute: fluid rates need forwarding tables, and switches that hash packets do not \
                         use them; leave it out, or set ecmp.enabled = false";
             return Err(self.locate(Fault::new("ecmp", what)));
+        }
+        if config.adaptive_routing.is_some() {
+            let what = "has no rates to compute: fluid rates need forwarding tables, and switches that select ports by load \
+                        do not use them; leave it out, or set adaptive_routing.enabled = false";
+            return Err(self.locate(Fault::new("adaptive_routing", what)));
         }
         if config.path_bits.is_used() {
             let what = "has no rates to compute: fluid rates need one route per pair of hosts; set \"zero\"";
@@ -512,6 +518,28 @@ mod tests {
         let message =
             fluid(&format!("{shift}outstanding = 2\n[congestion]\nnotification = \"ack\"\n")).err().unwrap();
         assert!(message.contains("traffic.0.outstanding = 2: has no rates to compute"), "{message}");
+    }
+
+    #[test]
+    fn switches_that_do_not_use_the_tables_are_rejected_at_their_key() {
+        let tree = "duration = \"1 ms\"\n[topology]\nkind = \"k-ary-n-tree\"\nk = 2\nn = 2\n\
+                    [[flow]]\nfrom = \"H1\"\nto = \"H4\"\n";
+        let rejected = |more: &str| {
+            let scenario =
+                Scenario::from_toml(&format!("{tree}{more}"), "a.toml", Path::new(""), &[]).unwrap();
+            scenario.fluid().err().map(|error| error.to_string())
+        };
+        for (table, choice) in
+            [("adaptive_routing", "per = \"flow\""), ("adaptive_routing", "per = \"packet\""), ("ecmp", "")]
+        {
+            let message = rejected(&format!("[{table}]\n{choice}\n")).unwrap();
+            let start = format!("a.toml:8: {table}: has no rates to compute");
+            assert!(message.starts_with(&start), "{message}");
+            let advice = format!("leave it out, or set {table}.enabled = false");
+            assert!(message.ends_with(&advice), "{message}");
+            assert_eq!(rejected(&format!("[{table}]\nenabled = false\n{choice}\n")), None);
+        }
+        assert_eq!(rejected(""), None);
     }
 
     #[test]

@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use silvan_engine::Time;
-use silvan_trace::Trace;
 use silvan_trace::check::{Contents, check, read_through};
 use silvan_trace::collective::Choice;
 use silvan_trace::execute::{Execution, Parameters, execute};
 use silvan_trace::read::source::Source;
 use silvan_trace::read::{Format, Options, detect, goal, goal_binary, hpcc, read, ti, vef};
+use silvan_trace::trace::When;
 use silvan_trace::write;
+use silvan_trace::{Operation, Trace, TraceBuilder};
 
 fn goal_of(text: &str) -> Trace {
     goal::read(Source::new(text.as_bytes(), "t.goal").unwrap(), &Options::default()).unwrap()
@@ -514,6 +515,78 @@ fn a_recording_may_name_communicators_before_and_all_operations() {
     // rank 0, sends one.
     assert_eq!(Contents::of(&trace).bytes, 10 * (1 + 1 + 1 + 2 + 2 + 1));
     assert_eq!((trace.operation(0).peer, trace.operation(0).kind), (2, silvan_trace::Kind::Recv));
+}
+
+/// The time at which rank 0 ends: as the trace is, and after it has been written and read in both formats.
+fn ends_as_written(build: TraceBuilder) -> [u64; 3] {
+    let trace = build.finish().unwrap();
+    let (mut text, mut binary) = (Vec::new(), Vec::new());
+    write::text(&trace, &mut text).unwrap();
+    write::binary(&trace, &mut binary).unwrap();
+    let text = goal::read(Source::new(&text[..], "x").unwrap(), &Options::default()).unwrap();
+    let binary = goal_binary::read(std::io::Cursor::new(binary), "x", &Options::default()).unwrap();
+    [&trace, &text, &binary].map(|trace| ends(trace)[0])
+}
+
+#[test]
+fn delays_that_overlap_are_written_on_cpus_that_are_free() {
+    // A long delay, and next to it more short ones than there are CPUs. The last one begins before the long
+    // delay ends, and ends later.
+    for leaves in [false, true] {
+        let mut build = TraceBuilder::new(1, 1 << 12).unwrap();
+        build.push(0, Operation::delay(10_000)).unwrap();
+        let mut last = build.push(0, Operation::calc(0)).unwrap();
+        for length in (0..300).map(|_| 10).chain([8_000]) {
+            let delay = build.push(0, Operation::delay(length)).unwrap();
+            build.wait(0, delay, last, When::Finish).unwrap();
+            if leaves {
+                let leaf = build.push(0, Operation::calc(0)).unwrap();
+                build.wait(0, leaf, delay, When::Finish).unwrap();
+            }
+            last = delay;
+        }
+        assert_eq!(ends_as_written(build), [11_000; 3], "{leaves}");
+    }
+    // A delay that waits only for the start of another one overlaps with it.
+    let mut build = TraceBuilder::new(1, 10).unwrap();
+    let one = build.push(0, Operation::delay(500)).unwrap();
+    let other = build.push(0, Operation::delay(400)).unwrap();
+    build.wait(0, other, one, When::Start).unwrap();
+    assert_eq!(ends_as_written(build), [500; 3]);
+    // All delays of two that share an earlier one overlap.
+    let mut build = TraceBuilder::new(1, 10).unwrap();
+    let first = build.push(0, Operation::delay(100)).unwrap();
+    for _ in 0..2 {
+        let later = build.push(0, Operation::delay(300)).unwrap();
+        build.wait(0, later, first, When::Finish).unwrap();
+    }
+    assert_eq!(ends_as_written(build), [400; 3]);
+}
+
+/// The notes about a recording of two ranks.
+fn notes_of(calls: &str) -> Vec<String> {
+    let text = format!("# HPCC 1.5.0 section X, 2 ranks, one machine\n{calls}");
+    hpcc::read(Source::new(text.as_bytes(), "x.txt").unwrap(), &Options::default()).unwrap().notes
+}
+
+#[test]
+fn recordings_whose_calls_do_not_fit_have_a_note() {
+    let sends = "0 10 20 Send dst 1 bytes 100 tag 7 comm 0\n0 30 40 Send dst 1 bytes 50 tag 7 comm 0\n";
+    let receives = |first: u32, second: u32| {
+        format!(
+            "1 10 20 Recv src 0 bytes {first} tag 7 comm 0\n1 30 40 Recv src 0 bytes {second} tag 7 comm 0\n"
+        )
+    };
+    assert_eq!(notes_of(&format!("{sends}{}", receives(100, 50))), [""; 0]);
+    let large = "on 1 channels (sender, receiver, communicator, tag), some messages are larger than their receives \
+                 however they are aligned, so messages may be matched wrongly";
+    assert_eq!(notes_of(&format!("{sends}{}", receives(100, 49))), [large]);
+    let collective =
+        |other: &str| notes_of(&format!("0 10 20 Barrier comm 0 size 2\n1 10 20 {other} comm 0 size 2\n"));
+    assert_eq!(collective("Barrier"), [""; 0]);
+    let differ = "in 1 communicators, the collective calls of the ranks differ however they are aligned, so calls may \
+                  be matched wrongly";
+    assert_eq!(collective("Allreduce bytes 8"), [differ]);
 }
 
 #[test]

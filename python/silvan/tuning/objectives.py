@@ -150,15 +150,25 @@ class Objective:
             return measured.get(self.measure.name)
         return READY[self.name][2](summary, roles)
 
-    def ratio(self, value: float | None, reference: float) -> float:
+    def ratio(self, value: float | None, reference: float | None) -> float:
         """Return the ratio of a value to the reference, or its inverse if smaller values are better.
 
-        The ratio is limited to :data:`LEAST` and :data:`MOST`, and is `LEAST` for None.
+        The ratio is limited to :data:`LEAST` and :data:`MOST`. A run without a value is as bad as possible.
+        If larger values are better, a value of zero is equally bad. The ratio of equally bad runs is 1.
         """
+        if self._is_worst(reference):
+            return 1.0 if self._is_worst(value) else MOST
         if value is None:
             return LEAST
+        assert reference is not None
+        if reference <= 0:
+            # Smaller values are better, and the reference has the best value.
+            return LEAST if value > 0 else 1.0
         ratio = value / reference if self.larger else reference / max(value, reference / MOST)
         return min(max(ratio, LEAST), MOST)
+
+    def _is_worst(self, value: float | None) -> bool:
+        return value is None or (self.larger and value <= 0)
 
 
 @dataclass(frozen=True)

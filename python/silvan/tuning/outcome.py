@@ -267,17 +267,9 @@ def _parts(tuning: Tuning, trial: Trial) -> tuple[float, ...]:
 
 
 def _ratios(tuning: Tuning, one: Values, other: Values) -> tuple[float, ...]:
-    """Return the ratio of two runs for each objective; 1 if neither has a positive value.
-
-    If only the first run has one, the ratio is one of its limits.
-    """
-    ratios = []
-    for objective, value, against in zip(tuning.objectives, one, other, strict=True):
-        if against is None or against <= 0:
-            ratios.append(1.0 if value is None or value <= 0 else objective.ratio(1.0, 1e-9))
-        else:
-            ratios.append(objective.ratio(value, against))
-    return tuple(ratios)
+    """Return the ratio of two runs for each objective."""
+    pairs = zip(tuning.objectives, one, other, strict=True)
+    return tuple(objective.ratio(value, against) for objective, value, against in pairs)
 
 
 def _mean_score(tuning: Tuning, one: Candidate, other: Candidate, fresh: Sequence[Instance]) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 
 from silvan.sweeps.axes import Axis
 from silvan.sweeps.errors import SweepError
-from silvan.tuning.objectives import LEAST, mean_ratio
+from silvan.tuning.objectives import mean_ratio
 from silvan.tuning.presets import PRESETS, REFERENCE
 from silvan.tuning.problem import Tuning
 from silvan.tuning.runs import Instance, Runs, Setting, Values
@@ -124,7 +124,7 @@ class Racing:
             return
         pairs = zip(self.tuning.objectives, outcome, self.reference[at], strict=True)
         trial.values[at] = outcome
-        trial.ratios[at] = tuple(one.ratio(value, against or LEAST) for one, value, against in pairs)
+        trial.ratios[at] = tuple(one.ratio(value, against) for one, value, against in pairs)
         trial.score = score(self.tuning, trial.ratios)
 
     def new_trial(self, steps: tuple[int, ...]) -> Trial:

@@ -304,7 +304,13 @@ impl ReactionParameters for Cct {
             let limit = own.ccti_limit.unwrap_or(self.ccti_limit);
             let min = own.ccti_min.unwrap_or(self.ccti_min);
             check_bounds(&at, limit, min, entries)?;
-            check_trigger(&at, own.trigger_threshold.unwrap_or(0), (min, limit))?;
+            let trigger = own.trigger_threshold.unwrap_or(self.trigger_threshold);
+            check_trigger(&at, trigger, (min, limit)).map_err(|mut unfit| {
+                if own.trigger_threshold.is_none() {
+                    unfit.what += &format!("; this entry inherits {trigger}");
+                }
+                unfit
+            })?;
             ensure(own.ccti_timer != Some(0), &format!("{at}ccti_timer"), || {
                 "must be at least 1 (unit 1.024 us)".to_owned()
             })?;
@@ -576,6 +582,37 @@ mod tests {
         let is_fine = |trigger| check_trigger("", trigger, (4, 9)).is_ok();
         assert_eq!([0, 4, 5, 9, 10].map(is_fine), [true, false, true, true, false]);
         assert!(check_trigger("", 4, (4, 4)).is_err(), "a constant index reaches nothing");
+    }
+
+    #[test]
+    fn the_trigger_of_a_service_level_is_reached_within_its_own_bounds() {
+        let wrong = |own: PerSl| {
+            let common = Cct { ccti_limit: 100, trigger_threshold: 50, ..Cct::default() };
+            let cct = Cct { per_sl: vec![own], ..common };
+            cct.check(&Limits { lane: silvan_engine::Bytes(65_536), full: silvan_engine::Bytes(2_048) })
+                .err()
+                .map(|unfit| (unfit.key, unfit.what))
+        };
+        let own = PerSl {
+            sl: 3,
+            ccti_increase: None,
+            ccti_limit: Some(49),
+            ccti_min: None,
+            ccti_timer: None,
+            trigger_threshold: None,
+        };
+        let key = "per_sl.0.trigger_threshold".to_owned();
+        let what = "must be 0 (no events) or 1 to 49, to which an index can rise";
+        assert_eq!(wrong(own.clone()), Some((key.clone(), format!("{what}; this entry inherits 50"))));
+        assert_eq!(
+            wrong(PerSl { trigger_threshold: Some(50), ..own.clone() }),
+            Some((key.clone(), what.to_owned()))
+        );
+        assert_eq!(wrong(PerSl { ccti_limit: Some(50), ..own.clone() }), None);
+        assert_eq!(wrong(PerSl { trigger_threshold: Some(0), ..own.clone() }), None);
+        let high = wrong(PerSl { ccti_limit: None, ccti_min: Some(50), ..own });
+        let what = "must be 0 (no events) or 51 to 100, to which an index can rise; this entry inherits 50";
+        assert_eq!(high, Some((key, what.to_owned())));
     }
 
     #[test]

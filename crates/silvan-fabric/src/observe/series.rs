@@ -346,7 +346,11 @@ const LINKS: Layout<LinkSeriesRows> = Layout {
         small("queued_bytes", "bytes that wait for the link at the end of the interval", |all| {
             take(&mut all.queued)
         }),
-        small("downstream_bytes", "bytes in the buffer at its far end", |all| take(&mut all.downstream)),
+        small(
+            "downstream_bytes",
+            "bytes for which its sender lacks credit: in flight, in the buffer at its far end, or returning",
+            |all| take(&mut all.downstream),
+        ),
         small("fecn_marks", "data packets marked at this output", |all| take(&mut all.marks)),
         small("congested", "number of virtual lanes in the congestion state", |all| take(&mut all.congested)),
     ],

@@ -25,17 +25,23 @@ use crate::switch::{CioqSwitch, Islip, Ports, QueuedSwitch, RoundRobin, Switches
 impl Builder<'_> {
     /// Whether each queue whose fill is reported to marking rules contains packets for only one output.
     pub(super) fn queues_have_one_output(&self) -> bool {
-        let Model { switch, flow_routes, packet_routes, .. } = &self.model;
+        let switch = &self.model.switch;
         if switch.arbitration == Arbitration::Fcfs {
             return true;
         }
         match &self.model.parts.isolation {
-            // Adaptive routing can give a destination several outputs.
-            Isolation::SpecialQueues(special) if special.at_root => {
-                flow_routes.is_none() && packet_routes.is_none()
-            }
+            // The special queue of a root contains packets by destination.
+            Isolation::SpecialQueues(special) if special.at_root => self.destinations_have_one_output(),
             Isolation::SpecialQueues(_) | Isolation::None => switch.queues == Queues::PerOutput,
         }
+    }
+
+    /// Whether all packets to a destination have the same output at a switch during the whole run.
+    fn destinations_have_one_output(&self) -> bool {
+        let Model { flow_routes, packet_routes, config, .. } = &self.model;
+        let detours = config.path_lanes.as_ref().is_some_and(|lanes| lanes.detours.is_some());
+        let spreads = config.hashing().is_some() || config.path_bits.is_used() || detours;
+        flow_routes.is_none() && packet_routes.is_none() && !spreads && self.reroutes.others.is_empty()
     }
 
     /// The division of a switch's input buffers into regions with separate credits, and the bytes of a region

@@ -1,10 +1,11 @@
 //! Tests of the numbers that a network is built with: channels, ports, places and names.
 
+use silvan_congestion::isolation::{Isolation, SpecialQueues};
 use silvan_network::traffic::Flow;
 
 use super::*;
-use crate::config::{HostConfig, Lanes};
-use crate::tests::{config, flow, network, topology};
+use crate::config::{AdaptiveRouting, Ecmp, HostConfig, Lanes};
+use crate::tests::{config, flow, network, tables, topology};
 
 const PAIR: &str = r#"{"kind": "dumbbell", "left": 2, "right": 1}"#;
 
@@ -98,4 +99,24 @@ fn destinations_and_classes_are_those_of_the_traffic() {
         [1, 0],
         "in the order of names"
     );
+}
+
+/// The special queue of a root contains all packets to its destinations. If these have several outputs, the
+/// queue can hold more than all queues of the root together.
+#[test]
+fn special_queues_have_one_output_only_if_destinations_have_one() {
+    let topology = topology(r#"{"kind": "k-ary-n-tree", "k": 2, "n": 2}"#);
+    let tables = tables(&topology);
+    let has_one = |change: &dyn Fn(&mut Config)| {
+        let mut config = config(Time::from_us(10));
+        let special = SpecialQueues { at_root: true, ..SpecialQueues::default() };
+        config.congestion.isolation = Some(Isolation::SpecialQueues(special));
+        change(&mut config);
+        Builder::new(&topology, &tables, &config, FaultPlan::default()).unwrap().queues_have_one_output()
+    };
+    assert!(has_one(&|_| ()));
+    assert!(!has_one(&|config| config.ecmp = Some(Ecmp::default())));
+    assert!(!has_one(&|config| config.adaptive_routing = Some(AdaptiveRouting::default())));
+    assert!(!has_one(&|config| config.path_bits = PathBits::PerFlow));
+    assert!(has_one(&|config| config.ecmp = Some(Ecmp { enabled: false, ..Ecmp::default() })));
 }

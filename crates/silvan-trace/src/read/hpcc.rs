@@ -63,8 +63,8 @@ pub fn read(mut source: Source<'_>, options: &Options) -> Result<Trace, TraceErr
             }
         }
     }
-    let left_out = recording.align_collectives() + recording.match_messages();
-    recording.build(&name, options, left_out)
+    let doubts = [recording.align_collectives(), recording.match_messages()];
+    recording.build(&name, options, doubts)
 }
 
 #[derive(Default)]
@@ -256,8 +256,8 @@ impl Recording {
 }
 
 impl Recording {
-    /// Removes collective calls at the start and the end that some members lack; returns their number.
-    fn align_collectives(&mut self) -> u64 {
+    /// Removes collective calls at the start and the end that some members lack.
+    fn align_collectives(&mut self) -> Doubts {
         // The indices of the calls, by communicator and rank.
         let mut calls: BTreeMap<usize, BTreeMap<u32, Vec<usize>>> = BTreeMap::new();
         for (rank, events) in self.ranks.iter().enumerate() {
@@ -267,12 +267,13 @@ impl Recording {
                 }
             }
         }
-        let mut left_out = 0;
+        let mut doubts = Doubts::default();
         for (communicator, of_rank) in calls {
             let members = &self.communicators[communicator].1;
             let lists: Vec<&[usize]> =
                 members.iter().map(|rank| of_rank.get(rank).map_or(&[][..], Vec::as_slice)).collect();
-            let kept = aligned(&lists, &|member, place| &self.ranks[members[member] as usize][place]);
+            let (kept, fits) = aligned(&lists, &|member, place| &self.ranks[members[member] as usize][place]);
+            doubts.unfit += u64::from(!fits);
             let dropped: Vec<(u32, usize)> = lists
                 .iter()
                 .zip(members)
@@ -282,17 +283,17 @@ impl Recording {
                     outside.map(move |(_, &place)| (rank, place))
                 })
                 .collect();
-            left_out += dropped.len() as u64;
+            doubts.left_out += dropped.len() as u64;
             for (rank, place) in dropped {
                 let event = &mut self.ranks[rank as usize][place];
                 (event.sends, event.receives) = (false, false);
             }
         }
-        left_out
+        doubts
     }
 
-    /// Removes messages for which only one side was recorded; returns their number.
-    fn match_messages(&mut self) -> u64 {
+    /// Removes messages for which only one side was recorded.
+    fn match_messages(&mut self) -> Doubts {
         let mut channels: BTreeMap<Channel, [Vec<End>; 2]> = BTreeMap::new();
         for (rank, events) in self.ranks.iter().enumerate() {
             for (place, event) in events.iter().enumerate() {
@@ -303,13 +304,14 @@ impl Recording {
                 }
             }
         }
-        let mut left_out = 0;
+        let mut doubts = Doubts::default();
         for [sends, receives] in channels.into_values() {
             let shorter = sends.len().min(receives.len());
             // If the rank starts late, the first messages that it receives were sent before the recording.
             let late = receives.first().is_some_and(|end| self.ranks[end.rank][0].begin < 0);
-            let first = best_fit(&sends, &receives, late);
-            left_out += (sends.len() + receives.len() - 2 * shorter) as u64;
+            let (first, fits) = best_fit(&sends, &receives, late);
+            doubts.unfit += u64::from(!fits);
+            doubts.left_out += (sends.len() + receives.len() - 2 * shorter) as u64;
             for end in outside(&sends, first[0], shorter) {
                 self.ranks[end.rank][end.place].sends = false;
             }
@@ -317,15 +319,35 @@ impl Recording {
                 self.ranks[end.rank][end.place].receives = false;
             }
         }
-        left_out
+        doubts
     }
 
-    fn build(self, name: &str, options: &Options, left_out: u64) -> Result<Trace, TraceError> {
+    fn build(
+        self,
+        name: &str,
+        options: &Options,
+        [collectives, messages]: [Doubts; 2],
+    ) -> Result<Trace, TraceError> {
         let mut build = TraceBuilder::new(self.ranks.len() as u64, options.limit)
             .map_err(|error| TraceError::new(name, error.to_string()))?;
+        let left_out = collectives.left_out + messages.left_out;
         if left_out > 0 {
             build.notes.push(format!(
                 "{left_out} calls at the ends were left out: their other side is not recorded"
+            ));
+        }
+        if collectives.unfit > 0 {
+            build.notes.push(format!(
+                "in {} communicators, the collective calls of the ranks differ however they are aligned, so \
+                 calls may be matched wrongly",
+                collectives.unfit
+            ));
+        }
+        if messages.unfit > 0 {
+            build.notes.push(format!(
+                "on {} channels (sender, receiver, communicator, tag), some messages are larger than their \
+                 receives however they are aligned, so messages may be matched wrongly",
+                messages.unfit
             ));
         }
         let mut tags = Tags::default();
@@ -345,12 +367,24 @@ impl Recording {
     }
 }
 
-/// The range of each member's calls that all members have in common.
+/// What the assignment of calls to each other leaves open.
+#[derive(Default)]
+struct Doubts {
+    /// Number of calls that were left out.
+    left_out: u64,
+    /// Number of communicators or channels whose calls fit with no alignment.
+    unfit: u64,
+}
+
+/// The range of each member's calls that all members have in common, and whether these calls agree.
 ///
 /// Each recording starts with the rank's first call after the same instant. After that instant, a late
 /// rank makes calls that the other ranks made before it, so its recording has additional calls at the
 /// start, and lacks calls at the end.
-fn aligned<'e>(lists: &[&[usize]], event: &dyn Fn(usize, usize) -> &'e Event) -> Vec<std::ops::Range<usize>> {
+fn aligned<'e>(
+    lists: &[&[usize]],
+    event: &dyn Fn(usize, usize) -> &'e Event,
+) -> (Vec<std::ops::Range<usize>>, bool) {
     /// Maximum number of early calls that the search tries.
     const MOST_EARLY: usize = 64;
     let of = |member: usize, at: usize| event(member, lists[member][at]);
@@ -362,11 +396,13 @@ fn aligned<'e>(lists: &[&[usize]], event: &dyn Fn(usize, usize) -> &'e Event) ->
     let start = |member: usize| {
         let late = !lists[member].is_empty() && of(member, 0).begin < 0;
         let most = if late { MOST_EARLY.min(lists[member].len()) } else { 0 };
-        (0..=most).find(|&start| fits(member, start)).unwrap_or(0)
+        (0..=most).find(|&start| fits(member, start))
     };
-    let starts: Vec<usize> = (0..lists.len()).map(start).collect();
+    let found: Vec<Option<usize>> = (0..lists.len()).map(start).collect();
+    let fit = found.iter().all(Option::is_some);
+    let starts: Vec<usize> = found.into_iter().map(Option::unwrap_or_default).collect();
     let common = lists.iter().zip(&starts).map(|(list, start)| list.len() - start).min().unwrap_or(0);
-    starts.into_iter().map(|start| start..start + common).collect()
+    (starts.into_iter().map(|start| start..start + common).collect(), fit)
 }
 
 /// One side of a message: rank, index among the rank's calls, and bytes.
@@ -393,8 +429,8 @@ fn outside(ends: &[End], first: usize, count: usize) -> impl Iterator<Item = &En
 
 /// Finds the first send and the first receive on a channel that belong to the same message. With this
 /// start, no message may be larger than its receive. If no start satisfies this, the result is the first
-/// one that was tried.
-fn best_fit(sends: &[End], receives: &[End], late: bool) -> [usize; 2] {
+/// one that was tried, and false.
+fn best_fit(sends: &[End], receives: &[End], late: bool) -> ([usize; 2], bool) {
     /// Maximum number of messages that the search tries.
     const MOST: usize = 64;
     let shorter = sends.len().min(receives.len());
@@ -407,7 +443,8 @@ fn best_fit(sends: &[End], receives: &[End], late: bool) -> [usize; 2] {
     let sends_first = (1..=(sends.len() - shorter).min(MOST)).map(|first| [first, 0]);
     let mut starts: Vec<[usize; 2]> = receives_first.chain(sends_first).collect();
     starts.sort_by_key(|&[_, receive]| receive.abs_diff(early));
-    starts.into_iter().find(fits).unwrap_or([0, early])
+    let found = starts.into_iter().find(fits);
+    (found.unwrap_or([0, early]), found.is_some())
 }
 
 /// Assigns a unique tag to each pair of communicator and tag, so that messages of different communicators

@@ -32,9 +32,9 @@ pub fn binary(trace: &Trace, out: &mut impl Write) -> Result<()> {
 fn highest(trace: &Trace) -> Result<[u8; 2]> {
     let mut most = [0; 2];
     for rank in 0..trace.ranks() {
-        let mut lanes = Lanes::new(trace, rank).map_err(std::io::Error::other)?;
+        let lanes = Lanes::new(trace, rank).map_err(std::io::Error::other)?;
         for at in trace.of_rank(rank) {
-            let operation = lanes.written(trace.operation(at));
+            let operation = lanes.written(trace, at);
             most = [most[0].max(operation.cpu), most[1].max(operation.nic)];
         }
     }
@@ -42,7 +42,7 @@ fn highest(trace: &Trace) -> Result<[u8; 2]> {
 }
 
 fn section(trace: &Trace, rank: u32, out: &mut impl Write) -> Result<()> {
-    let mut lanes = Lanes::new(trace, rank).map_err(std::io::Error::other)?;
+    let lanes = Lanes::new(trace, rank).map_err(std::io::Error::other)?;
     let operations = trace.of_rank(rank);
     let first = operations.start;
     let roots: Vec<u32> =
@@ -54,7 +54,7 @@ fn section(trace: &Trace, rank: u32, out: &mut impl Write) -> Result<()> {
     }
     let mut place = 0u32;
     for at in operations.clone() {
-        record(out, lanes.written(trace.operation(at)), trace.waits()[at])?;
+        record(out, lanes.written(trace, at), trace.waits()[at])?;
         for when in [When::Finish, When::Start] {
             let count = trace.successors(at, when).len() as u32;
             out.write_all(&count.to_le_bytes())?;

@@ -13,12 +13,12 @@ use crate::trace::{ANY, Kind, Operation, Trace, When};
 pub fn text(trace: &Trace, out: &mut impl Write) -> Result<()> {
     writeln!(out, "num_ranks {}", trace.ranks())?;
     for rank in 0..trace.ranks() {
-        let mut lanes = Lanes::new(trace, rank).map_err(std::io::Error::other)?;
+        let lanes = Lanes::new(trace, rank).map_err(std::io::Error::other)?;
         writeln!(out, "\nrank {rank} {{")?;
         let first = trace.first(rank);
         for at in trace.of_rank(rank) {
             write!(out, "l{}: ", at - first)?;
-            operation(out, lanes.written(trace.operation(at)))?;
+            operation(out, lanes.written(trace, at))?;
         }
         // Write dependencies after all operations: both labels must be defined first, and a
         // dependency may refer to a later operation.

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from silvan._core import FabricError
 
-#: A route over at least this number of switches is reported as a cycle.
-HOPS_AT_MOST = 64
 END = re.compile(
     r"\{ (?P<kind>CA|SW|RTR) Ports:\S+ SystemGUID:\S+ NodeGUID:(?P<guid>[0-9a-fA-F]+) .*?"
     r"\{(?P<name>.*?)\} LID:(?P<lid>[0-9a-fA-F]+) PN:(?P<port>[0-9a-fA-F]+) \}"
@@ -51,7 +49,8 @@ class Routes:
         going = np.flatnonzero(sources != target)
         steps = [(going, self.first_link[sources[going]])]
         at = self.first_switch[sources[going]]
-        for _ in range(HOPS_AT_MOST):
+        # A route without a cycle uses each switch at most once.
+        for _ in range(len(self.port) + 1):
             port = self.port[at, self.lids[target]]
             link = np.where(port >= 0, self.link_at[at, np.maximum(port, 0)], -1)
             fine = link >= 0

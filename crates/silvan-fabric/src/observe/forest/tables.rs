@@ -216,7 +216,11 @@ const TREE_LINKS: Layout<LinkRows> = Layout {
         small("depth", "links to the root", |all| take(&mut all.depth)),
         small("trees", "number of trees that contain the link", |all| take(&mut all.trees)),
         small("queued_bytes", "bytes that wait for the link", |all| take(&mut all.queued)),
-        small("downstream_bytes", "bytes in the buffer at its far end", |all| take(&mut all.held)),
+        small(
+            "downstream_bytes",
+            "bytes for which its sender lacks credit: in flight, in the buffer at its far end, or returning",
+            |all| take(&mut all.held),
+        ),
         small("isolated", "1 if only packets in special queues wait, and others pass; else 0", |all| {
             take(&mut all.isolated)
         }),
