@@ -67,7 +67,7 @@ MARKS = {
     "duplicate_of": "another row has the same printed number",
     "restated": "the source derives it from numbers of other rows",
     "weak": "clears its bound by a factor of more than two, or could hardly be missed",
-    "smoke": "a quick run, which only shows whether the number has the right order of magnitude",
+    "smoke": "a quick run, which checks the number only roughly",
 }
 
 
