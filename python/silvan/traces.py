@@ -66,7 +66,8 @@ def convert(path: str | PathLike[str], out: str | PathLike[str], **request: Any)
     """Read a trace and write it as GOAL: as text if `out` ends in `.goal`, as binary if it ends in `.bin`.
 
     `request` contains the options of the reader, as in :func:`check`. Raises `TraceError` if the trace
-    or an argument is invalid or the file cannot be written, and `OSError` if `out` cannot be replaced.
+    or an argument is invalid or the trace cannot be represented in GOAL, and `OSError` if `out` cannot be
+    written.
     """
     target = Path(out)
     if os.path.realpath(target) == os.path.realpath(path):
@@ -85,8 +86,8 @@ def generate(
     `messages`, `flops`, `seed`; one of :data:`COLLECTIVES`, with `ranks`, `groups`, `bytes`, `iterations`,
     `compute_ns`; or `transformer`, with `layers`, `hidden`, `feed_forward`, `vocabulary`, `sequence`,
     `micro_batch`, `micro_batches`, `bytes`, `gradient_bytes`, `tensor`, `pipeline`, `data`, `flops`, `steps`.
-    See `docs/traces.md`. Raises `TraceError` if an argument is invalid or the file cannot be written, and
-    `OSError` if `out` cannot be replaced.
+    See `docs/traces.md`. Raises `TraceError` if an argument is invalid, and `OSError` if `out` cannot be
+    written.
     """
     if kind not in KINDS:
         raise TraceError(f"`{kind}` is not one of {', '.join(KINDS)}")

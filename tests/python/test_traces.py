@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import silvan
 from conftest import ROOT
+from conftest import command as run_command
 from silvan import _otf2, traces
 from silvan.cli import application
 
@@ -99,6 +100,20 @@ def test_generators_take_sizes(tmp_path: Path) -> None:
         given = {"n": 256} if kind in traces.KERNELS else {"groups": 2, "iterations": 3}
         traces.generate(kind, tmp_path / "one.bin", ranks=4, **given)
         assert traces.check(tmp_path / "one.bin", rendezvous_above="0 B")["run"]["complete"], kind
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, ping_pong: Path) -> None:
+    out = tmp_path / "none" / "out.goal"
+    for call in (
+        lambda: traces.convert(ping_pong, out),
+        lambda: traces.generate("ping-pong", out),
+    ):
+        with pytest.raises(FileNotFoundError) as raised:
+            call()
+        assert str(raised.value) == f"[Errno 2] No such file or directory: '{out}'"
+    done = run_command("trace", "convert", ping_pong, out)
+    assert done.returncode == 1
+    assert (str(out) in done.stderr, "partial" in done.stderr) == (True, False)
 
 
 def test_wrong_arguments_are_told(tmp_path: Path, ping_pong: Path) -> None:

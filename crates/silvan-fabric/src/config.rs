@@ -178,14 +178,20 @@ impl Config {
         let mtu = self.packet.mtu;
         let is_packet = |least: Option<Bytes>, most: Option<Bytes>| most.or(least).is_none_or(|m| m <= mtu);
         let flows = self.flows.iter().map(|flow| is_packet(flow.message, None));
-        let flows = flows.enumerate().map(|(at, single)| (format!("flow.{at}"), single));
-        let traffic = self.traffic.iter().map(|traffic| is_packet(traffic.message, traffic.message_max));
-        let traffic = traffic.enumerate().map(|(at, single)| (format!("traffic.{at}"), single));
-        let single = flows.chain(traffic).filter(|(_, single)| *single);
-        let warn = |(key, _)| {
+        let flows = flows.enumerate().map(|(at, single)| (format!("flow.{at}"), single, true));
+        let traffic = self.traffic.iter().map(|traffic| match traffic.largest_of_file() {
+            Some(largest) => Bytes(largest.into()) <= mtu,
+            None => is_packet(traffic.message, traffic.message_max),
+        });
+        let traffic = traffic.zip(&self.traffic).enumerate().map(|(at, (single, traffic))| {
+            (format!("traffic.{at}"), single, traffic.largest_of_file().is_none())
+        });
+        let single = flows.chain(traffic).filter(|(_, single, _)| *single);
+        let warn = |(key, _, has_key)| {
+            let advice = if has_key { format!("set {key}.message to") } else { "use messages of".to_owned() };
             format!(
                 "{key} announces every packet: its messages have one packet each, and explicit rates \
-                 announce and withdraw each message; set {key}.message to more than packet.mtu, {mtu}"
+                 announce and withdraw each message; {advice} more than packet.mtu, {mtu}"
             )
         };
         single.map(warn).collect()

@@ -17,7 +17,7 @@ use silvan_trace::sequence::Sequence;
 use silvan_trace::{Operation, Trace, TraceBuilder};
 
 /// The blocking operations of each rank, one after the other.
-fn trace(ranks: &[&[Operation]]) -> Arc<Trace> {
+pub fn trace(ranks: &[&[Operation]]) -> Arc<Trace> {
     let mut build = TraceBuilder::new(ranks.len() as u64, 1 << 12).unwrap();
     for (rank, operations) in (0..).zip(ranks) {
         let mut sequence = Sequence::new(rank);
@@ -28,7 +28,7 @@ fn trace(ranks: &[&[Operation]]) -> Arc<Trace> {
     Arc::new(build.finish().unwrap())
 }
 
-fn job(trace: Arc<Trace>, hosts: &[u32]) -> Job {
+pub fn job(trace: Arc<Trace>, hosts: &[u32]) -> Job {
     let (hosts, parameters) = (hosts.to_vec(), Parameters::default());
     let (sends, memory_rate) = (Sends::default(), None);
     Job {

@@ -1,6 +1,8 @@
 //! Flow control with pause frames: when they take effect, and that the headroom is exact.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
+use std::sync::Arc;
+
 use crate::common::*;
 use proptest::prelude::*;
 use silvan_engine::{Bytes, Rate, Time};
@@ -13,7 +15,7 @@ use silvan_fabric::pause_memory;
 use silvan_fabric::simulation::{ModelError, Simulation};
 use silvan_network::routing::RoutingSpec;
 use silvan_network::topology::Topology;
-use silvan_network::traffic::{Flow, Pattern};
+use silvan_network::traffic::{Cdf, Flow, Listed, ListedTransfer, Pattern, Sizes};
 
 /// A column of the table of pauses.
 fn column(outcome: &Outcome, name: &str) -> Vec<f64> {
@@ -175,6 +177,44 @@ fn the_headroom_is_exact_if_the_rate_of_the_link_changes() {
     assert!(with(19_999, Some(needed - 1)).is_ok());
     let lacks = with(20_000, Some(needed - 1)).unwrap_err();
     assert!(matches!(lacks, ModelError::Overflow { .. }), "{lacks}");
+}
+
+/// U sends messages of one byte without gaps, each of which occupies a block of 64 bytes. With full packets
+/// alone, the headroom would be 4096 bytes.
+#[test]
+fn the_headroom_holds_the_small_messages_of_lists_and_distributions() {
+    let (topology, mut config) = blocked();
+    config.packet.credit_block = Bytes(64);
+    config.switch.buffer = Bytes(400_000);
+    (config.host.buffer, config.host.drain_rate) = (Bytes(400_000), None);
+    config.flow_control = FlowControl::Pfc(pfc(Some(20_000), None));
+    config.flows.remove(0);
+    // As in `blocked`, 3000 bytes may follow, and U is at port 1.
+    let headroom = |config: &Config| {
+        let memory = pause_memory(&topology, &tables(&topology), config).unwrap().unwrap();
+        memory.headroom.1
+    };
+    assert_eq!(headroom(&config), 1_024 + (3_000_u32 * 1_024).div_ceil(1_000));
+    let listed = ListedTransfer { from: 0, to: 1, bytes: 1, start: us(20), sl: 0 };
+    let mut list = pattern(Pattern::Listed(Listed { file: "a.csv".to_owned(), starts_at: Time::ZERO }));
+    list.hosts = Some(vec!["U".to_owned()]);
+    list.loaded.transfers = Some(Arc::new(vec![listed; 10_000]));
+    let mut drawn = pattern(Pattern::Hotspots { to: vec!["V".to_owned()] });
+    drawn.hosts = Some(vec!["U".to_owned()]);
+    drawn.start = us(20);
+    drawn.sizes = Some(Sizes::File { file: "a.txt".to_owned() });
+    // One message of a million is larger than a packet, so the mean is one byte more than that of the others.
+    drawn.loaded.sizes = Some(Arc::new(Cdf::new(&[(1, 99.9999), (1_000_000, 100.0)]).unwrap()));
+    for traffic in [list, drawn] {
+        config.traffic = vec![traffic];
+        assert_eq!(headroom(&config), 1_024 + 3_000 * 64);
+        let outcome = try_run(&topology, &config).unwrap();
+        let held = outcome.tables.iter().find(|table| table.name == "links").unwrap();
+        let held = held.columns.iter().find(|column| column.name == "downstream_bytes").unwrap();
+        let Values::U32(held) = &held.values else { panic!("no bytes") };
+        let most = *held.iter().max().unwrap();
+        assert!(most > 20_000 + 100_000, "the headroom is needed: {most} bytes");
+    }
 }
 
 #[test]

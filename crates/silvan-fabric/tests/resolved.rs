@@ -2,7 +2,10 @@
 //! above the thresholds of on/off flow control. The expected numbers are computed by hand.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
+use std::sync::Arc;
+
 use crate::common::*;
+use crate::jobs::{job, trace};
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::Reason;
 use silvan_fabric::config::{Config, FlowControl, OnOff};
@@ -10,7 +13,8 @@ use silvan_fabric::outcome::{Outcome, Values};
 use silvan_fabric::queueing::{HostQueues, Memory, Queues};
 use silvan_fabric::simulation::ModelError;
 use silvan_network::topology::Topology;
-use silvan_network::traffic::Flow;
+use silvan_network::traffic::{Flow, Listed, ListedTransfer, Pattern, Sizes, Traffic};
+use silvan_trace::Operation;
 
 fn star(hosts: u32, delay_ns: u64) -> Topology {
     topology(&format!(
@@ -230,6 +234,33 @@ fn room_counts_blocks_of_the_smallest_packets() {
         config.switch.buffer = Bytes(4_200);
     });
     assert_eq!(ends, 2 * 2_100 + 2_200 * 100 / 10);
+    // Messages of a distribution or a list can end with a packet of one byte.
+    let any = |traffic: &Traffic| {
+        room(500, |config| {
+            config.packet.credit_block = Bytes(100);
+            config.traffic = vec![traffic.clone()];
+            config.switch.buffer = Bytes(4_200);
+        })
+    };
+    let mut drawn = pattern(Pattern::Uniform { include_self: false });
+    drawn.sizes = Some(Sizes::WebSearch);
+    let mut list = pattern(Pattern::Listed(Listed { file: "a.csv".to_owned(), starts_at: Time::ZERO }));
+    let listed = ListedTransfer { from: 0, to: 1, bytes: 2_049, start: Time::ZERO, sl: 0 };
+    list.loaded.transfers = Some(Arc::new(vec![listed]));
+    assert_eq!([any(&drawn), any(&list)], [2 * 2_100 + 2_200 * 100; 2]);
+}
+
+#[test]
+fn room_counts_the_last_packets_of_jobs() {
+    // The message of the job ends with a packet of 10 bytes.
+    let room = room(500, |config| {
+        config.packet.credit_block = Bytes(100);
+        config.switch.buffer = Bytes(4_200);
+        config.flows.clear();
+        config.jobs =
+            vec![job(trace(&[&[Operation::send(1, 2_058, 0)], &[Operation::recv(0, 2_058, 0)]]), &[0, 1])];
+    });
+    assert_eq!(room, 2 * 2_100 + 2_200 * 100 / 10);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
 use silvan_engine::{Bytes, Rate, Time};
@@ -139,7 +140,15 @@ struct Written {
 }
 
 fn written(trace: Trace, out: &Path, binary: bool) -> PyResult<Written> {
-    let unwritable = |error: std::io::Error| failed(format!("{}: cannot be written: {error}", out.display()));
+    // An error of the file system names `out`, which Python replaces by the name of the final file.
+    let unwritable = |error: std::io::Error| match error.raw_os_error() {
+        Some(code) => {
+            let text = error.to_string();
+            let text = text.strip_suffix(&format!(" (os error {code})")).unwrap_or(&text);
+            PyOSError::new_err((code, text.to_owned(), out.as_os_str().to_owned()))
+        }
+        None => failed(format!("the trace cannot be written: {error}")),
+    };
     let mut file = BufWriter::new(File::create(out).map_err(unwritable)?);
     let done = if binary { write::binary(&trace, &mut file) } else { write::text(&trace, &mut file) };
     done.and_then(|()| file.flush()).map_err(unwritable)?;
@@ -148,7 +157,7 @@ fn written(trace: Trace, out: &Path, binary: bool) -> PyResult<Written> {
 }
 
 /// Reads a trace and writes it as GOAL, in the binary format if `binary` is set. `request` is JSON. Raises
-/// `TraceError`.
+/// `TraceError`, and `OSError` if the file cannot be written.
 #[pyfunction]
 pub fn trace_convert<'py>(
     py: Python<'py>,
@@ -171,7 +180,7 @@ fn sized<S: serde::de::DeserializeOwned>(sizes: &str) -> PyResult<S> {
 
 /// Generates a trace from sizes and writes it as GOAL. The kinds are `kernel` (HPC Challenge), `collective`
 /// (collective operation) and `transformer` (training step). `sizes` and `request` are JSON. Raises
-/// `TraceError`.
+/// `TraceError`, and `OSError` if the file cannot be written.
 #[pyfunction]
 pub fn trace_generate<'py>(
     py: Python<'py>,

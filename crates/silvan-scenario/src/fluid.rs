@@ -533,7 +533,7 @@ mod tests {
             [("adaptive_routing", "per = \"flow\""), ("adaptive_routing", "per = \"packet\""), ("ecmp", "")]
         {
             let message = rejected(&format!("[{table}]\n{choice}\n")).unwrap();
-            let start = format!("a.toml:8: {table}: has no rates to compute");
+            let start = format!("a.toml:9: {table}: has no rates to compute");
             assert!(message.starts_with(&start), "{message}");
             let advice = format!("leave it out, or set {table}.enabled = false");
             assert!(message.ends_with(&advice), "{message}");

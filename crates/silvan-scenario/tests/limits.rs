@@ -205,3 +205,31 @@ fn explicit_rates_with_single_packet_messages_are_warned_about() {
         assert!(!run(&fine).warnings.iter().any(|warning| warning.contains("announces")));
     }
 }
+
+#[test]
+fn explicit_rates_are_warned_about_if_all_messages_of_a_file_have_one_packet() {
+    let folder = std::env::temp_dir().join(format!("silvan-limits-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let warnings = |keys: &str, largest: u32| {
+        std::fs::write(
+            folder.join("list.csv"),
+            format!("from,to,bytes,start_ns\nH1,H2,1,0\nH1,H2,{largest},0\n"),
+        )
+        .unwrap();
+        std::fs::write(folder.join("sizes.txt"), format!("1 0.5\n{largest} 1\n")).unwrap();
+        let text = format!(
+            "duration = \"50 us\"\n[topology]\nkind = \"star\"\n[congestion]\nmechanism = \"saa\"\n[[traffic]]\n{keys}\n"
+        );
+        Scenario::from_toml(&text, "a.toml", &folder, &[]).unwrap().check().unwrap().warnings
+    };
+    let wanted = "traffic.0 announces every packet: its messages have one packet each, and explicit rates announce \
+                  and withdraw each message; use messages of more than packet.mtu, 2 KiB";
+    for keys in [
+        "pattern = { kind = \"uniform\" }\nload_percent = 1\nsizes = { kind = \"file\", file = \"sizes.txt\" }",
+        "pattern = { kind = \"listed\", file = \"list.csv\" }",
+    ] {
+        assert_eq!(warnings(keys, 2_048), [wanted], "{keys}");
+        assert_eq!(warnings(keys, 2_049), [""; 0], "{keys}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -65,6 +65,13 @@ pub(super) struct Offered<'a> {
     pub has_own_flows: bool,
 }
 
+impl Offered<'_> {
+    /// Whether messages can have any size, because a distribution or a list determines their sizes.
+    pub fn has_any_size(&self) -> bool {
+        self.sizes.is_some() || matches!(self.pattern, Pattern::Listed(_))
+    }
+}
+
 /// The flows, with their hosts.
 pub(super) fn flows(config: &Config, topology: &Topology) -> Result<Vec<OfferedFlow>, SetupError> {
     let names = HostNames::new(topology);

@@ -41,9 +41,8 @@ impl Builder<'_> {
         share.map(|(space, size)| (bytes * space).div_ceil(size)).into_iter().max().unwrap_or(0) as u64
     }
 
-    /// Bytes of the smallest packet of the flows and patterns of a scenario, or of a control packet if that is
-    /// smaller. If message sizes are drawn from a distribution or listed, only the mean or default size is
-    /// considered.
+    /// Bytes of the smallest packet of the flows, patterns and jobs of a scenario, or of a control packet if
+    /// that is smaller.
     fn least_packet(&self) -> u32 {
         let mtu = u64::from(self.model.sizes.mtu);
         // Size of the last piece of a total that is divided into pieces.
@@ -57,11 +56,13 @@ impl Builder<'_> {
             last(message, mtu).min(last(end, mtu))
         });
         let traffic = self.model.traffic.iter().map(|traffic| match u64::from(traffic.message) {
+            _ if traffic.has_any_size() => 1,
             message if traffic.is_varied && message + u64::from(traffic.spread) > mtu => 1,
             // The last packets that a host may generate form one message, shortened to whole packets.
             message => last(message, mtu),
         });
-        let payload = flows.chain(traffic).min().unwrap_or(mtu).clamp(1, mtu) as u32;
+        let jobs = self.least_of_jobs().map(u64::from);
+        let payload = flows.chain(traffic).chain(jobs).min().unwrap_or(mtu).clamp(1, mtu) as u32;
         (payload + self.model.sizes.header).min(self.model.sizes.control).max(1)
     }
 }

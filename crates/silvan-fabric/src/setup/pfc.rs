@@ -277,8 +277,7 @@ impl Builder<'_> {
         worst.unwrap_or((1, 1))
     }
 
-    /// Sizes of packets among which are those that need the most buffer space relative to their size. If
-    /// message sizes are drawn from a distribution or listed, only the mean or default size is considered.
+    /// Sizes of packets among which are those that need the most buffer space relative to their size.
     fn packet_sizes(&self) -> Vec<u32> {
         let sizes = self.model.sizes;
         let (mtu, header, block) = (u64::from(sizes.mtu), sizes.header, sizes.credit_block);
@@ -293,7 +292,8 @@ impl Builder<'_> {
             found.extend([last(message, mtu), last(end, mtu)].map(|payload| payload as u32 + header));
         }
         let traffic = &self.model.traffic;
-        let varies = !self.model.config.jobs.is_empty() || traffic.iter().any(|traffic| traffic.is_varied);
+        let varies = !self.model.config.jobs.is_empty()
+            || traffic.iter().any(|traffic| traffic.is_varied || traffic.has_any_size());
         found.extend(traffic.iter().map(|traffic| last(u64::from(traffic.message), mtu) as u32 + header));
         if varies {
             // The smallest packet, or the smallest one that needs one more block.

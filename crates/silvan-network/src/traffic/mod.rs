@@ -146,6 +146,14 @@ impl Traffic {
         self.sizes.is_some() || self.outstanding.is_some() || is_listed
     }
 
+    /// The largest size of a distribution or of listed transfers, in bytes; `None` if other keys determine
+    /// the sizes.
+    #[must_use]
+    pub fn largest_of_file(&self) -> Option<u32> {
+        let listed = || self.loaded.transfers.as_ref()?.iter().map(|transfer| transfer.bytes).max();
+        self.cdf().map(|sizes| sizes.largest()).or_else(listed)
+    }
+
     /// The distribution of sizes, if there is one.
     #[must_use]
     pub fn cdf(&self) -> Option<Arc<Cdf>> {
