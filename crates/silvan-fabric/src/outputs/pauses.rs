@@ -141,8 +141,9 @@ impl Arrival {
 }
 
 impl Pauses {
-    /// For each port of each switch in turn, `channels` has its channels, `ports` has the number of ports of the switch, and
-    /// `firsts` has the index of the first one. `agenda` has no entries.
+    /// All three lists have an entry for each port of each switch: `channels`, the channel on which the port sends and the
+    /// one on which it receives; `ports`, the number of ports of its switch; `firsts`, the index of the first of these
+    /// ports. `agenda` must be empty.
     pub fn new(
         channels: Vec<(ChannelId, ChannelId)>,
         ports: Vec<u16>,
