@@ -193,7 +193,7 @@ def _scenario(ports: int, duration_us: int, **switch: str) -> dict[str, Any]:
 
 
 def _uniform(scenario: dict[str, Any], load: float | None, seed: int) -> tuple[float, float]:
-    """Run uniform traffic of all sizes; return throughput per port and mean latency in nanoseconds."""
+    """Run uniform traffic of random packet sizes; return throughput per port and mean latency in ns."""
     traffic: dict[str, Any] = {
         "pattern": {"kind": "uniform", "include_self": True},
         "message": f"{SMALLEST} B",

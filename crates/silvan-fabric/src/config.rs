@@ -871,11 +871,12 @@ pub struct HostConfig {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Delivery {
-    /// When all packets before it have been drained. Until then, it waits in the memory of the host.
+    /// When the packet and all earlier packets of its flow have been drained. Until then, the packet waits in the
+    /// memory of the host.
     #[default]
     InOrder,
-    /// When it has been drained. Only the last packet of a message, which completes the message, waits for
-    /// all packets before it.
+    /// When the packet has been drained. Only the last packet of a message waits for all earlier packets of its
+    /// flow, because it completes the message.
     OutOfOrder,
 }
 

@@ -366,8 +366,8 @@ impl Source {
         }
     }
 
-    /// Number of the connection of this source. Each message with a separate flow has a new number, although
-    /// a later message can use the same source. 0 for other sources.
+    /// Number of the connection of a source with [`Clock::Own`]: each message of the source has a new number.
+    /// 0 for other sources.
     #[inline]
     pub fn connection(&self) -> u32 {
         match self.clock {
