@@ -305,7 +305,7 @@ pub struct SharedCredits {
 #[serde(deny_unknown_fields, default)]
 pub struct LinkConfig {
     /// The mean number of frames (packets on a link) that are bad when they arrive, per billion, at most half
-    /// of them. Each direction of a link draws errors from a random stream of its own, for each frame and
+    /// of them. Each direction of a link draws errors from a separate random stream, for each frame and
     /// independently of its size. Acknowledgements of `retry` get lost with the same probability. Other
     /// messages between the ends of a link have no errors. Errors need `retry`, because no packet may get
     /// lost.
