@@ -393,8 +393,8 @@ impl Source {
         }
     }
 
-    /// The destination of the next message, without generating the message. `None` unless the chooser is
-    /// uniform without the sender.
+    /// The destination of the next message, without generating the message. `None` unless destinations
+    /// are uniform and exclude the sender.
     #[inline]
     pub fn next_destination(&self) -> Option<u32> {
         match self.chooser {
