@@ -1,4 +1,4 @@
-"""The validation cases of Ultra Ethernet's simulator in which packets are trimmed, here also with trimming."""
+"""The validation cases of Ultra Ethernet's simulator in which packets are trimmed, run with trimming."""
 
 from silvan.papers import common, figures
 
