@@ -193,7 +193,7 @@ def _scenario(ports: int, duration_us: int, **switch: str) -> dict[str, Any]:
 
 
 def _uniform(scenario: dict[str, Any], load: float | None, seed: int) -> tuple[float, float]:
-    """Run uniform traffic of all sizes; return throughput per port and mean latency in nanoseconds."""
+    """Run uniform traffic of random packet sizes; return throughput per port and mean latency in ns."""
     traffic: dict[str, Any] = {
         "pattern": {"kind": "uniform", "include_self": True},
         "message": f"{SMALLEST} B",
@@ -207,7 +207,7 @@ def _uniform(scenario: dict[str, Any], load: float | None, seed: int) -> tuple[f
 
 
 def fifo_inputs(*, quick: bool) -> Iterator[Check]:
-    """One queue per input, packets of all sizes: head-of-line blocking without time slots."""
+    """Check the saturation throughput with one FIFO queue per input and packets of random sizes."""
     lengths = {2: 10_000, 16: 3_000} if quick else {2: 60_000, 4: 40_000, 16: 20_000, 64: 8_000}
     samples: list[float] = []
     for ports, duration_us in lengths.items():

@@ -35,7 +35,7 @@ def _sizes(least: int, largest: int) -> dict[str, str]:
 
 
 def hosts_as_queues(*, quick: bool) -> Iterator[Check]:
-    """Poisson arrivals of messages of all sizes make a host an M/G/1 queue."""
+    """Compare a host with Poisson arrivals of messages of random sizes with an M/G/1 queue."""
     for load in (0.5,) if quick else (0.3, 0.5, 0.8):
         least, largest = 100, 2000
         law, samples = waiting(load, least, largest), []

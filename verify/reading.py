@@ -360,7 +360,7 @@ class Plan:
 
     @property
     def loses(self) -> bool:
-        """Whether packets can be lost on links, or dropped at the end of them."""
+        """Whether packets can be lost on links, or dropped by the nodes that receive them."""
         drops = self.pfc is not None and bool(self.pfc.lossy)
         return drops or any(one.kind in ("down", "errors", "stop") for one in self.events)
 

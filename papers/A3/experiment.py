@@ -8,7 +8,7 @@ LEVELS = {"near": range(2, 5), "second": range(5, 17), "third": range(17, 65)}
 LAW = {"near": 1 / 4, "second": 1 / 64, "third": 1 / 768}
 
 
-#: Other trees, by k and n. The shares of their furthest senders are compared with the general law.
+#: Other trees, by k and n. The shares of their farthest senders are compared with the general law.
 OTHERS = ((2, 2), (2, 3), (2, 4), (4, 2), (8, 2))
 
 

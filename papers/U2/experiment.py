@@ -33,7 +33,7 @@ def network(gbits, ratio, leaves):
 def permutation(hosts, megabytes):
     """Return the destination of each host in a random permutation.
 
-    No host sends to itself. As in the source, there is one permutation for each size.
+    No host sends to itself. As in uet-htsim, there is one permutation for each size.
     """
     random = Random(megabytes)
     while True:
@@ -70,7 +70,7 @@ def runs(quick):
                 own = uec.control(control, ratio) | {"flow": given, "ecmp.values": values}
                 found[f"{control} {ratio} {size} {values}"] = (SCENARIO, network(400, ratio, leaves) | own)
         for gbits in THRESHOLDS:
-            # In the source, these two senders are in a network of 8,192 hosts, all others of which are idle.
+            # In uet-htsim, these two senders are in a network of 8,192 hosts, all others of which are idle.
             given = flows([(LEAF, 0), (2 * LEAF, 0)], "1048576 B")
             own = uec.control(control) | {"flow": given}
             found[f"incast {control} {gbits}"] = (SCENARIO, network(gbits, 1, 4) | own)

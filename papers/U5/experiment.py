@@ -1,4 +1,4 @@
-"""The validation cases of Ultra Ethernet's simulator in which packets are trimmed, with trimming."""
+"""The validation cases of Ultra Ethernet's simulator in which packets are trimmed, run with trimming."""
 
 from silvan.papers import common, figures
 
@@ -9,7 +9,7 @@ TABLES = ()
 SCENARIO = "../common/uec-trimming.toml"
 #: Hosts per link from a leaf to the spines, unless it is one.
 RATIOS = {"leaves_4": 4}
-#: Packets in the first window of NSCC, if the source states it.
+#: Packets in the first window of NSCC, if uet-htsim sets it.
 FIRST = {"incast_1023": 50, "overlap": 50}
 
 

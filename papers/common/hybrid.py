@@ -64,7 +64,8 @@ _THROTTLING_VI: Overrides = {
     **_reaction(DIVISOR_VI),
 }
 
-#: A CAM line stores the destination of the packet that caused it (Paper V, III.C, footnote 3).
+#: A CAM line stores only one destination: that of the packet for which it was allocated (Paper V, III.C,
+#: footnote 3).
 _ONE_DESTINATION: Overrides = {"congestion.isolation.destinations": 1}
 
 #: The schemes that Paper V compares, as overrides.

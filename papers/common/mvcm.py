@@ -26,7 +26,7 @@ PAYLOAD = 256
 HEADER = 22
 PACKET = PAYLOAD + HEADER
 
-#: Injection rates of the paper for the 4-ary 5-fly, in bytes of packets per cycle and first-stage
+#: Injection rates of the paper for the 4-ary 5-fly, in bytes of packets per cycle per first-stage
 #: switch.
 LOW, MEDIUM, HIGH = 0.26, 0.45, 0.62
 
@@ -67,7 +67,7 @@ class Case:
     #: Share of hot senders among all hosts, from 0 to 1. The table with the published share is not available.
     #: This share was fitted to the published peaks of M1.
     share: float = 0.1
-    #: Bytes of packets per cycle and first-stage switch if all hosts send.
+    #: Bytes of packets per cycle per first-stage switch if all hosts send.
     load: float = MEDIUM
     start_after: int = 50_000
     packets: int = 1_000

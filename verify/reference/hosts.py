@@ -553,7 +553,7 @@ class Host:
         while attempt == "idle" and wants:
             self.take_stock()
             attempt = self.send_data(dict(lacking))
-            # Sources may generate messages instead of those whose flows were found to be throttled.
+            # Sources may generate further messages if the flows of earlier ones were found to be throttled.
             wants = any(self.is_due(source) for source in self.sources)
         return attempt
 

@@ -333,12 +333,12 @@ class Switch:
             self.net.most_headers = max(self.net.most_headers, waiting)
 
     def put_on_wire(self, packet: Packet) -> int:
-        """Send a packet. The header of a packet that was trimmed here again needs space."""
+        """Send a packet. A header that was trimmed at this switch gets its space in the next buffer."""
         packet.space = packet.space or self.net.space(packet.size)
         return self.out[packet.output].send(packet)
 
     def transmit(self, packet: Packet, port: int, read_by: int | None = None) -> int:
-        """Send a packet of an input. Its space is free at `read_by`, or without this when it has left."""
+        """Send a packet of an input. Its space is free at `read_by`, or if that is None, when it has left."""
         if self.states[packet.output, packet.lane].marks(packet.size, is_control=packet.is_control):
             self.mark(packet, self.severity(packet))
         self.stamp(packet)

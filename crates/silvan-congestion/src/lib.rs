@@ -48,7 +48,7 @@ pub struct Congestion {
     /// none. By default, each mark causes one, except with `dcqcn`.
     pub coalescing: Option<Coalescing>,
     /// Time that a receiver needs to turn a mark into a notification packet (`np_delay` of network adapters); by default
-    /// none. A packet that coalescing drops takes no time.
+    /// none. Coalescing is applied before this time, when the marked packet arrives.
     pub notification_delay: Option<Time>,
     /// Acknowledgements that cover several packets, as in the consortium's simulator of Ultra Ethernet (`bytes = "16 KiB"`). By
     /// default, `ack-each` and `ack-grant` acknowledge each packet.

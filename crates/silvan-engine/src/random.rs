@@ -128,8 +128,8 @@ fn quick_ln_q32(value: u64) -> u64 {
 /// 2^32.
 const TWO_32: f64 = 4_294_967_296.0;
 
-/// Minimum distance of a logarithm from the nearest multiples of 2^-32, in units of 2^-32. It far exceeds any
-/// error.
+/// The floating-point logarithm is used only if its distance from both adjacent multiples of 2^-32 exceeds
+/// this value, in units of 2^-32. The value far exceeds the error of the logarithm.
 const NEAR: f64 = 1.0 / 256.0;
 
 const fn ln_of_log2(log2: u64) -> u64 {

@@ -311,7 +311,7 @@ pub struct SharedCredits {
 #[serde(deny_unknown_fields, default)]
 pub struct LinkConfig {
     /// The mean number of frames (packets on a link) that are bad when they arrive, per billion, at most half
-    /// of them. Each direction of a link draws errors from a random stream of its own, for each frame and
+    /// of them. Each direction of a link draws errors from a separate random stream, for each frame and
     /// independently of its size. Acknowledgements of `retry` get lost with the same probability. Other
     /// messages between the ends of a link have no errors. Errors need `retry`, because no packet may get
     /// lost.
@@ -877,11 +877,12 @@ pub struct HostConfig {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Delivery {
-    /// When all packets before it have been drained. Until then, it waits in the memory of the host.
+    /// When the packet and all earlier packets of its flow have been drained. Until then, the packet waits in the
+    /// memory of the host.
     #[default]
     InOrder,
-    /// When it has been drained. Only the last packet of a message, which completes the message, waits for
-    /// all packets before it.
+    /// When the packet has been drained. Only the last packet of a message waits for all earlier packets of its
+    /// flow, because it completes the message.
     OutOfOrder,
 }
 

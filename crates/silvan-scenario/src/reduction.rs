@@ -134,7 +134,7 @@ pub(crate) fn check_job(spec: &Spec, job: &JobSpec, at: &str) -> Result<(), Faul
     Ok(())
 }
 
-/// The trees of units of all jobs.
+/// The trees of aggregation units.
 #[derive(Debug, Default)]
 pub(crate) struct Units {
     /// For each job, the trees of its reducers.

@@ -141,7 +141,7 @@ fn lanes(spec: &Spec) -> Check {
     Ok(())
 }
 
-/// Checks the settings of lanes that depend on paths or on the routing, and the settings that they exclude.
+/// Checks the assignment of lanes by paths or by routing, and the settings that these assignments exclude.
 fn path_lanes(spec: &Spec) -> Check {
     let Lanes { assignment, path_levels, tables, control, .. } = &spec.lanes;
     let is_by_path = *assignment == Assignment::Paths;

@@ -81,7 +81,7 @@ pub struct PortSetting {
     /// The ports: "S1:3" is port 3 of switch S1, and "S1" is every port of S1. The setting of a port takes precedence
     /// over the setting of its switch.
     pub at: Vec<String>,
-    /// Replaces the `threshold`, `upper` and `lower` of the other ports.
+    /// The `threshold` of these ports. If it is given, `upper` and `lower` of the other ports do not apply to them.
     #[schemars(range(max = 15))]
     pub threshold: Option<u8>,
     /// The fill above which these ports enter the congestion state; replaces `threshold`.

@@ -365,7 +365,7 @@ impl<R: MarkingRule> Ruled<R> {
     }
 }
 
-/// Defines the marking rules. Each line contains the documentation, the name, the type of the parameters in a
+/// Defines the marking rules. Each entry has the documentation, the name, the type of the parameters in a
 /// configuration, the function that creates the rule from them, and the type of the rule.
 macro_rules! markings {
     ($( $(#[$meta:meta])* $name:ident($parameters:ty) => $make:path as $rule:ty; )*) => {

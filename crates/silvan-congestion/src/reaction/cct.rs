@@ -327,7 +327,7 @@ fn check_bounds(at: &str, limit: u16, min: u16, entries: usize) -> Check {
     ensure(min <= limit, &format!("{at}ccti_min"), || format!("must be at most ccti_limit, {limit}"))
 }
 
-/// Checks that an index can rise to the trigger threshold. `at` is the prefix of its key.
+/// Checks that an index can rise to the trigger threshold. `at` is the prefix of the key.
 fn check_trigger(at: &str, trigger: u16, (min, limit): (u16, u16)) -> Check {
     ensure(trigger == 0 || (min < trigger && trigger <= limit), &format!("{at}trigger_threshold"), || {
         if min == limit {

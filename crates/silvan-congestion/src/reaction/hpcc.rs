@@ -319,7 +319,8 @@ mod tests {
         state.rate = LINE / 100;
         assert_eq!(rule.law.window(&state), 1_249);
         rule.sent(&mut state, &sent(80_000, 1_000));
-        // 1,000 bytes take 80 ns at the full rate and 8 us at a hundredth of it, so 7.92 us remain.
+        // 1,000 bytes take 80 ns at the full rate and 8 us at a hundredth of it, so the next packet is due 8 us
+        // after the start of this one.
         let due = rule.may_send_at(&state, 0, &next(0)).unwrap();
         assert!((due.0 as i64 - 8_000_000).abs() < 10, "{due}");
         rule.sent(&mut state, &sent(80_000, 1_000));

@@ -321,7 +321,7 @@ pub trait ReactionRule {
     }
 }
 
-/// Defines the reactions. Each line contains the documentation, the name, the type of the parameters in a
+/// Defines the reactions. Each entry has the documentation, the name, the type of the parameters in a
 /// configuration, the function that creates the rule of a host from them if hosts need one, and the type of the rule.
 macro_rules! reactions {
     ($( $(#[$meta:meta])* $name:ident($parameters:ty) => $make:path as $rule:ty; )*) => {

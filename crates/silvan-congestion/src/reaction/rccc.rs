@@ -96,7 +96,7 @@ pub struct Pacing {
     pub turn: u32,
     /// Quanta that a flow may have without a request.
     pub idle: u32,
-    /// How marks lower the rate.
+    /// How marks lower the rate of grants; `None` if they do not.
     pub oversubscription: Option<Oversubscription>,
 }
 

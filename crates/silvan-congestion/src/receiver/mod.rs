@@ -206,7 +206,8 @@ pub struct Receiving<R: ReceiverRule> {
     state: R::State,
 }
 
-/// Defines the receivers. Each line contains the documentation, the name in a configuration, and the rule.
+/// Defines the receivers. Each entry has the documentation, the variant (in kebab case, the name in a
+/// configuration), and the rule.
 macro_rules! receivers {
     ($( $(#[$meta:meta])* $name:ident => $rule:ty; )*) => {
         /// How marks return to the source.

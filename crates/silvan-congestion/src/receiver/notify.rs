@@ -54,7 +54,8 @@ pub struct Notifier {
 pub struct Coalescer {
     /// One entry per flow, or one for the port.
     next_at: FxHashMap<(u32, u16), Time>,
-    /// Number of entries at which entries whose time has passed will be removed next.
+    /// With this number of entries or more, the next insertion first removes the entries whose time has passed.
+    /// There is no removal below [`FEW`] entries.
     tidy_at: usize,
 }
 

@@ -418,8 +418,8 @@ impl Context {
         }
     }
 
-    /// Handles what the sender of a channel learns about its frames, and sends the next one again if that is due. Returns
-    /// the channel if it did.
+    /// Handles the acknowledgements, NACKs and timer of the sender of a channel, and sends the next frame again if that is
+    /// due. Returns the channel if a frame was sent.
     fn retry(&mut self, channel: ChannelId) -> Option<ChannelId> {
         let (now, free_at, delay) = (self.now, self.free_at(channel), self.links.delay(channel));
         let retry = self.links.retry_mut()?;
@@ -462,7 +462,7 @@ impl Context {
     /// has failed.
     #[cold]
     pub fn ignore_receiver(&mut self, channel: ChannelId) {
-        // Zero opens all lanes. With credits, the receiver has announced nothing.
+        // Signal 0 resumes all lanes. It has no effect with credits.
         self.links.obey(channel, 0, self.now, &mut self.queue);
     }
 

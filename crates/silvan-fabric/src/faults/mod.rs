@@ -56,7 +56,7 @@ pub struct Event {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shared: bool,
     /// For the kind `errors`: the mean number of packets that are lost, per billion, at most half of them.
-    /// Each direction of a link has a random stream of its own, which draws for each packet, independently of
+    /// Each direction of a link has a separate random stream, which draws for each packet, independently of
     /// its size. With `link.retry`, this is instead the number of bad frames, which are sent again, and the
     /// same share of acknowledgements gets lost. A value below `link.error_rate_ppb` then has no effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -114,7 +114,7 @@ pub(crate) struct Host {
     drawing: usize,
     /// The drawing sources that may generate messages now; `None` for hosts with few such sources.
     live: Option<Box<Live>>,
-    /// For each traffic source whose messages have flows of their own, the sources that send these messages.
+    /// For each traffic source whose messages have separate flows, the sources that send these messages.
     own_flows: Option<Vec<OwnFlows>>,
     /// See [`Self::permission_lasts`].
     permission_lasts: bool,

@@ -1,4 +1,4 @@
-//! Messages with flows of their own, like queue pairs that carry one message.
+//! Messages with separate flows, like queue pairs that carry one message.
 //!
 //! Each message of such a traffic source is sent by a separate source of the host. The message therefore has
 //! its own number for the hash of ECMP, its own turn among the flows, and its own state in the reaction.

@@ -176,7 +176,8 @@ impl LossRecovery {
         None
     }
 
-    /// Removes the first deadline that has passed by `now`. Returns the flow and the number of its packet.
+    /// Removes the first deadline of an outstanding packet if it has passed by `now`. Returns the flow and the
+    /// number of the packet. Also removes earlier deadlines of packets that were acknowledged or sent again.
     fn take_late(&mut self, now: Time) -> Option<(Connection, u64)> {
         while let Some(&(deadline, flow, number)) = self.deadlines.front() {
             let sent_at = self.sent.get(&flow).and_then(|sent| sent.get(&number)).map(|one| one.sent_at);

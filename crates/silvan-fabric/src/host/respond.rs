@@ -128,7 +128,7 @@ impl Host {
             let number = number.filter(|_| self.recovery.is_some() && control.contents.kind() == Kind::Ack);
             self.control.push_back(ControlPacket { number, ..control });
         }
-        // The empty list keeps its memory.
+        // Put the empty list back, so that its allocation is reused.
         self.replies = replies;
         self.wake(ctx);
     }

@@ -2,7 +2,8 @@
 //! component.
 //!
 //! After each call, a component returns the time at which it needs its timer. The host schedules an event for
-//! the earliest of these times. Timers take no memory before one is armed.
+//! the earliest of these times. No memory is allocated before the
+//! first timer is armed.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

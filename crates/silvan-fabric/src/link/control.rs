@@ -152,7 +152,7 @@ impl CheckTimes {
 #[derive(Debug, Clone, Saved)]
 #[expect(clippy::large_enum_variant, reason = "the links have a single one, on the heap")]
 pub(crate) enum Control {
-    /// The ledgers, and more rules.
+    /// Credits: the rules in addition to the ledgers.
     Credits(CreditRules),
     /// Receivers stop lanes of their senders by frames.
     Frames(Frames),

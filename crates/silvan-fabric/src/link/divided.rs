@@ -209,7 +209,7 @@ impl Divided {
         *self.record(ledger) = OfDestination { key, before: NO_LEDGER, after, relays: 0 };
     }
 
-    /// Removes a ledger that has all of its credit, to which no relay leads.
+    /// Removes a ledger. It must have all of its credit, and no relay may lead to it.
     fn remove(&mut self, ledger: u32, of: usize) {
         let OfDestination { key, before, after, .. } = *self.record(ledger);
         self.record(ledger).key = UNUSED;

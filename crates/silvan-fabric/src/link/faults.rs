@@ -59,11 +59,11 @@ pub(crate) enum What {
 pub(crate) struct HostPaces {
     /// The pace at which the host takes packets out of its input buffer.
     pub drain: BytePace,
-    /// The pace at which it injects data packets.
+    /// The pace at which the host injects data packets.
     pub injection: BytePace,
     /// Whether both directions share these paces.
     pub is_shared: bool,
-    /// The time until which it does not take packets out of its input buffer.
+    /// The time until which the host does not take packets out of its input buffer.
     pub stalls_until: Time,
     /// Whether the host has failed.
     pub is_stopped: bool,
@@ -162,7 +162,7 @@ impl Links {
         let (mut parameters, mut errors) = (FxHashMap::default(), FxHashMap::default());
         for change in &changes {
             let What::Channel(channel, state) = change.what else { continue };
-            // With link-level retry, frames are bad, and sent again.
+            // With link-level retry, no packet is lost: bad frames are sent again.
             if state.loss_ppb > 0 && self.retry().is_none() {
                 let (class, node, port) = unkey(self.channels[channel as usize].wake_key);
                 let owner = owner(class == Class::HostWake, node, port.0);

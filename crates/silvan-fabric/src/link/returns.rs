@@ -15,9 +15,9 @@ const NO_SPILL: u32 = u32::MAX;
 /// ever needed this.
 pub(crate) type Spills = Vec<VecDeque<(Time, u32)>>;
 
-/// Space that was freed downstream, ordered by time. Each entry has the amount, and the time at which the sender learns
-/// of it. There are few entries, because returned credit is booked when another entry does not fit. If there are still
-/// too many, [`Spills`] contains the latest ones, and is read when all entries here have returned.
+/// Space that was freed downstream, ordered by time. Each entry has the amount, and the time at which its credit returns
+/// to the sender. There are few entries, because returned credit is booked when another entry does not fit. If there are
+/// still too many, [`Spills`] contains the latest ones, and is read when all entries here have returned.
 #[derive(Debug, Clone, Copy, Saved)]
 pub(crate) struct Returns {
     times: [Time; HELD],

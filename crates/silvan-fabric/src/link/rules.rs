@@ -1,4 +1,4 @@
-//! Rules of credits in addition to the ledgers.
+//! Rules that determine when a sender has credit, in addition to its ledgers.
 
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ impl CreditRules {
         self.retry.as_ref().is_none_or(|retry| retry.is_open(channel))
     }
 
-    /// The time for which a receiver keeps the credit for space that becomes free at `freed`.
+    /// The delay until a receiver returns the credit for space that becomes free at `freed`. Zero without a clock.
     #[inline]
     pub fn later(&self, channel: ChannelId, freed: Time) -> Time {
         self.clock.as_ref().map_or(Time::ZERO, |clock| clock.leaves_at(channel, freed) - freed)

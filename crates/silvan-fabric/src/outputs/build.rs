@@ -29,8 +29,8 @@ use crate::voq::{ALL_EVENTS, DEPARTURES, Output, UNMARKED, VoqOutputs};
 #[cfg(test)]
 mod tests;
 
-/// The number of packets that could arrive in a bin, with busy links, from which bins are worthwhile. Each bin has costs
-/// of its own, which few packets share. See docs/internals.md for the measurements.
+/// The minimum number of packets that can arrive in a bin with all links busy for bins to be worthwhile. Each bin has a
+/// fixed cost. See docs/internals.md for the measurements.
 const LEAST_ARRIVALS: u64 = 1;
 const FEW_ARRIVALS: &str = "it is so small that a bin would contain less than one packet";
 

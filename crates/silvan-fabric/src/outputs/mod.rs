@@ -161,8 +161,8 @@ struct OutputLink {
 }
 
 impl OutputLink {
-    /// Whether the link cannot consume `space` bytes within a number of picoseconds, and leaves the space of `packets` full
-    /// packets.
+    /// Whether `space` bytes suffice for all that the link can consume within a number of picoseconds, and for `packets`
+    /// full packets in addition.
     #[inline(always)]
     fn leaves(&self, space: u32, within: u64, packets: u64) -> bool {
         u64::from(space) * self.least_ps >= within + packets * self.full_ps
@@ -204,7 +204,7 @@ struct Remote {
     switch: u32,
 }
 
-/// How the switches to which a partition sends hash packets.
+/// Hash functions of the switches to which a partition sends packets.
 #[derive(Debug)]
 struct Hashing {
     /// By output, for the first outputs of switches.
@@ -213,8 +213,8 @@ struct Hashing {
     remote: Box<[Hasher]>,
 }
 
-/// All outputs of a partition, with up to `LANES` virtual lanes, with or without a marking rule, and with queues per
-/// input or of all inputs together.
+/// All outputs of a partition, with up to `LANES` virtual lanes, with or without a marking rule, and with one queue
+/// per input or one for all inputs.
 #[derive(Debug, Saved)]
 pub(crate) struct Bank<const LANES: usize, const MARKS: u8, const FIFO: bool> {
     arrivals: Bins<Arrival>,
@@ -305,7 +305,7 @@ pub(crate) struct BinnedSwitch {
 }
 
 impl BinnedSwitch {
-    /// The range of its outputs.
+    /// The indexes of the outputs in the partition.
     pub fn outputs(&self) -> Range<usize> {
         self.first as usize..self.first as usize + self.ports.count()
     }

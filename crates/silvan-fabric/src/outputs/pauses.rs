@@ -113,7 +113,7 @@ pub(super) struct Pauses {
     heads: Vec<OfSwitch>,
     #[saved(scratch)]
     landings: Vec<OfSwitch>,
-    /// Indexes of arrivals that may be too many. Empty between calls, as is the next field.
+    /// Indexes of arrivals that may be too many. This list and the next one are empty between calls.
     #[saved(scratch)]
     beyond: Vec<u32>,
     #[saved(scratch)]
@@ -141,8 +141,9 @@ impl Arrival {
 }
 
 impl Pauses {
-    /// For each port of each switch in turn, `channels` has its channels, `ports` has the number of ports of the switch, and
-    /// `firsts` has the index of the first one. `agenda` has no entries.
+    /// All three lists have an entry for each port of each switch: `channels`, the channel on which the port sends and the
+    /// one on which it receives; `ports`, the number of ports of its switch; `firsts`, the index of the first of these
+    /// ports. `agenda` must be empty.
     pub fn new(
         channels: Vec<(ChannelId, ChannelId)>,
         ports: Vec<u16>,
@@ -207,8 +208,8 @@ impl Pauses {
         self.firsts[output as usize]
     }
 
-    /// Takes the current bin out of the agenda. Its switches are handled in order in any case. All events before `from` have
-    /// been handled.
+    /// Takes the switches of the current bin out of the agenda, because their events are handled in order in any case. All
+    /// events before `from` have been handled.
     fn begin(&mut self, from: Time) {
         self.underway.retain(|packet| packet.ready >= from);
         self.agenda.take(&mut self.taken);
@@ -224,7 +225,7 @@ impl Pauses {
         first as usize..first as usize + usize::from(self.ports[first as usize])
     }
 
-    /// Notes that a packet starts to leave the buffer of an input through an output, which it has left at `end`.
+    /// Notes that a packet starts to leave the buffer of an input through an output. Its tail leaves at `end`.
     #[inline(always)]
     pub fn leaves(
         &mut self,
@@ -275,7 +276,7 @@ impl Pauses {
         }
     }
 
-    /// Removes the packets from the buffers of a switch whose tails left before a time.
+    /// Removes packets whose tails left before a time from the buffers of a switch.
     fn remove_before(&mut self, frames: &mut Frames, first: u32, time: Time) {
         for output in self.range(first) {
             let SentPacket { end, input, space, vl } = self.leaving[output];
@@ -306,8 +307,8 @@ impl Pauses {
         room.is_some()
     }
 
-    /// Decides for a switch with exact fills at which many bytes may have arrived whether all of its events must be handled in
-    /// order. `arriving` is the number of bytes that arrive in this bin.
+    /// Decides whether all events of a switch must be handled in order. Called if many bytes may have arrived. The fills must
+    /// be exact. `arriving` is the number of bytes that arrive in this bin.
     fn decide(&mut self, frames: &Frames, first: u32, arriving: u64) {
         if !self.set_room(frames, first, arriving) {
             self.rooms[first as usize] = ORDERED;

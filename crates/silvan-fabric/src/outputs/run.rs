@@ -384,7 +384,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         self.note_headers(around, slot);
     }
 
-    /// Removes the payload of a packet from an input at an output, and queues the header.
+    /// Trims a packet: returns the credit for it to the sender, and queues the header at the output.
     fn trim(&mut self, around: &mut Around, now: Time, slot: Slot, id: PacketId) {
         let Some(trimmer) = &mut self.trimmer else { return };
         let output = slot.output();

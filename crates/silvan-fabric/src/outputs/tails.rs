@@ -20,7 +20,7 @@ pub(super) struct TailLinks {
     of_inputs: Box<[u8]>,
     /// The links of outputs at the start of the run.
     of_outputs: Box<[u8]>,
-    /// Whether the second of two links is faster, by the first and the second one.
+    /// For each ordered pair of links, whether the second one is faster.
     is_faster: Box<[bool]>,
     links: usize,
 }
@@ -38,7 +38,7 @@ impl TailLinks {
         self.firsts[arrival.output as usize] as usize + arrival.input_index()
     }
 
-    /// Whether a packet leaves on a faster link than its own.
+    /// Whether an arriving packet leaves on a faster link than `from`.
     #[inline(always)]
     fn speeds_up(&self, from: u8, arrival: &Arrival) -> bool {
         let to = self.of_outputs[arrival.output as usize];

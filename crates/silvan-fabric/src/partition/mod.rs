@@ -128,7 +128,7 @@ impl Partition {
         triggers: Triggers,
         is_large: bool,
     ) -> Self {
-        // Outputs in bins prefetch for themselves. Hosts in bins need it if answers concern many flows.
+        // The binned scheduler prefetches for its outputs. Its hosts need prefetching if answers concern many flows.
         let has_answers = hosts.iter().any(Host::awaits_answers);
         let prefetches = is_large && (outputs.is_none() || has_answers);
         Self {

@@ -242,7 +242,7 @@ fn partitions_are_neighbors_in_both_directions_and_not_of_themselves() {
     assert_eq!(all.of, [vec![1, 2], vec![0, 2], vec![0, 1]]);
 }
 
-/// Two switches in partitions of their own, with one host each.
+/// Two switches in separate partitions, with one host each.
 fn pair() -> (Vec<Partition>, (u32, u32)) {
     let mut config = config(Time::from_us(100));
     config.flows = vec![Flow { start: Time::from_us(90), ..flow("H1", "H2") }];

@@ -58,7 +58,7 @@ pub(super) struct Model<'a> {
     pub credits: Option<&'a Credits>,
     /// The components of congestion management in effect.
     pub parts: Components,
-    /// For each host with a reaction of its own, the index of its setting in `parts.hosts`.
+    /// For each host with a separate reaction, the index of its setting in `parts.hosts`.
     pub own_reactions: FxHashMap<u32, usize>,
     /// The rule of special queues, if there are any.
     pub special: Option<Arc<SpecialQueueRule>>,

@@ -74,7 +74,7 @@ pub(super) fn check_switches(config: &Config, topology: &Topology) -> Result<(),
     }
 }
 
-/// Checks that the network has the switches and ports for which the marking rule has settings of their own.
+/// Checks that the network has the switches and ports for which the marking rule has separate settings.
 fn check_ports(parts: &Components, topology: &Topology) -> Result<(), SetupError> {
     let named = parts.marking.parameters().map(MarkingParameters::named_ports).unwrap_or_default();
     let ports_of =
@@ -104,7 +104,7 @@ fn check_rates(parts: &Components, topology: &Topology) -> Result<(), SetupError
     Ok(())
 }
 
-/// Checks that each rate with a queue limit of its own is the rate of a link from a switch.
+/// Checks that each rate with a separate queue limit is the rate of a link from a switch.
 fn check_queues(config: &Config, topology: &Topology) -> Result<(), SetupError> {
     let of_rates = config.switch.trimming.iter().flat_map(|trimming| trimming.rates.iter());
     let is_of_switch =
@@ -122,7 +122,7 @@ fn check_queues(config: &Config, topology: &Topology) -> Result<(), SetupError> 
 
 /// Checks that packets have routes: for each flow in both directions, to hotspots, between every pair of
 /// hosts if there are patterns, and for notifications from switches to sources. Also checks the number of
-/// ports of switches, and that the switches, ports and rates with settings of their own exist.
+/// ports of switches, and that the switches, ports and rates with separate settings exist.
 ///
 /// Returns whether the tables are known to be deadlock-free on a single lane; `false` means that this was not
 /// determined.

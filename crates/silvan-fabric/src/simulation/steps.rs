@@ -43,7 +43,7 @@ impl Steps {
         &self.neighbors
     }
 
-    /// For each interval between two meetings of all partitions, its number of steps.
+    /// Number of steps in each interval between two meetings of all partitions.
     #[must_use]
     pub fn rounds(&self) -> &[u32] {
         &self.rounds

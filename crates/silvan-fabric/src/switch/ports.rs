@@ -156,7 +156,7 @@ impl Ports {
         }
     }
 
-    /// Changes to the tables with this number. Returns whether there are such tables.
+    /// Selects the forwarding tables with this number. Returns whether they exist.
     pub fn use_tables(&mut self, number: usize) -> bool {
         let Some(NumberedTable { row, hasher, choices }) = self.all_tables.get(number).cloned() else {
             return false;

@@ -366,8 +366,8 @@ impl Source {
         }
     }
 
-    /// Number of the connection of this source. Each message with a separate flow has a new number, although
-    /// a later message can use the same source. 0 for other sources.
+    /// Number of the connection of a source with [`Clock::Own`]: each message of the source has a new number.
+    /// 0 for other sources.
     #[inline]
     pub fn connection(&self) -> u32 {
         match self.clock {
@@ -393,8 +393,8 @@ impl Source {
         }
     }
 
-    /// The destination of the next message, without generating the message. `None` unless the chooser is
-    /// uniform without the sender.
+    /// The destination of the next message, without generating the message. `None` unless destinations
+    /// are uniform and exclude the sender.
     #[inline]
     pub fn next_destination(&self) -> Option<u32> {
         match self.chooser {

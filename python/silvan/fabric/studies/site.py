@@ -45,7 +45,8 @@ class Site:
     host_gbit_s: float
     default_rate: str | None
     notes: tuple[str, ...]
-    #: A cycle on the lane that the runs use for data. None if there is none, or without tables of lanes.
+    #: A cycle on the lane that the runs use for data. None if there is no cycle, or if there are no tables of
+    #: lanes.
     one_lane_cycle: str | None = None
     #: Wiring without the aggregation nodes, and tables, if these nodes are omitted; otherwise None.
     texts: tuple[str, str] | None = None

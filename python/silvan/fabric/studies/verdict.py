@@ -30,9 +30,9 @@ from silvan.tuning.presets import NONE
 from silvan.tuning.racing import Racing, Trial
 from silvan.tuning.runs import Instance, Runs, Setting, Values
 
-#: The class of contributors. Only a loss on the links to hotspots (the objective `hotspots`) rules settings
-#: out: the packets of contributors wait for the hotspot with any settings, and other traffic may take their
-#: place.
+#: The class of contributors. For this class, only a loss of throughput on the links to hotspots (the
+#: objective `hotspots`) rules settings out: its packets wait for the hotspot with any settings, and other
+#: traffic may use the capacity that it loses.
 HOTSPOTS = "hotspots"
 #: Ratios of received traffic and of latency down to which a harm is reported, but does not rule settings out
 #: unless the class is protected.

@@ -1,6 +1,6 @@
 //! The buffers of a receiver with pause frames: which lanes of its inputs are to be paused.
 //!
-//! An input has memory of its own with fixed thresholds, or all inputs of a switch share memory. The rules for shared
+//! Each input has separate memory with fixed thresholds, or all inputs of a switch share memory. The rules for shared
 //! memory follow the switch model of HPCC (SIGCOMM 2019); see `flow_control.shared` of scenarios. Two details differ from
 //! it. Decisions are made at the end of an instant, so that the order in which events of one instant are handled has no
 //! effect. With a threshold above the free memory, a packet uses headroom if it does not fit into the free memory.
@@ -221,7 +221,7 @@ mod tests {
         assert!(gate.is_low(&rule, &none));
     }
 
-    /// Lanes are not full as long as fewer bytes arrive, in any distribution, than each of them permits.
+    /// Lanes are not full while fewer bytes arrive, in any distribution, than each of them permits.
     #[test]
     fn no_lane_is_full_within_the_room() {
         for shift in [-3, -1, 0, 1, 3] {

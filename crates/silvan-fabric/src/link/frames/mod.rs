@@ -71,7 +71,7 @@ pub(crate) struct Paused {
 struct Receiver {
     #[saved(constant)]
     rule: Rule,
-    /// Bytes of a lossy lane with memory of its own.
+    /// Bytes of a lossy lane that does not share memory.
     #[saved(constant)]
     capacity: u32,
     /// The channel in the other direction.

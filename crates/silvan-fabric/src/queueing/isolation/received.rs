@@ -35,7 +35,7 @@ impl Cams {
                 self.output_lines -= 1;
                 return self.branches(output, line, true);
             }
-            // Allocate is the first notification about a line.
+            // Stop, go and release have no effect on a line that is not stored.
             (_, None) => return Vec::new(),
         }
         self.branches(output, line, false)
