@@ -252,7 +252,9 @@ class Switch:
             self.net.fecn_marks += 1
             self.log(packet)
         packet.fecn = True
-        packet.severity = max(packet.severity, severity)
+        if packet.answers is None:
+            # An answer carries the severity of the packet that it answers.
+            packet.severity = max(packet.severity, severity)
 
     def log(self, packet: Packet) -> None:
         """Log a data packet that is marked."""

@@ -35,7 +35,7 @@ use retry::SentFrame;
 pub(crate) use control::{Control, ReceiverControl, Signal, SignalCheck};
 pub(crate) use faults::{Change, Effect, HostPaces, LinkState, LossCounts, What};
 pub(crate) use frames::{
-    FrameSpec, Frames, Overflow, OverlongPause, Paused, Room, Rule, Stage, SwitchMemory,
+    FrameSpec, Frames, LaneRoom, Overflow, OverlongPause, Paused, Rule, Stage, SwitchMemory,
 };
 pub(crate) use key::{Class, MAX_NODES, MAX_PORTS, key, unkey};
 pub(crate) use ledger::{Balance, Ledger, LedgerView};

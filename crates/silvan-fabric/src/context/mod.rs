@@ -351,7 +351,7 @@ impl Context {
             return false;
         }
         let ledger = self.packets.ledger(id);
-        self.links.lose((channel, id), is_dropped, &mut self.packets, &mut self.meters);
+        self.remove_lost(channel, id, is_dropped);
         if is_binned {
             // The output that sent the packet has already returned its credit.
             return true;
@@ -370,6 +370,14 @@ impl Context {
             }
         }
         true
+    }
+
+    /// Counts and removes a packet that was lost on a channel, or dropped by its receiver.
+    fn remove_lost(&mut self, channel: ChannelId, id: PacketId, is_dropped: bool) {
+        let packet = &self.packets[id];
+        self.links.count_lost(channel, packet, is_dropped);
+        self.meters.was_lost(packet);
+        self.packets.remove(id);
     }
 
     /// Whether the sender of a channel is in this partition.
@@ -448,7 +456,7 @@ impl Context {
         let was_open = retry.is_open(channel);
         for id in retry.reset(channel) {
             let (packet, ledger) = (self.packets[id], self.packets.ledger(id));
-            self.links.lose((channel, id), false, &mut self.packets, &mut self.meters);
+            self.remove_lost(channel, id, false);
             let way = (channel, packet.vl, packet.dst);
             let times = ReturnTimes::new(self.now, self.now);
             self.links.release((way, ledger), packet.space, times, &mut self.queue);

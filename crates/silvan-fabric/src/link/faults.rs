@@ -19,8 +19,7 @@ use silvan_engine::units::BytePace;
 use silvan_engine::{Event, Rate, Time};
 
 use super::{ChannelId, Class, LinkParameters, Links, Stage, owner, unkey};
-use crate::meters::Meters;
-use crate::packet::{Packet, PacketId, Pool};
+use crate::packet::{Packet, PacketId};
 
 /// Losses are counted per billion packets.
 const BILLION: u32 = 1_000_000_000;
@@ -360,23 +359,13 @@ impl Links {
         self.by_messages().is_some_and(|control| control.drops(channel, packet.vl, packet.space))
     }
 
-    /// Counts and removes a packet that was lost on a channel, or dropped by its receiver.
-    pub fn lose(
-        &mut self,
-        (channel, id): (ChannelId, PacketId),
-        is_dropped: bool,
-        packets: &mut Pool,
-        meters: &mut Meters,
-    ) {
-        let packet = &packets[id];
-        if let Some(faults) = self.faults.as_deref_mut() {
-            let lost = faults.lost.entry(channel).or_default();
-            *(if packet.is_data() { &mut lost.data_packets } else { &mut lost.control_packets }) += 1;
-            lost.dropped_packets += u64::from(is_dropped);
-            lost.bytes += u64::from(packet.size);
-        }
-        meters.was_lost(packet);
-        packets.remove(id);
+    /// Counts a packet that was lost on a channel, or dropped by its receiver.
+    pub fn count_lost(&mut self, channel: ChannelId, packet: &Packet, is_dropped: bool) {
+        let Some(faults) = self.faults.as_deref_mut() else { return };
+        let lost = faults.lost.entry(channel).or_default();
+        *(if packet.is_data() { &mut lost.data_packets } else { &mut lost.control_packets }) += 1;
+        lost.dropped_packets += u64::from(is_dropped);
+        lost.bytes += u64::from(packet.size);
     }
 
     /// What was lost on a channel, if its receiver is in this partition.

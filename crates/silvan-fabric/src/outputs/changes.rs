@@ -48,7 +48,9 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         if !around.links.was_lost(channel, &packet, now) {
             return false;
         }
-        around.links.lose((channel, arrival.packet), false, around.packets, around.meters);
+        around.links.count_lost(channel, &packet, false);
+        around.meters.was_lost(&packet);
+        around.packets.remove(arrival.packet);
         let times = (now + around.links.lag(channel, &packet), now);
         self.return_credit(around, feeder, (packet.vl.index(), packet.dst), times, packet.space);
         true

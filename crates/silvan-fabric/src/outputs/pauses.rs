@@ -21,7 +21,7 @@ use silvan_network::port::{Port, Vl};
 use silvan_network::port_set::{PortSet, Ports256};
 
 use super::{Around, Arrival, Bank, Feeder, RemoteOutput};
-use crate::link::{ChannelId, Frames, ReceiverControl, Room, SignalCheck, Stage};
+use crate::link::{ChannelId, Frames, LaneRoom, ReceiverControl, SignalCheck, Stage};
 use crate::message::{OutputPause, Word};
 
 /// Lane number that identifies an [`Arrival`] as a pause frame, whose paused lanes are in the place of the packet.
@@ -292,7 +292,7 @@ impl Pauses {
     fn set_room(&mut self, frames: &Frames, first: u32, arriving: u64) -> bool {
         let inputs = self.channels[self.range(first)].iter().map(|&(_, into)| into);
         let found = frames.room(inputs.filter(|&into| into != ChannelId::MAX));
-        let room = found.and_then(|Room { room, stored }| Some((room.checked_sub(arriving)?, stored)));
+        let room = found.and_then(|LaneRoom { room, stored }| Some((room.checked_sub(arriving)?, stored)));
         let (range, is_counted) = (
             self.range(first),
             match room {
@@ -688,7 +688,7 @@ mod tests {
         // Input 0 has the packet that leaves; input 1 has one in a queue and one that waits for its tail.
         let room = |frames: &Frames, channel| frames.room([channel].into_iter()).unwrap();
         assert_eq!((room(&frames, 1).stored, room(&frames, 3).stored), (100, 140));
-        assert_eq!(room(&frames, 3), Room { room: 160, stored: 140 });
+        assert_eq!(room(&frames, 3), LaneRoom { room: 160, stored: 140 });
         pauses.is_counted.fill(true);
         pauses.leaves(&mut frames, (1, 1), 0, 120, Time(90));
         assert_eq!(

@@ -140,7 +140,7 @@ pub(crate) struct Frames {
 
 /// The space in the buffers of a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Room {
+pub(crate) struct LaneRoom {
     /// Bytes that may arrive before any lane can be full.
     pub room: u64,
     /// Bytes that the buffers store.
@@ -239,8 +239,8 @@ impl Frames {
 
     /// The room on the given channels, which lead to the same switch. `None` if a lane is paused or may be full with the next
     /// byte.
-    pub fn room(&self, channels: impl Iterator<Item = ChannelId>) -> Option<Room> {
-        let mut found = Room { room: u64::MAX, stored: 0 };
+    pub fn room(&self, channels: impl Iterator<Item = ChannelId>) -> Option<LaneRoom> {
+        let mut found = LaneRoom { room: u64::MAX, stored: 0 };
         for channel in channels {
             let receiver = &self.receivers[channel as usize];
             if receiver.stopped | receiver.announced != 0 {
