@@ -213,17 +213,24 @@ def study(  # noqa: PLR0913 - options with names and defaults
     Simulates the fabric without congestion control, with the defaults and with the best of a few settings,
     and writes an account, figures, a report and lines for opensm.conf.
 
-    Args: paths: Files and folders of the fabric, as for :func:`check`. out: Folder for everything that is
-    written; finished runs in it are reused. tables: Forwarding tables, if the files have several.
-    default_rate: Rate of links without one. hotspots: Number of hosts drawn as hotspots (default: one in 80),
-    or their names. contributors: Share of the hosts that send to hotspots. incast: Share of the hosts that
-    write to storage; 0 for none. background: Load that the other hosts offer, as a share of their links.
-    seed: Seed from which the roles of hosts are drawn. opensm_conf: OpenSM's configuration file that is in
-    use, for the comparison. jobs: Concurrent runs of the survey; by default the number of cores. protect:
-    Classes of traffic (``hotspots``, ``storage``, ``background``) that recommended settings must not harm.
-    weights: Weights of the score by objective (``victims``, ``hotspots``) or class; by default victims and
-    hotspots have equal weights. seeds: Maximum number of seeds for a comparison that is undecided with fewer
-    seeds, 3 to 100. aggregation_nodes: Let aggregation nodes (SHARP) send and receive like hosts.
+    Args:
+        paths: Files and folders of the fabric, as for :func:`check`.
+        out: Folder for everything that is written; finished runs in it are reused.
+        tables: Forwarding tables, if the files have several.
+        default_rate: Rate of links without one.
+        hotspots: Number of hosts drawn as hotspots (default: one in 80), or their names.
+        contributors: Share of the hosts that send to hotspots.
+        incast: Share of the hosts that write to storage; 0 for none.
+        background: Load that the other hosts offer, as a share of their links.
+        seed: Seed from which the roles of hosts are drawn.
+        opensm_conf: OpenSM's configuration file that is in use, for the comparison.
+        jobs: Concurrent runs of the survey; by default the number of cores.
+        protect: Classes of traffic (``hotspots``, ``storage``, ``background``) that recommended settings must
+            not harm.
+        weights: Weights of the score by objective (``victims``, ``hotspots``) or class; by default victims
+            and hotspots have equal weights.
+        seeds: Maximum number of seeds for a comparison that is undecided with fewer seeds, 3 to 100.
+        aggregation_nodes: Let aggregation nodes (SHARP) send and receive like hosts.
 
     Returns:
         A `silvan.fabric.studies.study.Studied`, with `.lead()` (the sentences that come first), `.verdict`,
