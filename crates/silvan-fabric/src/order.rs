@@ -45,11 +45,6 @@ pub(crate) struct Order {
     ready: Vec<Packet>,
 }
 
-/// Bytes of payload of a packet.
-fn bytes(packet: &Packet) -> u64 {
-    packet.segment().map_or(0, |segment| segment.bytes.into())
-}
-
 impl Order {
     pub fn new(pins_throttled: bool, accepts: bool) -> Self {
         Self { pins_throttled, accepts, ..Self::default() }
@@ -85,7 +80,7 @@ impl Order {
                 return;
             }
             flow.held.insert(number, (done, *packet));
-            self.held_bytes += bytes(packet);
+            self.held_bytes += u64::from(packet.payload());
             tally.held += 1;
             tally.most_bytes = tally.most_bytes.max(self.held_bytes);
             return;
@@ -98,7 +93,7 @@ impl Order {
                 return;
             }
             let Some((since, packet)) = flow.held.remove(&flow.next) else { continue };
-            self.held_bytes -= bytes(&packet);
+            self.held_bytes -= u64::from(packet.payload());
             tally.released += 1;
             tally.waited_ps += u128::from((done - since).0);
             self.ready.push(packet);

@@ -271,6 +271,12 @@ impl Packet {
         self.contents.segment()
     }
 
+    /// Bytes of [`Self::segment`]; zero if there is none.
+    #[inline(always)]
+    pub fn payload(&self) -> u32 {
+        self.segment().map_or(0, |segment| segment.bytes)
+    }
+
     /// Whether a data packet is the last one of its message.
     #[inline(always)]
     pub fn ends_message(&self) -> bool {

@@ -142,7 +142,8 @@ impl Host {
     pub(super) fn was_lost(&mut self, ctx: &mut Context, packet: &Packet, number: u64, entropy: u16) {
         let Contents::Nack { bytes, created, is_last, sent_at, at_last_hop, is_marked } = packet.contents
         else {
-            return;
+            return ctx
+                .report_broken(format!("host {} handles a packet as a negative acknowledgement", self.id));
         };
         if let Some(sprayer) = &mut self.sprayer {
             // A loss at the last output does not depend on the route.

@@ -199,7 +199,9 @@ impl Host {
     pub(super) fn keep_sent(&mut self, ctx: &mut Context, number: u64, packet: &Packet, entropy: u16) {
         let Some(recovery) = &mut self.recovery else { return };
         let flow = Connection { source: packet.source, destination: packet.dst };
-        let Some(packet) = packet.segment() else { return };
+        let Some(packet) = packet.segment() else {
+            return ctx.report_broken(format!("host {} keeps a packet without data", self.id));
+        };
         let sent = Outstanding { packet, sent_at: ctx.now, entropy };
         recovery.sent.entry(flow).or_default().insert(number, sent);
         recovery.deadlines.push_back((ctx.now + recovery.rule.timeout, flow, number));

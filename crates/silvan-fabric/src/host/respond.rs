@@ -38,7 +38,9 @@ impl Host {
         packet: &Packet,
         (hops, marks): (&RefCell<Vec<Telemetry>>, &Marks),
     ) {
-        let Some(received) = self.received(ctx, packet, (hops, marks)) else { return };
+        let Some(received) = self.received(ctx, packet, (hops, marks)) else {
+            return ctx.report_broken(format!("host {} answers a packet without data", self.id));
+        };
         self.responder.received(&received, &mut self.replies);
         self.send_replies(ctx, Some(marks.number));
     }
@@ -82,11 +84,11 @@ impl Host {
         packet: &Packet,
         (hops, marks): (&RefCell<Vec<Telemetry>>, &Marks),
     ) {
-        let Contents::Header { bytes, created, is_last, injected: sent_at, at_last_hop } = packet.contents
+        let (Contents::Header { bytes, created, is_last, injected: sent_at, at_last_hop }, Some(received)) =
+            (packet.contents, self.received(ctx, packet, (hops, marks)))
         else {
-            return;
+            return ctx.report_broken(format!("host {} handles a packet as a header", self.id));
         };
-        let Some(received) = self.received(ctx, packet, (hops, marks)) else { return };
         self.responder.trimmed(&received, at_last_hop, &mut self.replies);
         self.send_replies(ctx, None);
         let is_marked = received.is_marked;
@@ -99,8 +101,13 @@ impl Host {
     }
 
     /// Handles a request from a source.
-    pub(super) fn requested(&mut self, ctx: &mut Context, packet: &Packet, marks: &Marks) {
-        let Contents::Request { amount: bytes, is_repeated } = packet.contents else { return };
+    pub(super) fn requested(
+        &mut self,
+        ctx: &mut Context,
+        packet: &Packet,
+        marks: &Marks,
+        (bytes, is_repeated): (u32, bool),
+    ) {
         let request = Request { now: ctx.now, from: sender(packet, marks), bytes, is_repeated };
         self.responder.requested(&request, &mut self.replies);
         self.send_replies(ctx, None);

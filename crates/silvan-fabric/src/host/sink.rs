@@ -85,7 +85,9 @@ impl Host {
                     self.wake(ctx);
                 }
             }
-            Contents::Request { .. } => self.requested(ctx, packet, marks),
+            Contents::Request { amount, is_repeated } => {
+                self.requested(ctx, packet, marks, (amount, is_repeated));
+            }
             Contents::Grant { amount } => self.granted(ctx, packet, (amount, marks.connection)),
             Contents::Header { .. } => self.answer_header(ctx, packet, (hops, marks)),
             Contents::Nack { .. } => self.was_lost(ctx, packet, marks.number, marks.entropy),

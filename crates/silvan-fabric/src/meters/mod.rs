@@ -364,10 +364,9 @@ impl Meters {
     /// Counts a data packet that a host began to send.
     #[inline]
     pub fn injected(&mut self, packet: &Packet) {
-        let Some(Segment { bytes, .. }) = packet.segment() else { return };
         self.packets_injected += 1;
-        self.sent_bytes[packet.src as usize] += u64::from(bytes);
-        self.classes[usize::from(packet.class)].injected_bytes += u64::from(bytes);
+        self.sent_bytes[packet.src as usize] += u64::from(packet.payload());
+        self.classes[usize::from(packet.class)].injected_bytes += u64::from(packet.payload());
     }
 
     /// Data packets that were injected but neither delivered nor trimmed, lost or discarded. `None` if the
@@ -386,8 +385,7 @@ impl Meters {
 
     /// Counts the segment of a packet that is not needed any more.
     pub fn discards_segment(&mut self, packet: &Packet) {
-        let bytes = packet.segment().map_or(0, |segment| segment.bytes);
-        self.classes[usize::from(packet.class)].discarded_bytes += u64::from(bytes);
+        self.classes[usize::from(packet.class)].discarded_bytes += u64::from(packet.payload());
     }
 
     /// Counts payload of a class that will be sent again because it was not acknowledged in time.

@@ -2,7 +2,6 @@
 
 use crate::host::Host;
 use crate::meters::ClassMeter;
-use crate::packet::Packet;
 use crate::partition::View;
 
 /// Checks that all generated or repeated payload is delivered, lost, discarded, inside the network, or
@@ -12,7 +11,6 @@ use crate::partition::View;
 /// A message with the numbers that differ, or with the waiting traffic that a host does not serve.
 pub(crate) fn check_traffic(view: View) -> Result<(), String> {
     let meters = view.totals;
-    let bytes = |packet: &Packet| packet.segment().map_or(0, |segment| u64::from(segment.bytes));
     let gone = |class: &ClassMeter| class.delivered_bytes + class.lost_bytes + class.discarded_bytes;
     let mut found: Vec<u64> = meters.classes.iter().map(gone).collect();
     let (mut data, mut control, mut marked) = (0u64, 0u64, 0u64);
@@ -24,7 +22,7 @@ pub(crate) fn check_traffic(view: View) -> Result<(), String> {
             control += 1;
         }
         // The segment of a header or of a negative acknowledgement was lost and will be sent again.
-        found[usize::from(packet.class)] += bytes(packet);
+        found[usize::from(packet.class)] += u64::from(packet.payload());
     }
     for (class, bytes) in view.hosts().flat_map(Host::unreported) {
         found[usize::from(class)] += bytes;
@@ -32,7 +30,7 @@ pub(crate) fn check_traffic(view: View) -> Result<(), String> {
     for packet in view.received_early().chain(view.hosts().flat_map(Host::undelivered)) {
         data += 1;
         marked += u64::from(packet.fecn);
-        found[usize::from(packet.class)] += bytes(packet);
+        found[usize::from(packet.class)] += u64::from(packet.payload());
     }
     for host in view.hosts() {
         // These packets are counted as injected only when they leave the host.

@@ -354,20 +354,18 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
             }
         }
         // The remaining ones arrive at switches whose lanes might be full.
+        let firsts = Arc::clone(&pauses.firsts);
         for &at in &beyond {
             let (before, arrival) = (&arrivals[..at as usize], &arrivals[at as usize]);
             let first = pauses.first(arrival.output);
-            let firsts = &pauses.firsts;
             let is_own = |other: &&Arrival| other.is_head() && firsts[other.output as usize] == first;
-            let earlier = || before.iter().filter(is_own);
+            let earlier = before.iter().filter(is_own);
             let is_undecided = pauses.rooms[first as usize] < 0 && !pauses.is_ordered[first as usize];
-            let mut now = vec![arrival];
             if is_undecided {
-                now.splice(0..0, earlier());
                 let arriving = arrivals.iter().filter(is_own).map(|other| u64::from(other.space)).sum();
                 // The decision depends on the fills at the start of the bin.
                 if pauses.is_counted[first as usize] {
-                    for other in &now[..now.len() - 1] {
+                    for other in earlier.clone() {
                         let channel = pauses.fed_by(first + other.input_index() as u32);
                         frames.take_out(channel, vl(other), other.space.into());
                     }
@@ -381,7 +379,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
                 }
                 pauses.decide(frames, first, arriving);
             }
-            for own in now {
+            for own in earlier.filter(|_| is_undecided).chain([arrival]) {
                 if pauses.is_ordered[first as usize] {
                     let since = own.when.wrapping_sub(start.0 as u32);
                     pauses.heads.push(OfSwitch { first, since, arrival: *own });

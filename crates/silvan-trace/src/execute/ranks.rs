@@ -319,13 +319,12 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         {
             self.agenda.events.pop();
             let at = self.trace.first(rank) + index as usize;
+            let operation = RankOperation { rank, index, at };
             match what {
                 What::Ready => self.ready(now, rank, index, at),
                 What::Started => self.release(now, rank, at, When::Start),
                 What::Finished => self.finish(now, rank, at),
-                What::Inject | What::DataInject => {
-                    self.inject(now, what, RankOperation { rank, index, at }, carrier)
-                }
+                What::Inject | What::DataInject => self.inject(now, what, operation, carrier),
                 What::Head | What::DataHead => {
                     let parcel = self.parcel(what == What::DataHead, rank, index, at);
                     carrier.head(now, &parcel, &mut self.agenda);
@@ -334,14 +333,14 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
                     let parcel = self.parcel(false, rank, index, at);
                     carrier.sent(now, &parcel, &mut self.agenda);
                 }
-                What::Arrived => self.arrived(now, RankOperation { rank, index, at }, carrier),
+                What::Arrived => self.arrived(now, operation, carrier),
                 What::DataArrived => {
                     if let Some(receive) = self.receives.remove(&at) {
                         self.receive(now, at, self.trace.operation(at).peer, receive);
                     }
                 }
                 What::Permit => self.permit(now, rank, index, at),
-                What::Post => self.post(now, RankOperation { rank, index, at }, carrier),
+                What::Post => self.post(now, operation, carrier),
             }
             if let Some((rank, index)) = self.agenda.beyond.take() {
                 let operation = self.trace.operation(self.trace.first(rank) + index as usize);

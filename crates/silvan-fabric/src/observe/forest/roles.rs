@@ -483,8 +483,7 @@ fn meet(view: View, map: &Map, moment: &Moment) -> Vec<Met> {
     let mut all = Vec::with_capacity(2 * packets.len());
     all.extend(packets.into_iter().map(|packet| {
         let (source, destination, connection) = (packet.src, packet.dst, u32::from(packet.source));
-        let bytes = packet.segment().map_or(0, |segment| segment.bytes);
-        met(packet.class, (FlowKey { source, destination, connection }, packet.vl.0), bytes)
+        met(packet.class, (FlowKey { source, destination, connection }, packet.vl.0), packet.payload())
     }));
     // If the link of a host is in a tree, the messages of the host wait, too.
     let senders = view.hosts().zip(&map.of_host);
