@@ -441,13 +441,14 @@ impl Pool {
     }
 
     /// Adds the telemetry of an output to a packet.
+    #[inline]
     pub fn stamp(&mut self, id: PacketId, telemetry: Telemetry) {
-        if self.telemetry_of(id).capacity() == 0
-            && let Some(spare) = self.spare.pop()
-        {
-            *self.telemetry_of(id) = spare;
+        self.reserve_telemetry(id);
+        let list = &mut self.telemetry[id as usize];
+        if list.capacity() == 0 {
+            *list = self.spare.pop().unwrap_or_default();
         }
-        self.telemetry_of(id).push(telemetry);
+        list.push(telemetry);
     }
 
     /// Prefetches the list of a packet's telemetry, if packets carry any.
@@ -493,16 +494,17 @@ impl Pool {
         if telemetry.is_empty() {
             return;
         }
-        let before = std::mem::replace(self.telemetry_of(id), telemetry);
+        self.reserve_telemetry(id);
+        let before = std::mem::replace(&mut self.telemetry[id as usize], telemetry);
         self.recycle(before);
     }
 
+    /// Makes a list of telemetry for each packet up to `id`.
     #[inline]
-    fn telemetry_of(&mut self, id: PacketId) -> &mut Vec<Telemetry> {
+    fn reserve_telemetry(&mut self, id: PacketId) {
         if self.telemetry.len() <= id as usize {
             self.telemetry.resize(self.slots.len(), Vec::new());
         }
-        &mut self.telemetry[id as usize]
     }
 
     #[inline]

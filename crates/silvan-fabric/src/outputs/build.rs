@@ -451,7 +451,8 @@ impl<'a> OutputsBuilder<'a> {
                 clock: self.clock(partition, switches),
                 broken: None,
             },
-            are_many: count >= MANY || hashing.is_some(),
+            are_many: count >= MANY,
+            prefetches: count >= MANY || hashing.is_some(),
             acts_on_all: self.plan.acknowledges || self.plan.may_reorder,
             // A new route may be faster than the old one.
             may_reorder: self.plan.may_reorder || self.plan.effects.links.has_changes(),

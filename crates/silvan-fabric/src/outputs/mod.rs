@@ -230,9 +230,12 @@ pub(crate) struct Bank<const LANES: usize, const MARKS: u8, const FIFO: bool> {
     /// Present if switches trim packets.
     trimmer: Option<Box<Trimmer>>,
     wiring: OutputLinks,
-    /// Whether there are more outputs than fit in the cache, or packets that must be read at each switch.
+    /// Whether there are more outputs than fit in the cache.
     #[saved(constant)]
     are_many: bool,
+    /// Whether that is the case, or switches read all packets because they hash them.
+    #[saved(constant)]
+    prefetches: bool,
     #[saved(constant)]
     feeders: Box<[Feeder]>,
     /// Present if packets may leave on a faster link than the one on which they arrive.
@@ -286,6 +289,12 @@ impl InOrder {
     #[inline(always)]
     fn new(output: u32, since: u32, input: u16, at: usize) -> Self {
         Self(u128::from(output) << 96 | u128::from(since) << 64 | u128::from(input) << 32 | at as u128)
+    }
+
+    /// Whether both arrive at the same output at the same time.
+    #[inline(always)]
+    fn is_with(self, other: Self) -> bool {
+        (self.0 ^ other.0) >> 64 == 0
     }
 
     /// Index into the bin's arrivals.

@@ -40,11 +40,13 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     /// Prefetches for the pass that handles arrivals. The records have already been prefetched.
     #[inline(always)]
     pub(super) fn prefetch_landing(&self, packets: &Pool, arrivals: &[Arrival], at: usize) {
-        if self.are_many
+        if self.prefetches
             && let Some(arrival) = arrivals.get(at + SOON)
             && !(MARKS == ALL_EVENTS && arrival.is_message())
         {
-            self.prefetch_sending(arrival.slot::<LANES>());
+            if self.are_many {
+                self.prefetch_sending(arrival.slot::<LANES>());
+            }
             // The packet is read by a host or linked into a queue.
             packets.prefetch(arrival.packet);
             if self.hashing.is_some() {
@@ -58,11 +60,13 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     #[inline(always)]
     pub(super) fn prefetch_decisions(&self, packets: &Pool, planned: &[u32], at: usize) {
         self.prefetch(planned.get(at + AHEAD).map(|&output| output as usize));
-        if self.are_many
+        if self.prefetches
             && let Some(&output) = planned.get(at + SOON)
             && let Some(slot) = self.voq.next_slot(output as usize)
         {
-            self.prefetch_sending(slot);
+            if self.are_many {
+                self.prefetch_sending(slot);
+            }
             if self.hashing.is_some()
                 && let Some(packet) = self.voq.stored_head(slot)
             {

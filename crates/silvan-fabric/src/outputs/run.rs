@@ -298,8 +298,11 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         if !self.several.is_empty() {
             let mut several = std::mem::take(&mut self.several);
             several.sort_unstable();
-            for item in &several {
-                self.land(around, &arrivals[item.at()], Time::ZERO, decide_before);
+            for (at, item) in several.iter().enumerate() {
+                // Packets of an instant arrive before one of them leaves.
+                let is_last = several.get(at + 1).is_none_or(|next| !next.is_with(*item));
+                let leave_before = if is_last { decide_before } else { Time::ZERO };
+                self.land(around, &arrivals[item.at()], leave_before, decide_before);
             }
             several.clear();
             self.several = several;

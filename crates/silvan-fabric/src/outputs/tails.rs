@@ -20,6 +20,8 @@ pub(super) struct TailLinks {
     of_inputs: Box<[u8]>,
     /// The links of outputs at the start of the run.
     of_outputs: Box<[u8]>,
+    /// For each output, whether its link is faster than that of an input of its switch.
+    exceeds_input: Box<[bool]>,
     /// For each ordered pair of links, whether the second one is faster.
     is_faster: Box<[bool]>,
     links: usize,
@@ -29,7 +31,16 @@ impl TailLinks {
     /// `rates` has the rate of each link in bits per second.
     pub fn new(firsts: Arc<[u32]>, of_inputs: Box<[u8]>, of_outputs: Box<[u8]>, rates: &[u64]) -> Self {
         let is_faster = rates.iter().flat_map(|from| rates.iter().map(move |to| to > from)).collect();
-        Self { firsts, of_inputs, of_outputs, is_faster, links: rates.len() }
+        let rate = |link: u8| rates[usize::from(link)];
+        // By the first output of a switch.
+        let mut slowest = vec![u64::MAX; firsts.len()];
+        for (&first, &input) in firsts.iter().zip(&of_inputs) {
+            let slowest = &mut slowest[first as usize];
+            *slowest = rate(input).min(*slowest);
+        }
+        let outputs = firsts.iter().zip(&of_outputs);
+        let exceeds_input = outputs.map(|(&first, &output)| rate(output) > slowest[first as usize]).collect();
+        Self { firsts, of_inputs, of_outputs, exceeds_input, is_faster, links: rates.len() }
     }
 
     /// The input of an arrival.
@@ -49,40 +60,51 @@ impl TailLinks {
 impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, FIFO> {
     /// Delays packets until they may leave. Those that may leave at `before` or later are put back.
     pub(super) fn wait_for_tails(&mut self, around: &Around, arrivals: &mut Vec<Arrival>, before: Time) {
-        let start = self.start;
-        let Self { tails: Some(tails), wiring, voq, arrivals: later, changes, pauses, .. } = self else {
-            return;
-        };
-        let have_changes = changes.is_some();
+        let Some(tails) = self.tails.take() else { return };
+        let have_changes = self.changes.is_some();
         arrivals.retain_mut(|arrival| {
-            if !arrival.is_head() {
-                return true;
-            }
-            let input = tails.input(arrival);
-            let from = tails.of_inputs[input];
-            if !have_changes && !tails.speeds_up(from, arrival) {
-                return true;
-            }
-            let to = voq.records[arrival.output as usize].own.link;
-            let mut span = |link: u8| wiring.links[usize::from(link)].parameters.span(arrival.size.into());
-            // The rate of the last link may have changed since the packet left.
-            let lag = if have_changes { around.packets[arrival.packet].tail_lag } else { span(from) };
-            let own = span(to);
-            if lag <= own {
-                return true;
-            }
-            let since = u64::from(arrival.when.wrapping_sub(start.0 as u32));
-            let ready = start + Time(since) + lag - own;
-            (arrival.when, arrival.input) = (ready.0 as u32, arrival.input | READY);
-            let is_due = ready < before;
-            if !is_due {
-                if let Some(pauses) = pauses {
-                    pauses.is_underway(arrival, input, ready);
-                }
-                later.push(later.bin(ready), *arrival);
-            }
-            is_due
+            let may_wait = have_changes || tails.exceeds_input[arrival.output as usize];
+            !(may_wait && arrival.is_head() && self.waits_for_tail(around, &tails, arrival, before))
         });
+        self.tails = Some(tails);
+    }
+
+    /// If a packet may leave later than its head arrives, replaces its time by that at which it may leave. If that time is
+    /// `before` or later, also puts the packet back, and returns true.
+    #[inline(never)]
+    fn waits_for_tail(
+        &mut self,
+        around: &Around,
+        tails: &TailLinks,
+        arrival: &mut Arrival,
+        before: Time,
+    ) -> bool {
+        let start = self.start;
+        let have_changes = self.changes.is_some();
+        let input = tails.input(arrival);
+        let from = tails.of_inputs[input];
+        if !have_changes && !tails.speeds_up(from, arrival) {
+            return false;
+        }
+        let to = self.voq.records[arrival.output as usize].own.link;
+        let mut span = |link: u8| self.wiring.links[usize::from(link)].parameters.span(arrival.size.into());
+        // The rate of the last link may have changed since the packet left.
+        let lag = if have_changes { around.packets[arrival.packet].tail_lag } else { span(from) };
+        let own = span(to);
+        if lag <= own {
+            return false;
+        }
+        let since = u64::from(arrival.when.wrapping_sub(start.0 as u32));
+        let ready = start + Time(since) + lag - own;
+        (arrival.when, arrival.input) = (ready.0 as u32, arrival.input | READY);
+        let is_due = ready < before;
+        if !is_due {
+            if let Some(pauses) = &mut self.pauses {
+                pauses.is_underway(arrival, input, ready);
+            }
+            self.arrivals.push(self.arrivals.bin(ready), *arrival);
+        }
+        !is_due
     }
 }
 
