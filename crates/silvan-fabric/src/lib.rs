@@ -42,6 +42,7 @@ mod packet;
 mod partition;
 pub mod queueing;
 mod routes;
+mod schedule;
 mod setup;
 pub mod simulation;
 mod sink;

@@ -11,6 +11,7 @@ use silvan_engine::{Rate, Time};
 use crate::congestion_log::{MarkEvent, OutputLog};
 use crate::message::SourceReport;
 use crate::packet::{Contents, Packet, PacketId, Pool};
+use crate::schedule::{Need, Schedule};
 
 /// The marking rule and its state, for the outputs of one switch or of a partition.
 #[derive(Debug, Saved)]
@@ -35,7 +36,7 @@ pub(crate) struct SwitchMarking {
     /// See [`Self::watches_queues`] and [`Self::watches_arrivals`].
     watches_queues: bool,
     watches_arrivals: bool,
-    /// Whether the rule reads [`OutputFacts::sent_bytes`].
+    /// Whether the rule reads the bytes that outputs have sent.
     pub reads_sent_bytes: bool,
 }
 
@@ -46,46 +47,34 @@ pub(crate) struct MarkedLane {
     pub output: usize,
     /// Index of the lane in the state of the rule.
     pub lane: usize,
+    pub vl: usize,
 }
 
-/// The state of an output when a packet arrives at it or leaves through it.
+/// The fill of an output when a packet arrives at it or leaves through it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct OutputFacts {
-    pub now: Time,
+pub(crate) struct OutputFill {
     /// Bytes in all queues of the lane, including an arriving packet but excluding a departing one.
     pub queue_bytes: u32,
     /// Bytes in use of the lane's share of the output buffer, including the packet; zero if there are no
     /// output buffers.
     pub buffer_bytes: u32,
-    /// Bytes sent since the start of the run, on all lanes, excluding this packet. Zero if the rule does not
-    /// read it.
-    pub sent_bytes: u64,
-    pub rate: Rate,
 }
 
-/// A packet that has entered the queues of an output.
+impl OutputFill {
+    /// The fill of an output without a buffer.
+    #[inline]
+    pub fn of_queues(queue_bytes: u32) -> Self {
+        Self { queue_bytes, buffer_bytes: 0 }
+    }
+}
+
+/// A packet that has entered the queues of an output, or starts to leave.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Arriving {
+pub(crate) struct MarkedPacket {
     pub id: PacketId,
     /// Bytes on the wire.
     pub size: u32,
     pub is_data: bool,
-}
-
-/// The facts about a packet that starts to leave that a rule may use.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Leaving {
-    /// Bytes on the wire.
-    pub size: u32,
-    pub is_data: bool,
-    pub is_marked: bool,
-}
-
-impl Leaving {
-    #[inline]
-    pub fn of(packet: &Packet) -> Self {
-        Self { size: packet.size, is_data: packet.is_data(), is_marked: packet.fecn }
-    }
 }
 
 /// The effect of a verdict, for the counters and the scheduler.
@@ -178,53 +167,101 @@ impl SwitchMarking {
 
     /// Reports a change of a queue to the rule. Returns [`Self::needs_all`] after the change.
     #[inline]
-    pub fn queue_changed(
+    pub fn queue_changed<S: Schedule>(
         &mut self,
-        lane: usize,
-        change: &QueueChange,
-        has_credit: impl FnOnce() -> bool,
-    ) -> bool {
-        self.marker.queue_changed(lane, change, has_credit) || self.is_always_on
-    }
-
-    /// Lets the rule decide about a packet that has entered the queues of an output.
-    #[inline(never)]
-    pub fn arrives(
-        &mut self,
+        schedule: &mut S,
+        output: &mut S::Output,
         at: MarkedLane,
-        facts: &OutputFacts,
-        packets: &mut Pool,
-        packet: Arriving,
-    ) -> Applied {
-        let &OutputFacts { now, queue_bytes, sent_bytes, rate, .. } = facts;
-        let Arriving { id, size, is_data } = packet;
-        let arrival = Arrival { now, size, is_data, queue_bytes, sent_bytes, rate };
-        match self.marker.arrives(at.lane, &arrival) {
-            Verdict::Forward => Applied::default(),
-            verdict => self.apply((at.output, now), packets, id, verdict),
-        }
+        change: &QueueChange,
+    ) -> bool {
+        let now = change.now;
+        let space = self.root_space(schedule.free_at(output) <= now);
+        let need = Need { output: at.output, vl: at.vl, dst: 0, space, now };
+        let has_credit = || schedule.has_some_credit(output, need);
+        self.marker.queue_changed(at.lane, change, has_credit) || self.is_always_on
     }
 
-    /// Lets the rule decide about a packet that starts to leave through an output. The caller applies the
-    /// verdict.
+    /// Lets the rule decide about a packet that has entered the queues of an output, and carries out the decision.
+    #[inline(always)]
+    pub fn arrives<S: Schedule>(
+        &mut self,
+        schedule: &mut S,
+        output: &S::Output,
+        at: MarkedLane,
+        fill: OutputFill,
+        packet: MarkedPacket,
+        now: Time,
+    ) {
+        let MarkedPacket { id, size, is_data } = packet;
+        if self.marker.skips_arrival(at.lane, size, is_data) {
+            return;
+        }
+        let (sent_bytes, rate) = self.of_link(schedule, output);
+        let arrival = Arrival { now, size, is_data, queue_bytes: fill.queue_bytes, sent_bytes, rate };
+        let verdict = self.arrival_verdict(at.lane, &arrival);
+        self.carry_out(schedule, output, (at.output, now), id, verdict);
+    }
+
+    #[inline(never)]
+    fn arrival_verdict(&mut self, lane: usize, arrival: &Arrival) -> Verdict {
+        self.marker.arrives(lane, arrival)
+    }
+
+    /// Lets the rule decide about a packet that starts to leave through an output, and carries out the decision.
     ///
     /// The decision depends on the fill that remains after the packet has left (Paper I, section 3.2.1),
     /// which the caller has already reported. With a single threshold, the packet whose departure brings the
     /// fill below the threshold is not marked. This makes a single threshold unfair, so two thresholds must
     /// differ by more than a packet (Paper II, section IV).
     #[inline(always)]
-    pub fn departs(
+    pub fn departs<S: Schedule>(
         &mut self,
-        lane: usize,
-        facts: &OutputFacts,
-        packet: Leaving,
-        has_credit: impl FnOnce() -> bool,
-    ) -> Verdict {
-        let &OutputFacts { now, queue_bytes, buffer_bytes, sent_bytes, rate } = facts;
-        let Leaving { size, is_data, is_marked } = packet;
+        schedule: &mut S,
+        output: &mut S::Output,
+        at: MarkedLane,
+        fill: OutputFill,
+        packet: MarkedPacket,
+        now: Time,
+    ) {
+        if !self.marker.watches_departures(at.lane) {
+            return;
+        }
+        let MarkedPacket { id, size, is_data } = packet;
+        let OutputFill { queue_bytes, buffer_bytes } = fill;
+        let (sent_bytes, rate) = self.of_link(schedule, output);
+        let is_marked = schedule.packets()[id].fecn;
         let departure =
             Departure { now, size, is_data, is_marked, queue_bytes, buffer_bytes, sent_bytes, rate };
-        self.marker.departs(lane, &departure, has_credit)
+        let space = self.root_space(schedule.free_at(output) <= now);
+        let need = Need { output: at.output, vl: at.vl, dst: 0, space, now };
+        let verdict = self.marker.departs(at.lane, &departure, || schedule.has_some_credit(output, need));
+        self.carry_out(schedule, output, (at.output, now), id, verdict);
+    }
+
+    /// The bytes that an output has sent, which are 0 if the rule does not read them, and the rate of its link.
+    #[inline(always)]
+    fn of_link<S: Schedule>(&self, schedule: &S, output: &S::Output) -> (u64, Rate) {
+        let sent_bytes = if self.reads_sent_bytes { schedule.sent(output) } else { 0 };
+        (sent_bytes, schedule.rate(output))
+    }
+
+    /// Carries out a decision of the rule.
+    #[inline(always)]
+    fn carry_out<S: Schedule>(
+        &mut self,
+        schedule: &mut S,
+        output: &S::Output,
+        at: (usize, Time),
+        id: PacketId,
+        verdict: Verdict,
+    ) {
+        if verdict == Verdict::Forward {
+            return;
+        }
+        let applied = self.apply(at, schedule.packets(), id, verdict);
+        if applied != Applied::default() {
+            schedule.applied(output, applied);
+        }
     }
 
     /// Starts a congestion log.
@@ -238,13 +275,7 @@ impl SwitchMarking {
     }
 
     /// Applies the rule's decision at an output and a time to a packet.
-    pub fn apply(
-        &mut self,
-        at: (usize, Time),
-        packets: &mut Pool,
-        id: PacketId,
-        verdict: Verdict,
-    ) -> Applied {
+    fn apply(&mut self, at: (usize, Time), packets: &mut Pool, id: PacketId, verdict: Verdict) -> Applied {
         let packet = &mut packets[id];
         let is_data = packet.is_data();
         match verdict {

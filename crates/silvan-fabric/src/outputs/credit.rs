@@ -8,7 +8,8 @@ use silvan_network::port::Vl;
 use super::{Around, Bank, Binned};
 use crate::link::{ChannelId, Ledger, LedgerView, ReturnTimes, Returns, Spills, Way};
 use crate::packet::NO_LEDGER;
-use crate::voq::{MOST_LANES, Need, Output, OutputLane};
+use crate::schedule::Need;
+use crate::voq::{MOST_LANES, Output, OutputLane};
 
 #[cfg(test)]
 mod tests;

@@ -14,9 +14,10 @@ use crate::link::{ChannelId, Class, LinkParameters, ReturnClock, key};
 use crate::message::{Entering, OutputCredit};
 use crate::packet::{PacketId, Pool};
 use crate::routes::fields;
+use crate::schedule::{Need, Schedule};
 use crate::switch_marking::Applied;
 use crate::trimming::Freed;
-use crate::voq::{ALL_EVENTS, Head, MISSING_PACKET, Need, Output, QueueRoom, Sending, Slot, UNMARKED, Wires};
+use crate::voq::{ALL_EVENTS, Head, Output, QueueRoom, Sending, Slot, UNMARKED};
 
 /// The links of outputs, and the reports of their switches to sources.
 #[derive(Debug, Saved)]
@@ -47,49 +48,53 @@ pub(super) fn host_arrival(host: u32, time: Time, packet: PacketId) -> Event {
     Event { time, key: key(Class::HostArrival, host, Port::FIRST), data: packet }
 }
 
-impl<'a, const L: usize> Wires<L, Binned, Around<'a>> for OutputLinks {
+/// The links of outputs and the state of the partition, as outputs with `L` lanes see them.
+struct InBins<'a, 'p, const L: usize> {
+    links: &'a mut OutputLinks,
+    around: &'a mut Around<'p>,
+}
+
+impl<const L: usize> Schedule for InBins<'_, '_, L> {
+    type Output = Output<L, Binned>;
+
     #[inline(always)]
-    fn packets<'p>(around: &'p mut Around<'a>) -> &'p mut Pool {
-        around.packets
+    fn packets(&mut self) -> &mut Pool {
+        self.around.packets
     }
 
     #[inline(always)]
-    fn free_at(&self, _around: &Around<'a>, output: &Output<L, Binned>) -> Time {
+    fn free_at(&self, output: &Self::Output) -> Time {
         output.free_at
     }
 
-    #[inline(always)]
-    fn has_credit(&mut self, _around: &mut Around<'a>, output: &mut Output<L, Binned>, need: Need) -> bool {
-        self.credits.has_credit(output, need)
+    fn rate(&self, output: &Self::Output) -> Rate {
+        self.links.links[usize::from(output.own.link)].parameters.rate
     }
 
-    #[inline(always)]
-    fn wait_for_credit(
-        &mut self,
-        _around: &mut Around<'a>,
-        output: &mut Output<L, Binned>,
-        need: Need,
-    ) -> Time {
-        self.credits.wait(output, need)
-    }
-
-    fn sent(&self, _around: &Around<'a>, output: &Output<L, Binned>) -> u64 {
+    fn sent(&self, output: &Self::Output) -> u64 {
         output.own.sent_bytes
     }
 
-    fn rate(&self, _around: &Around<'a>, output: &Output<L, Binned>) -> Rate {
-        self.links[usize::from(output.own.link)].parameters.rate
+    #[inline(always)]
+    fn has_credit(&mut self, output: &mut Self::Output, need: Need) -> bool {
+        self.links.credits.has_credit(output, need)
     }
 
-    fn applied(&mut self, around: &mut Around<'a>, output: &Output<L, Binned>, applied: Applied) {
-        around.meters.fecn_marks += u64::from(applied.is_mark);
-        if let (Some(report), Some(reports)) = (applied.report, &mut self.reports) {
+    #[inline(always)]
+    fn wait_for_credit(&mut self, output: &mut Self::Output, need: Need) -> Time {
+        self.links.credits.wait(output, need)
+    }
+
+    fn applied(&mut self, output: &Self::Output, applied: Applied) {
+        self.around.meters.fecn_marks += u64::from(applied.is_mark);
+        if let (Some(report), Some(reports)) = (applied.report, &mut self.links.reports) {
             reports.own.push((output.number, report));
         }
     }
 
-    fn packet_is_missing(&mut self, _around: &mut Around<'a>, _output: &Output<L, Binned>) {
-        self.broken.get_or_insert_with(|| (None, MISSING_PACKET.into()));
+    #[cold]
+    fn report_broken(&mut self, _output: &Self::Output, what: &str) {
+        self.links.broken.get_or_insert_with(|| (None, what.into()));
     }
 }
 
@@ -352,7 +357,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
             return false;
         }
         let Self { voq, marking, wiring, .. } = self;
-        voq.passes((wiring, around), marking, slot, head, now);
+        voq.passes(&mut InBins { links: wiring, around }, marking, slot, head, now);
         if MARKS == ALL_EVENTS
             && let Some(trimmer) = &self.trimmer
         {
@@ -411,7 +416,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     #[inline(always)]
     fn push(&mut self, around: &mut Around, now: Time, slot: Slot, head: Head) {
         let Self { voq, marking, wiring, .. } = self;
-        let may_send = voq.enqueue((wiring, around), marking, slot, head, now);
+        let may_send = voq.enqueue(&mut InBins { links: wiring, around }, marking, slot, head, now);
         let record = &mut voq.records[slot.output()];
         let ready = now.max(record.free_at);
         if may_send && ready < record.own.ready_at {
@@ -434,7 +439,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         self.events += 1;
         let now = self.voq.records[output].own.ready_at;
         let Self { voq, marking, wiring, .. } = self;
-        match voq.settle((wiring, around), marking, output, now) {
+        match voq.settle(&mut InBins { links: wiring, around }, marking, output, now) {
             Ok(sending) => self.transmit(around, sending, now),
             Err(ready) => self.voq.records[output].own.ready_at = ready,
         }

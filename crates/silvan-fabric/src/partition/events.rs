@@ -5,7 +5,7 @@ use silvan_engine::cache::{prefetch, prefetch_lines};
 use silvan_engine::{Event, Time};
 use silvan_network::port::Port;
 
-use super::Schedule;
+use super::Handling;
 use crate::context::Context;
 use crate::host::{Host, TIMEOUT, take_turns};
 use crate::jobs::Jobs;
@@ -23,14 +23,14 @@ pub(super) struct Handler<'p, A> {
     pub triggers: &'p mut Triggers,
     pub outputs: &'p mut Option<Outputs>,
     pub binned: &'p mut Vec<BinnedSwitch>,
-    pub schedule: &'p mut Schedule,
+    pub handling: &'p mut Handling,
 }
 
 impl<A: Architecture> Handler<'_, A> {
     /// The time of the next event; `None` if no event is pending.
     #[inline(always)]
     pub fn next_time(&mut self) -> Option<Time> {
-        if self.schedule.prefetches && self.ctx.queue.is_turn_over() {
+        if self.handling.prefetches && self.ctx.queue.is_turn_over() {
             self.turn_and_prefetch();
         }
         self.ctx.queue.next_time()
@@ -56,7 +56,7 @@ impl<A: Architecture> Handler<'_, A> {
     pub fn events_below(&mut self, time: Time, key: u32) -> u64 {
         let mut done = 0;
         self.ctx.now = time;
-        self.schedule.unfinished = Some(time);
+        self.handling.unfinished = Some(time);
         while self.ctx.queue.next_time() == Some(time)
             && let Some(event) = self.ctx.queue.pop_before(time, key)
         {
@@ -68,7 +68,7 @@ impl<A: Architecture> Handler<'_, A> {
     /// Handles all events before a time, but stops early if the amount of work reaches `most`. Returns the amount of
     /// work. If a sample or a change of links interrupted an instant, first handles the rest of that instant.
     pub fn instants(&mut self, end: Time, most: u64) -> u64 {
-        let mut unfinished = self.schedule.unfinished.take_if(|time| *time < end);
+        let mut unfinished = self.handling.unfinished.take_if(|time| *time < end);
         let mut done = 0;
         while done < most
             && let Some(time) = unfinished.take().or_else(|| self.next_time())
@@ -201,7 +201,7 @@ impl<A: Architecture> Handler<'_, A> {
                 take_turns(ctx, hosts, event.time);
                 hosts.iter_mut().for_each(|host| host.count_drained(ctx));
                 ctx.meters.end_warmup();
-                self.schedule.expect_sample(self.ctx, self.outputs, self.schedule.next_sample);
+                self.handling.expect_sample(self.ctx, self.outputs, self.handling.next_sample);
                 return 0;
             }
             Class::Job => return 0,
@@ -326,7 +326,7 @@ impl<A: Architecture> Handler<'_, A> {
                     self.hosts[node].prefetch_answer(&ctx.packets[event.data]);
                     ctx.packets.prefetch_telemetry(event.data);
                 }
-                Class::HostWake if self.schedule.has_answers => self.hosts[node].prefetch_entry(event.time),
+                Class::HostWake if self.handling.has_answers => self.hosts[node].prefetch_entry(event.time),
                 _ => {}
             }
         }
@@ -347,7 +347,7 @@ impl<A: Architecture> Handler<'_, A> {
             }
             match class {
                 Class::SwitchArrival | Class::SwitchWake => self.switches[node as usize].prefetch(),
-                Class::HostArrival if self.schedule.has_answers => {
+                Class::HostArrival if self.handling.has_answers => {
                     prefetch_lines::<_, 10>(std::slice::from_ref(&self.hosts[node as usize]), 0);
                 }
                 Class::HostArrival => prefetch(std::slice::from_ref(&self.hosts[node as usize]), 0),
@@ -357,7 +357,7 @@ impl<A: Architecture> Handler<'_, A> {
                 _ => {}
             }
         }
-        let has_answers = self.schedule.has_answers;
+        let has_answers = self.handling.has_answers;
         if has_answers || self.switches.first().is_some_and(A::prefetches_in_steps) {
             self.prefetch_first_step();
         }
@@ -370,7 +370,7 @@ impl<A: Architecture> Handler<'_, A> {
                 Class::HostArrival => self.hosts[node].prefetch_arrival(ctx, event.data),
                 Class::HostWake => {
                     self.hosts[node].prefetch_wake(ctx);
-                    if self.schedule.has_answers {
+                    if self.handling.has_answers {
                         self.hosts[node].prefetch_flow(event.time);
                     }
                 }

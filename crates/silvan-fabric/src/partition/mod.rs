@@ -57,10 +57,10 @@ impl Neighbors {
 /// Evaluates an expression for the handler of the events of a partition, whose type depends on its switches.
 macro_rules! with_handler {
     ($partition:expr, $name:ident => $then:expr) => {{
-        let Partition { ctx, hosts, switches, jobs, triggers, outputs, binned, schedule, .. } = $partition;
+        let Partition { ctx, hosts, switches, jobs, triggers, outputs, binned, handling, .. } = $partition;
         with_switches!(switches, switches => {
             let mut $name =
-                Handler { ctx, hosts, switches: &mut switches[..], jobs, triggers, outputs, binned, schedule };
+                Handler { ctx, hosts, switches: &mut switches[..], jobs, triggers, outputs, binned, handling };
             $then
         })
     }};
@@ -83,12 +83,12 @@ pub(crate) struct Partition {
     pub triggers: Triggers,
     /// Whether the network does not fit into the fast caches of a core.
     is_large: bool,
-    schedule: Schedule,
+    handling: Handling,
 }
 
 /// Data on which the handling of events depends, in addition to the nodes.
 #[derive(Debug, Saved)]
-struct Schedule {
+struct Handling {
     /// Whether to prefetch for events.
     prefetches: bool,
     /// Whether any host awaits answers; see [`Host::awaits_answers`].
@@ -98,7 +98,7 @@ struct Schedule {
     unfinished: Option<Time>,
 }
 
-impl Schedule {
+impl Handling {
     /// See [`Partition::expect_sample`].
     fn expect_sample(&mut self, ctx: &mut Context, outputs: &mut Option<Outputs>, time: Time) {
         self.next_sample = time;
@@ -140,7 +140,7 @@ impl Partition {
             binned,
             jobs,
             triggers,
-            schedule: Schedule { prefetches, has_answers, next_sample: Time::ZERO, unfinished: None },
+            handling: Handling { prefetches, has_answers, next_sample: Time::ZERO, unfinished: None },
         }
     }
 
@@ -166,8 +166,8 @@ impl Partition {
 
     /// Sets the time of the next sample. Outputs and meters expect the end of the warm-up if it is earlier.
     pub fn expect_sample(&mut self, time: Time) {
-        let Self { ctx, outputs, schedule, .. } = self;
-        schedule.expect_sample(ctx, outputs, time);
+        let Self { ctx, outputs, handling, .. } = self;
+        handling.expect_sample(ctx, outputs, time);
     }
 
     /// Brings the counters up to the time of a sample.
@@ -241,7 +241,7 @@ impl Partition {
     /// The first tick with work; `NEVER` if there is none.
     pub fn next_tick(&mut self) -> u64 {
         let of_event =
-            self.schedule.unfinished.or_else(|| self.next_time()).map_or(NEVER, |time| self.tick_of(time));
+            self.handling.unfinished.or_else(|| self.next_time()).map_or(NEVER, |time| self.tick_of(time));
         let of_hosts = self.ctx.turns.as_ref().and_then(|turns| turns.bins.next()).unwrap_or(NEVER);
         let of_outputs = self.outputs.as_ref().and_then(|outputs| outputs.next_bin()).unwrap_or(NEVER);
         // A delivery that has no event, but after which traffic may start.

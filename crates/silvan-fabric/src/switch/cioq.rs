@@ -22,11 +22,12 @@ use silvan_network::port::{ManyLanes, Port, PortVl, Vl};
 use silvan_network::port_set::PortSet;
 
 use super::rounds::Rounds;
-use super::{Architecture, Outgoing, Ports};
+use super::{Architecture, Ports};
 use crate::context::Context;
 use crate::message::CreditReturn;
 use crate::packet::{Fifo, PacketId};
 use crate::queueing::buffers::{Buffers, Passage, QueueId, Stored};
+use crate::switch_marking::OutputFill;
 
 #[cfg(test)]
 mod tests;
@@ -275,7 +276,7 @@ impl<S: PortSet> CioqSwitch<S> {
         self.expire(output, ctx.now);
         let buffer_bytes = self.lanes[self.ports.lane(output, vl).index()].used;
         let queue_bytes = self.waiting_bytes(output, vl);
-        self.ports.departs(ctx, id, Outgoing { output, queue_bytes, buffer_bytes });
+        self.ports.departs(ctx, output, id, OutputFill { queue_bytes, buffer_bytes });
     }
 
     /// Starts to move a packet from an input to an output buffer, if possible. Returns whether a packet has started.

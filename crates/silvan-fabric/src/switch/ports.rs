@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use silvan_congestion::facts::{QueueChange, Severity, Verdict};
+use silvan_congestion::facts::{QueueChange, Severity};
 use silvan_engine::saved::Saved;
 use silvan_engine::{Rate, Time};
 use silvan_network::port::{LaneOrder, Port, PortVl, Vl};
@@ -10,13 +10,14 @@ use silvan_network::routing::lanes::Lanes;
 use silvan_network::routing::port_groups::Choices;
 
 use super::architecture::report_missing_steering;
+use super::ordered::{Ordered, SwitchOutput};
 use super::{Detourer, Director, PortChooser};
 use crate::context::Context;
 use crate::link::{ChannelId, Class, key};
 use crate::message::{CreditReturn, SourceReport, Word};
 use crate::packet::{NO_LEDGER, Packet, PacketId};
 use crate::routes::{ForwardingTable, Hasher};
-use crate::switch_marking::{Arriving, Leaving, MarkedLane, OutputFacts, SwitchMarking};
+use crate::switch_marking::{MarkedLane, MarkedPacket, OutputFill, SwitchMarking};
 use crate::trimming::{Freed, Trimmer};
 
 #[cfg(test)]
@@ -35,25 +36,6 @@ pub(crate) struct PortWiring {
     pub faces_host: bool,
     /// Whether a packet that leaves through this port may have arrived on a slower link.
     pub may_underrun: bool,
-}
-
-/// The output of a departing packet, and the bytes that remain queued for its lane.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Outgoing {
-    pub output: Port,
-    /// Bytes in all queues of the lane, excluding this packet.
-    pub queue_bytes: u32,
-    /// Bytes in use of the lane's share of the output buffer, including this packet; zero if there are no output
-    /// buffers.
-    pub buffer_bytes: u32,
-}
-
-impl Outgoing {
-    /// Creates the value for a switch without output buffers.
-    #[inline]
-    pub fn unbuffered(output: Port, queue_bytes: u32) -> Self {
-        Self { output, queue_bytes, buffer_bytes: 0 }
-    }
 }
 
 /// The component that selects outputs or lanes that the forwarding table alone does not determine.
@@ -372,23 +354,17 @@ impl Ports {
         self.marking.marker.watches_queue(lane.index(), queue_bytes)
     }
 
-    /// Reports a change of a queue to the marking rule.
-    pub fn queue_changed(&mut self, ctx: &mut Context, output: Port, vl: Vl, change: &QueueChange) {
-        let channel = self.out(output);
-        let space = self.marking.root_space(ctx.free_at(channel) <= ctx.now);
-        let lane = self.lane(output, vl);
-        self.marking.queue_changed(lane.index(), change, || ctx.has_some_credit(channel, vl, space));
+    /// The record of an output, and the place of one of its lanes in the state of the marking rule.
+    #[inline(always)]
+    fn marked(&self, output: Port, vl: Vl) -> (SwitchOutput, MarkedLane) {
+        let at = MarkedLane { output: output.index(), lane: self.lane(output, vl).index(), vl: vl.index() };
+        (SwitchOutput { channel: self.out(output), port: output }, at)
     }
 
-    /// The facts about an output and lane that the marking rule may use.
-    #[inline(always)]
-    fn facts(&self, ctx: &Context, from: Outgoing, vl: Vl) -> (MarkedLane, OutputFacts) {
-        let Outgoing { output, queue_bytes, buffer_bytes } = from;
-        let channel = self.out(output);
-        let now = ctx.now;
-        let sent_bytes = if self.marking.reads_sent_bytes { ctx.links.sent_by(channel, now) } else { 0 };
-        let facts = OutputFacts { now, queue_bytes, buffer_bytes, sent_bytes, rate: ctx.links.rate(channel) };
-        (MarkedLane { output: output.index(), lane: self.lane(output, vl).index() }, facts)
+    /// Reports a change of a queue to the marking rule.
+    pub fn queue_changed(&mut self, ctx: &mut Context, output: Port, vl: Vl, change: &QueueChange) {
+        let (mut output, at) = self.marked(output, vl);
+        self.marking.queue_changed(&mut Ordered::new(ctx, self.place), &mut output, at, change);
     }
 
     /// Applies the marking rule to a packet that has entered the queues of an output lane. The queues hold
@@ -402,36 +378,29 @@ impl Ports {
 
     #[inline(never)]
     fn judge_arrival(&mut self, ctx: &mut Context, output: Port, id: PacketId, queue_bytes: u32) {
-        let packet = &ctx.packets[id];
-        let (vl, arriving) = (packet.vl, Arriving { id, size: packet.size, is_data: packet.is_data() });
-        let (at, facts) = self.facts(ctx, Outgoing::unbuffered(output, queue_bytes), vl);
-        let applied = self.marking.arrives(at, &facts, &mut ctx.packets, arriving);
-        ctx.note_applied((self.place, true, output), applied);
+        let (now, packet) = (ctx.now, &ctx.packets[id]);
+        let marked = MarkedPacket { id, size: packet.size, is_data: packet.is_data() };
+        let (output, at) = self.marked(output, packet.vl);
+        let fill = OutputFill::of_queues(queue_bytes);
+        self.marking.arrives(&mut Ordered::new(ctx, self.place), &output, at, fill, marked, now);
     }
 
     /// Applies the marking rule to a packet that starts to leave through an output. The caller must have
     /// reported the remaining fill.
     #[inline(always)]
-    pub fn departs(&mut self, ctx: &mut Context, id: PacketId, from: Outgoing) {
-        let lane = self.lane(from.output, ctx.packets[id].vl);
+    pub fn departs(&mut self, ctx: &mut Context, output: Port, id: PacketId, fill: OutputFill) {
+        let lane = self.lane(output, ctx.packets[id].vl);
         if self.marking.marker.watches_departures(lane.index()) {
-            self.judge_departure(ctx, id, from);
+            self.judge_departure(ctx, output, id, fill);
         }
     }
 
     #[inline(never)]
-    fn judge_departure(&mut self, ctx: &mut Context, id: PacketId, from: Outgoing) {
-        let (vl, packet) = (ctx.packets[id].vl, Leaving::of(&ctx.packets[id]));
-        let (at, facts) = self.facts(ctx, from, vl);
-        let channel = self.out(from.output);
-        let space = self.marking.root_space(ctx.free_at(channel) <= ctx.now);
-        let has_credit = || ctx.has_some_credit(channel, vl, space);
-        let verdict = self.marking.departs(at.lane, &facts, packet, has_credit);
-        if verdict == Verdict::Forward {
-            return;
-        }
-        let applied = self.marking.apply((at.output, ctx.now), &mut ctx.packets, id, verdict);
-        ctx.note_applied((self.place, true, from.output), applied);
+    fn judge_departure(&mut self, ctx: &mut Context, output: Port, id: PacketId, fill: OutputFill) {
+        let (now, packet) = (ctx.now, &ctx.packets[id]);
+        let marked = MarkedPacket { id, size: packet.size, is_data: packet.is_data() };
+        let (mut output, at) = self.marked(output, packet.vl);
+        self.marking.departs(&mut Ordered::new(ctx, self.place), &mut output, at, fill, marked, now);
     }
 
     /// Marks a packet at an output, or notifies the packet's source.

@@ -18,13 +18,14 @@ use silvan_engine::units::BytePace;
 use silvan_network::port::{Lanes, Port, PortVl, Vl};
 use silvan_network::port_set::PortSet;
 
-use super::{Architecture, Outgoing, Ports};
+use super::{Architecture, Ports};
 use crate::context::Context;
 use crate::link::{ChannelId, Class};
 use crate::message::Word;
 use crate::packet::{NO_LEDGER, Packet, PacketId};
 use crate::queueing::buffers::{Buffers, Moved, Passage, QueueId, Stored};
 use crate::queueing::isolation::{Cams, Notice};
+use crate::switch_marking::OutputFill;
 
 /// The arbitration of a [`QueuedSwitch`], with its state.
 pub(crate) trait Arbiter<S: PortSet, L: Lanes>: std::fmt::Debug + Sized {
@@ -225,7 +226,7 @@ impl<S: PortSet, L: Lanes, A: Arbiter<S, L>> QueuedSwitch<S, L, A> {
         }
         let read =
             self.crossbar.as_ref().map(|pace| (ctx.now + pace.time(size)).max(ctx.packets[id].tail_lag));
-        self.ports.departs(ctx, id, Outgoing::unbuffered(output, left));
+        self.ports.departs(ctx, output, id, OutputFill::of_queues(left));
         let end = self.ports.transmit(ctx, id, input, output, read);
         Served { read_until: read.unwrap_or(end), end, left }
     }

@@ -5,22 +5,21 @@
 
 use silvan_engine::cache::prefetch_lines;
 use silvan_engine::saved::Saved;
-use silvan_engine::{Rate, Time};
 use silvan_network::port::{Port, Vl};
 
 use crate::context::Context;
 use crate::link::ChannelId;
 use crate::packet::{PacketId, Pool};
+use crate::switch::ordered::{OnChannel, Ordered};
 use crate::switch::{Architecture, Ports};
-use crate::switch_marking::Applied;
-use crate::voq::{ALL_EVENTS, Head, MISSING_PACKET, Need, Output, QueueRoom, Slot, VoqOutputs, Wires};
+use crate::voq::{ALL_EVENTS, Head, Output, QueueRoom, Slot, VoqOutputs};
 
 #[cfg(test)]
 mod tests;
 
 /// The data that the event-ordered scheduler stores with an output.
 #[derive(Debug, Clone, Copy, Saved)]
-struct Ordered {
+struct OutputOrder {
     /// The channel on which the output sends.
     channel: ChannelId,
     port: Port,
@@ -28,49 +27,15 @@ struct Ordered {
     dirty: bool,
 }
 
-/// Accesses the links of a switch's outputs, which the context stores. The number identifies the switch in events.
-struct Wiring(u32);
-
-impl<const L: usize> Wires<L, Ordered, Context> for Wiring {
+impl<const L: usize> OnChannel for Output<L, OutputOrder> {
     #[inline(always)]
-    fn packets(ctx: &mut Context) -> &mut Pool {
-        &mut ctx.packets
+    fn channel(&self) -> ChannelId {
+        self.own.channel
     }
 
     #[inline(always)]
-    fn free_at(&self, ctx: &Context, output: &Output<L, Ordered>) -> Time {
-        ctx.free_at(output.own.channel)
-    }
-
-    #[inline(always)]
-    fn has_credit(&mut self, ctx: &mut Context, output: &mut Output<L, Ordered>, need: Need) -> bool {
-        let Need { vl, dst, space, now, .. } = need;
-        ctx.links.has_credit((output.own.channel, Vl::new(vl), dst), space, now)
-    }
-
-    fn wait_for_credit(&mut self, ctx: &mut Context, output: &mut Output<L, Ordered>, need: Need) -> Time {
-        let Need { vl, dst, space, .. } = need;
-        let way = (output.own.channel, Vl::new(vl), dst);
-        ctx.links.wait_for_credit(way, space, &mut ctx.queue);
-        // An event wakes the output.
-        Time::NEVER
-    }
-
-    fn sent(&self, ctx: &Context, output: &Output<L, Ordered>) -> u64 {
-        ctx.links.sent_by(output.own.channel, ctx.now)
-    }
-
-    fn rate(&self, ctx: &Context, output: &Output<L, Ordered>) -> Rate {
-        ctx.links.rate(output.own.channel)
-    }
-
-    fn applied(&mut self, ctx: &mut Context, output: &Output<L, Ordered>, applied: Applied) {
-        ctx.note_applied((self.0, true, output.own.port), applied);
-    }
-
-    #[cold]
-    fn packet_is_missing(&mut self, ctx: &mut Context, output: &Output<L, Ordered>) {
-        ctx.report_broken(format!("channel {}: {MISSING_PACKET}", output.own.channel));
+    fn port(&self) -> Port {
+        self.own.port
     }
 }
 
@@ -80,7 +45,7 @@ impl<const L: usize> Wires<L, Ordered, Context> for Wiring {
 #[derive(Debug, Saved)]
 pub(crate) struct VoqSwitch<const LANES: usize, const FIFO: bool> {
     pub ports: Ports,
-    outputs: VoqOutputs<LANES, ALL_EVENTS, FIFO, Ordered>,
+    outputs: VoqOutputs<LANES, ALL_EVENTS, FIFO, OutputOrder>,
 }
 
 /// Whether the variant for one lane supports the outputs of a switch.
@@ -92,8 +57,9 @@ pub(crate) fn fits_one_lane(ports: &Ports) -> bool {
 impl<const LANES: usize, const FIFO: bool> VoqSwitch<LANES, FIFO> {
     /// `control_first` states whether control packets precede data in the queues of a `FIFO`.
     pub fn new(ports: Ports, control_first: bool) -> Self {
-        let record =
-            |port: Port| Output::new(port.0 as u8, Ordered { channel: ports.out(port), port, dirty: false });
+        let record = |port: Port| {
+            Output::new(port.0 as u8, OutputOrder { channel: ports.out(port), port, dirty: false })
+        };
         let records = Port::all(ports.count()).map(record).collect();
         let reads_queues = !FIFO && ports.marking.marker.needs_queues();
         let mut outputs =
@@ -164,8 +130,8 @@ impl<const LANES: usize, const FIFO: bool> Architecture for VoqSwitch<LANES, FIF
         let (head, vl) = (Head::of(id, packet), packet.vl.index());
         let slot = Slot::new(output.index(), vl, input.index());
         let (now, place) = (ctx.now, self.ports.place);
-        let wires = (&mut Wiring(place), &mut *ctx);
-        if !self.outputs.enqueue(wires, &mut self.ports.marking, slot, head, now) {
+        let schedule = &mut Ordered::new(ctx, place);
+        if !self.outputs.enqueue(schedule, &mut self.ports.marking, slot, head, now) {
             return;
         }
         let channel = self.ports.out(output);
@@ -197,8 +163,8 @@ impl<const LANES: usize, const FIFO: bool> Architecture for VoqSwitch<LANES, FIF
             return;
         }
         let place = self.ports.place;
-        let wires = (&mut Wiring(place), &mut *ctx);
-        let Ok(sending) = self.outputs.settle(wires, &mut self.ports.marking, output.index(), now) else {
+        let schedule = &mut Ordered::new(ctx, place);
+        let Ok(sending) = self.outputs.settle(schedule, &mut self.ports.marking, output.index(), now) else {
             return;
         };
         let end =

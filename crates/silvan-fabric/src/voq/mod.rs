@@ -14,7 +14,7 @@
 //!
 //! No output reads or changes the state of another output. The decisions of an output depend only on the
 //! packets that arrive for it and on the credit of its own link. The scheduler decides when to settle an
-//! output, and supplies credit and transmission through [`Wires`].
+//! output, and supplies packets and credit through [`Schedule`].
 
 mod fifo;
 mod observe;
@@ -22,15 +22,16 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-use silvan_congestion::facts::{QueueChange, QueueFill, Verdict};
+use silvan_congestion::facts::{QueueChange, QueueFill};
+use silvan_engine::Time;
 use silvan_engine::cache::{prefetch, prefetch_lines};
 use silvan_engine::saved::Saved;
-use silvan_engine::{Rate, Time};
 use silvan_network::port::{LaneOrder, Port, Vl};
 use silvan_network::port_set::{PortSet, Ports256, next_of};
 
 use crate::packet::{Fifo, PacketId, Pool};
-use crate::switch_marking::{Applied, Arriving, Leaving, MarkedLane, OutputFacts, SwitchMarking};
+use crate::schedule::{Need, Schedule};
+use crate::switch_marking::{MarkedLane, OutputFill, SwitchMarking};
 
 pub(crate) use record::{Head, Output, OutputLane};
 
@@ -85,17 +86,6 @@ pub(crate) const DEPARTURES: u8 = 1;
 /// In addition, the marking rule may need arrivals.
 pub(crate) const ALL_EVENTS: u8 = 2;
 
-/// The credit that a packet needs.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Need {
-    pub output: usize,
-    pub vl: usize,
-    pub dst: u32,
-    /// Bytes of buffer space at the far end of the link.
-    pub space: u32,
-    pub now: Time,
-}
-
 /// A packet that an output starts to send.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sending {
@@ -103,31 +93,8 @@ pub(crate) struct Sending {
     pub head: Head,
 }
 
-/// The interface between this module and its scheduler, which stores the packets and the link of each output.
-/// `A` is the state that the scheduler shares with the nodes.
-pub(crate) trait Wires<const L: usize, X, A> {
-    fn packets(around: &mut A) -> &mut Pool;
-    /// The time at which the link of an output is free.
-    fn free_at(&self, around: &A, output: &Output<L, X>) -> Time;
-    /// Whether there is enough credit for a packet.
-    fn has_credit(&mut self, around: &mut A, output: &mut Output<L, X>, need: Need) -> bool;
-    /// Records that a packet waits for credit. Returns the time at which there will be enough credit, or
-    /// [`Time::NEVER`] if the time is not known. The scheduler settles the output at that time, or earlier if credit
-    /// arrives earlier.
-    fn wait_for_credit(&mut self, around: &mut A, output: &mut Output<L, X>, need: Need) -> Time;
-    /// The number of bytes that an output has sent so far.
-    fn sent(&self, around: &A, output: &Output<L, X>) -> u64;
-
-    /// The rate of the output's link.
-    fn rate(&self, around: &A, output: &Output<L, X>) -> Rate;
-    /// Carries out a decision of the marking rule about a packet at an output.
-    fn applied(&mut self, around: &mut A, output: &Output<L, X>, applied: Applied);
-    /// Reports [`MISSING_PACKET`] as an error in the model.
-    fn packet_is_missing(&mut self, around: &mut A, output: &Output<L, X>);
-}
-
 /// The error if a lane is marked as having packets and has none. It would never be served again.
-pub(crate) const MISSING_PACKET: &str = "an output has a lane with requests, but without packets";
+const MISSING_PACKET: &str = "an output has a lane with requests, but without packets";
 
 /// The outputs of one switch, or of all switches of a partition, with up to `LANES` virtual lanes. `MARKS` states which
 /// calls the marking rule needs. If `FIFO`, the packets of all inputs share a queue per lane. `X` is the data that the
@@ -218,9 +185,9 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
     /// Queues a packet that may leave immediately. Returns whether the output should be settled when its link
     /// is free. The result is false if an earlier packet of the lane that needs no more space lacks credit.
     #[inline(always)]
-    pub fn enqueue<A, W: Wires<LANES, X, A>>(
+    pub fn enqueue<S: Schedule<Output = Output<LANES, X>>>(
         &mut self,
-        (wires, around): (&mut W, &mut A),
+        schedule: &mut S,
         marking: &mut SwitchMarking,
         slot: Slot,
         head: Head,
@@ -232,9 +199,9 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
         let bit = 1u64 << (input % 64);
         let record = &mut self.records[output];
         if FIFO {
-            self.push_last(W::packets(around), slot, head);
+            self.push_last(schedule.packets(), slot, head);
         } else if Self::IS_GENERAL {
-            self.queues[queue].push(head.packet, W::packets(around));
+            self.queues[queue].push(head.packet, schedule.packets());
             if let Some(bytes) = self.queue_bytes.get_mut(queue) {
                 *bytes += head.size;
             }
@@ -243,7 +210,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
             let is_first = record.lanes[vl].requests & bit == 0;
             if !is_first || !record.hold(vl, input, head) {
                 record.lanes[vl].more |= bit;
-                self.queues[queue].push(head.packet, W::packets(around));
+                self.queues[queue].push(head.packet, schedule.packets());
             }
             record.lanes[vl].requests |= bit;
         }
@@ -254,11 +221,10 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
         let (sum, above, blocked) = (lane.sum, lane.above, lane.blocked);
         if MARKS != UNMARKED {
             if MARKS == ALL_EVENTS && marking.watches_arrivals() {
-                let packet = Arriving { id: head.packet, size: head.size, is_data: head.is_data() };
-                self.arrives((wires, around), marking, slot, packet, now);
+                self.arrives(schedule, marking, slot, head, now);
             }
             if marking.watches_queues() && (sum > marking.quiet_fill() || above) {
-                self.queue_changed((wires, around), marking, slot, now);
+                self.queue_changed(schedule, marking, slot, now);
             }
         }
         blocked == 0 || head.space < blocked
@@ -294,54 +260,38 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
         next_of(requests, turn)
     }
 
-    /// The facts about an output that the marking rule may use.
-    fn facts<A, W: Wires<LANES, X, A>>(
-        &self,
-        (wires, around): (&W, &A),
-        slot: Slot,
-        now: Time,
-        reads_sent_bytes: bool,
-    ) -> (MarkedLane, OutputFacts) {
+    /// The place of a lane in the state of the marking rule.
+    #[inline(always)]
+    fn marked(&self, slot: Slot) -> MarkedLane {
         let (output, vl) = (slot.output(), slot.vl());
-        let record = &self.records[output];
-        let sent_bytes = if reads_sent_bytes { wires.sent(around, record) } else { 0 };
-        let rate = wires.rate(around, record);
-        let facts = OutputFacts { now, queue_bytes: record.lanes[vl].sum, buffer_bytes: 0, sent_bytes, rate };
-        (MarkedLane { output, lane: self.lane_index(output, vl) }, facts)
+        MarkedLane { output, lane: self.lane_index(output, vl), vl }
     }
 
     /// Applies the marking rule to a packet that has just arrived.
     #[inline(always)]
-    fn arrives<A, W: Wires<LANES, X, A>>(
+    fn arrives<S: Schedule<Output = Output<LANES, X>>>(
         &mut self,
-        (wires, around): (&mut W, &mut A),
+        schedule: &mut S,
         marking: &mut SwitchMarking,
         slot: Slot,
-        packet: Arriving,
+        head: Head,
         now: Time,
     ) {
-        let lane = self.lane_index(slot.output(), slot.vl());
-        if marking.marker.skips_arrival(lane, packet.size, packet.is_data) {
-            return;
-        }
-        let (at, facts) = self.facts((wires, around), slot, now, marking.reads_sent_bytes);
-        let applied = marking.arrives(at, &facts, W::packets(around), packet);
-        if applied != Applied::default() {
-            wires.applied(around, &self.records[slot.output()], applied);
-        }
+        let (at, record) = (self.marked(slot), &self.records[slot.output()]);
+        let fill = OutputFill::of_queues(record.lanes[slot.vl()].sum);
+        marking.arrives(schedule, record, at, fill, head.marked(), now);
     }
 
     /// Reports a change in the size of a queue to the marking rule.
     #[inline(never)]
-    fn queue_changed<A, W: Wires<LANES, X, A>>(
+    fn queue_changed<S: Schedule<Output = Output<LANES, X>>>(
         &mut self,
-        (wires, around): (&mut W, &mut A),
+        schedule: &mut S,
         marking: &mut SwitchMarking,
         slot: Slot,
         now: Time,
     ) {
         let (output, vl, input) = (slot.output(), slot.vl(), slot.input());
-        let at = self.lane_index(output, vl);
         let (queue, inputs) = if FIFO {
             // All inputs share this queue.
             let bytes = self.records[output].lanes[vl].sum;
@@ -353,62 +303,46 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
         } else {
             (None, Ports256::from_words([self.records[output].lanes[vl].requests, 0, 0, 0]))
         };
+        let at = self.marked(slot);
         let record = &mut self.records[output];
         let change = QueueChange { now, queue, queue_bytes: record.lanes[vl].sum, inputs };
-        let space = marking.root_space(wires.free_at(around, record) <= now);
-        record.lanes[vl].above = marking.queue_changed(at, &change, || {
-            wires.has_credit(around, record, Need { output, vl, dst: 0, space, now })
-        });
+        record.lanes[vl].above = marking.queue_changed(schedule, record, at, &change);
     }
 
     /// Applies the marking rule to a packet that starts to leave.
     #[inline(never)]
-    fn departs<A, W: Wires<LANES, X, A>>(
+    fn departs<S: Schedule<Output = Output<LANES, X>>>(
         &mut self,
-        (wires, around): (&mut W, &mut A),
+        schedule: &mut S,
         marking: &mut SwitchMarking,
         slot: Slot,
         head: Head,
         now: Time,
     ) {
-        if !marking.marker.watches_departures(self.lane_index(slot.output(), slot.vl())) {
-            return;
-        }
-        let (at, facts) = self.facts((wires, around), slot, now, marking.reads_sent_bytes);
-        let (output, vl) = (slot.output(), slot.vl());
-        let record = &mut self.records[output];
-        let space = marking.root_space(wires.free_at(around, record) <= now);
-        let is_marked = W::packets(around)[head.packet].fecn;
-        let packet = Leaving { size: head.size, is_data: head.is_data(), is_marked };
-        let verdict = marking.departs(at.lane, &facts, packet, || {
-            wires.has_credit(around, record, Need { output, vl, dst: 0, space, now })
-        });
-        if verdict == Verdict::Forward {
-            return;
-        }
-        let applied = marking.apply((output, now), W::packets(around), head.packet, verdict);
-        wires.applied(around, record, applied);
+        let (at, record) = (self.marked(slot), &mut self.records[slot.output()]);
+        let fill = OutputFill::of_queues(record.lanes[slot.vl()].sum);
+        marking.departs(schedule, record, at, fill, head.marked(), now);
     }
 
     /// Selects the packet that an output with a free link sends now, and removes it from its queue. If no
     /// packet can be sent, returns the time at which a packet will have credit, or [`Time::NEVER`] if this
     /// time is not known.
     #[inline(always)]
-    pub fn settle<A, W: Wires<LANES, X, A>>(
+    pub fn settle<S: Schedule<Output = Output<LANES, X>>>(
         &mut self,
-        (wires, around): (&mut W, &mut A),
+        schedule: &mut S,
         marking: &mut SwitchMarking,
         output: usize,
         now: Time,
     ) -> Result<Sending, Time> {
         if LANES == 1 {
-            return self.settle_lane((wires, around), marking, (output, 0), now);
+            return self.settle_lane(schedule, marking, (output, 0), now);
         }
         let mut wake = Time::NEVER;
         let mut waiting = self.records[output].waiting;
         if Self::IS_GENERAL && waiting & self.first != 0 {
             let vl = self.first.trailing_zeros() as usize % LANES;
-            match self.settle_lane((wires, around), marking, (output, vl), now) {
+            match self.settle_lane(schedule, marking, (output, vl), now) {
                 Ok(sending) => return Ok(sending),
                 Err(ready) => wake = ready,
             }
@@ -420,7 +354,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
             while lanes != 0 {
                 let vl = lanes.trailing_zeros() as usize % LANES;
                 lanes &= lanes - 1;
-                match self.settle_lane((wires, around), marking, (output, vl), now) {
+                match self.settle_lane(schedule, marking, (output, vl), now) {
                     Ok(sending) => {
                         self.served(output, vl);
                         return Ok(sending);
@@ -443,28 +377,28 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
     }
 
     #[inline(always)]
-    fn settle_lane<A, W: Wires<LANES, X, A>>(
+    fn settle_lane<S: Schedule<Output = Output<LANES, X>>>(
         &mut self,
-        (wires, around): (&mut W, &mut A),
+        schedule: &mut S,
         marking: &mut SwitchMarking,
         (output, vl): (usize, usize),
         now: Time,
     ) -> Result<Sending, Time> {
         self.records[output].lanes[vl].blocked = 0;
-        let Some((slot, head, place)) = self.next_packet(W::packets(around), (output, vl)) else {
+        let Some((slot, head, place)) = self.next_packet(schedule.packets(), (output, vl)) else {
             let record = &self.records[output];
             if record.waiting >> vl & 1 != 0 {
-                wires.packet_is_missing(around, record);
+                schedule.report_broken(record, MISSING_PACKET);
             }
             return Err(Time::NEVER);
         };
         let record = &mut self.records[output];
         let need = Need { output, vl, dst: head.dst(), space: head.space, now };
-        if !wires.has_credit(around, record, need) {
+        if !schedule.has_credit(record, need) {
             record.lanes[vl].blocked = head.space;
-            return Err(wires.wait_for_credit(around, record, need));
+            return Err(schedule.wait_for_credit(record, need));
         }
-        self.take_head(W::packets(around), slot, place);
+        self.take_head(schedule.packets(), slot, place);
         let lane = &mut self.records[output].lanes[vl];
         lane.sum -= head.size;
         // After the last of 256 inputs, it is the turn of the first.
@@ -475,10 +409,10 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
         let lane = &mut self.records[output].lanes[vl];
         if MARKS != UNMARKED && (lane.sum > marking.quiet_fill() || lane.above) {
             if marking.watches_queues() {
-                self.queue_changed((wires, around), marking, slot, now);
+                self.queue_changed(schedule, marking, slot, now);
             }
             if self.records[output].lanes[vl].above {
-                self.departs((wires, around), marking, slot, head, now);
+                self.departs(schedule, marking, slot, head, now);
             }
         }
         Ok(Sending { slot, head })
@@ -568,24 +502,23 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
     /// Accounts for a packet that passes an idle output without waiting, as if the packet had been enqueued and
     /// settled.
     #[inline(always)]
-    pub fn passes<A, W: Wires<LANES, X, A>>(
+    pub fn passes<S: Schedule<Output = Output<LANES, X>>>(
         &mut self,
-        (wires, around): (&mut W, &mut A),
+        schedule: &mut S,
         marking: &mut SwitchMarking,
         slot: Slot,
         head: Head,
         now: Time,
     ) {
         if MARKS == ALL_EVENTS && marking.watches_arrivals() {
-            let packet = Arriving { id: head.packet, size: head.size, is_data: head.is_data() };
-            self.records[slot.output()].lanes[slot.vl()].sum = packet.size;
-            self.arrives((wires, around), marking, slot, packet, now);
+            self.records[slot.output()].lanes[slot.vl()].sum = head.size;
+            self.arrives(schedule, marking, slot, head, now);
             self.records[slot.output()].lanes[slot.vl()].sum = 0;
         }
         self.records[slot.output()].lanes[slot.vl()].turn = (slot.input as u8).wrapping_add(1);
         if MARKS != UNMARKED && self.records[slot.output()].lanes[slot.vl()].above {
             // The rule needs departures, but no changes of queues.
-            self.departs((wires, around), marking, slot, head, now);
+            self.departs(schedule, marking, slot, head, now);
         }
         if LANES > 1 {
             self.served(slot.output(), slot.vl());

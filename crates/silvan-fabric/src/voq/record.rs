@@ -6,6 +6,7 @@ use silvan_engine::saved::Saved;
 use silvan_network::port::Vl;
 
 use crate::packet::{Packet, PacketId};
+use crate::switch_marking::MarkedPacket;
 
 /// Number of queue heads that an [`Output`] stores by value.
 const HELD: usize = 4;
@@ -33,6 +34,12 @@ impl Head {
     pub fn of(id: PacketId, packet: &Packet) -> Self {
         let flag = if packet.is_data() { 0 } else { CONTROL };
         Self { packet: id, to: packet.dst | flag, size: packet.size, space: packet.space }
+    }
+
+    /// The packet for the marking rule.
+    #[inline(always)]
+    pub fn marked(&self) -> MarkedPacket {
+        MarkedPacket { id: self.packet, size: self.size, is_data: self.is_data() }
     }
 
     #[inline(always)]

@@ -1,47 +1,52 @@
 //! Tests of the turns of inputs and lanes, and of waiting for credit. The tests set the credit of the link.
 
 use silvan_congestion::marking::Marker;
+use silvan_engine::Rate;
 
 use super::*;
 use crate::packet::Packet;
+use crate::switch_marking::Applied;
 
-/// The link of an output, with the credit of each lane and the time at which more arrives.
-struct Link {
+/// The link of an output with `L` lanes: the credit of each lane and the time at which more arrives.
+struct Link<const L: usize> {
+    packets: Pool,
     credit: [u32; MOST_LANES],
     ready: [Time; MOST_LANES],
     waited: Vec<Need>,
     is_broken: bool,
 }
 
-impl<const L: usize> Wires<L, (), Pool> for Link {
-    fn packets(packets: &mut Pool) -> &mut Pool {
-        packets
+impl<const L: usize> Schedule for Link<L> {
+    type Output = Output<L, ()>;
+
+    fn packets(&mut self) -> &mut Pool {
+        &mut self.packets
     }
 
-    fn free_at(&self, _packets: &Pool, _output: &Output<L, ()>) -> Time {
+    fn free_at(&self, _output: &Self::Output) -> Time {
         Time::ZERO
     }
 
-    fn has_credit(&mut self, _packets: &mut Pool, _output: &mut Output<L, ()>, need: Need) -> bool {
+    fn rate(&self, _output: &Self::Output) -> Rate {
+        Rate::from_gbit(8)
+    }
+
+    fn sent(&self, _output: &Self::Output) -> u64 {
+        0
+    }
+
+    fn has_credit(&mut self, _output: &mut Self::Output, need: Need) -> bool {
         self.credit[need.vl] >= need.space
     }
 
-    fn wait_for_credit(&mut self, _packets: &mut Pool, _output: &mut Output<L, ()>, need: Need) -> Time {
+    fn wait_for_credit(&mut self, _output: &mut Self::Output, need: Need) -> Time {
         self.waited.push(need);
         self.ready[need.vl]
     }
 
-    fn sent(&self, _packets: &Pool, _output: &Output<L, ()>) -> u64 {
-        0
-    }
+    fn applied(&mut self, _output: &Self::Output, _applied: Applied) {}
 
-    fn rate(&self, _packets: &Pool, _output: &Output<L, ()>) -> Rate {
-        Rate::from_gbit(8)
-    }
-
-    fn applied(&mut self, _packets: &mut Pool, _output: &Output<L, ()>, _applied: Applied) {}
-
-    fn packet_is_missing(&mut self, _packets: &mut Pool, _output: &Output<L, ()>) {
+    fn report_broken(&mut self, _output: &Self::Output, _what: &str) {
         self.is_broken = true;
     }
 }
@@ -49,8 +54,7 @@ impl<const L: usize> Wires<L, (), Pool> for Link {
 /// One output. Its link initially has credit for all packets.
 struct Bench<const L: usize> {
     outputs: VoqOutputs<L, UNMARKED, false, ()>,
-    link: Link,
-    packets: Pool,
+    link: Link<L>,
     marking: SwitchMarking,
 }
 
@@ -61,12 +65,12 @@ impl<const L: usize> Bench<L> {
         Self {
             outputs: VoqOutputs::new(records, inputs, order, false, &marking),
             link: Link {
+                packets: Pool::default(),
                 credit: [u32::MAX; MOST_LANES],
                 ready: [Time::NEVER; MOST_LANES],
                 waited: Vec::new(),
                 is_broken: false,
             },
-            packets: Pool::default(),
             marking,
         }
     }
@@ -79,15 +83,14 @@ impl<const L: usize> Bench<L> {
     /// Adds a packet of `space` bytes. Returns whether the output should be settled.
     fn arrive(&mut self, input: usize, vl: usize, space: u32) -> bool {
         let packet = Packet { size: space, space, vl: Vl::new(vl), ..Packet::example() };
-        let head = Head::of(self.packets.insert(packet), &packet);
+        let head = Head::of(self.link.packets.insert(packet), &packet);
         let slot = Slot::new(0, vl, input);
-        self.outputs.enqueue((&mut self.link, &mut self.packets), &mut self.marking, slot, head, Time::ZERO)
+        self.outputs.enqueue(&mut self.link, &mut self.marking, slot, head, Time::ZERO)
     }
 
     /// Returns the input, the lane and the packet that the output sends next.
     fn settle(&mut self) -> Result<(usize, usize, PacketId), Time> {
-        let around = (&mut self.link, &mut self.packets);
-        let Sending { slot, head } = self.outputs.settle(around, &mut self.marking, 0, Time::ZERO)?;
+        let Sending { slot, head } = self.outputs.settle(&mut self.link, &mut self.marking, 0, Time::ZERO)?;
         Ok((slot.input(), slot.vl(), head.packet))
     }
 
@@ -256,9 +259,9 @@ fn a_packet_may_pass_an_output_without_waiting_packets() {
     let may_pass = |bench: &Bench<2>| bench.outputs.may_pass(0, 0, 64, &bench.marking);
     assert!(may_pass(&bench));
     let packet = Packet { size: 64, space: 64, ..Packet::example() };
-    let head = Head::of(bench.packets.insert(packet), &packet);
+    let head = Head::of(bench.link.packets.insert(packet), &packet);
     let slot = Slot::new(0, 0, 2);
-    bench.outputs.passes((&mut bench.link, &mut bench.packets), &mut bench.marking, slot, head, Time::ZERO);
+    bench.outputs.passes(&mut bench.link, &mut bench.marking, slot, head, Time::ZERO);
     assert_eq!((bench.outputs.records[0].lanes[0].turn, bench.outputs.records[0].turn), (3, 1));
     bench.arrive(0, 1, 64);
     assert!(!may_pass(&bench), "a packet waits, even though on the other lane");
@@ -291,7 +294,7 @@ fn observers_see_the_packets_of_each_input() {
     let requested =
         |bench: &Bench<1>, input| !bench.outputs.requested(0, 1, Port(input), Vl::FIRST).is_empty();
     assert_eq!([0, 1, 3].map(|input| requested(&bench, input)), [false, true, true]);
-    let of_input: Vec<PacketId> = bench.outputs.packets(&bench.packets, Slot::new(0, 0, 1)).collect();
+    let of_input: Vec<PacketId> = bench.outputs.packets(&bench.link.packets, Slot::new(0, 0, 1)).collect();
     assert_eq!(of_input, [0, 2]);
     assert_eq!(bench.outputs.queued_bytes(0), 192);
 }

@@ -1,0 +1,55 @@
+//! The interface of switches to their scheduler. A switch decides what each of its outputs sends. The scheduler stores the
+//! packets and the links, and lets outputs decide at the right times. Both schedulers implement this interface.
+
+use silvan_engine::{Rate, Time};
+
+use crate::packet::Pool;
+use crate::switch_marking::Applied;
+
+/// The credit that a packet needs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Need {
+    /// Index of the output.
+    pub output: usize,
+    pub vl: usize,
+    pub dst: u32,
+    /// Bytes of buffer space at the far end of the link.
+    pub space: u32,
+    pub now: Time,
+}
+
+/// The packets and the links of a scheduler.
+pub(crate) trait Schedule {
+    /// The record of an output, which leads the scheduler to its link.
+    type Output;
+
+    fn packets(&mut self) -> &mut Pool;
+
+    /// The time at which the link of an output is free.
+    fn free_at(&self, output: &Self::Output) -> Time;
+
+    /// The rate of the output's link.
+    fn rate(&self, output: &Self::Output) -> Rate;
+
+    /// The number of bytes that an output has sent so far.
+    fn sent(&self, output: &Self::Output) -> u64;
+
+    /// Whether there is enough credit for a packet.
+    fn has_credit(&mut self, output: &mut Self::Output, need: Need) -> bool;
+
+    /// Whether there is enough credit for a packet to some destination.
+    fn has_some_credit(&mut self, output: &mut Self::Output, need: Need) -> bool {
+        self.has_credit(output, need)
+    }
+
+    /// Records that a packet waits for credit. Returns the time at which there will be enough credit, or
+    /// [`Time::NEVER`] if the time is not known. The scheduler settles the output at that time, or earlier if credit
+    /// arrives earlier.
+    fn wait_for_credit(&mut self, output: &mut Self::Output, need: Need) -> Time;
+
+    /// Carries out a decision of the marking rule about a packet at an output.
+    fn applied(&mut self, output: &Self::Output, applied: Applied);
+
+    /// Reports an impossible state of an output as an error in the model.
+    fn report_broken(&mut self, output: &Self::Output, what: &str);
+}
