@@ -129,5 +129,8 @@ pub fn write() -> std::io::Result<()> {
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder)?;
     }
-    std::fs::write(file, text())
+    // Another process may read the file meanwhile.
+    let own = file.with_extension(format!("toml.{}", std::process::id()));
+    std::fs::write(&own, text())?;
+    std::fs::rename(own, file)
 }

@@ -35,9 +35,9 @@ use retry::SentFrame;
 pub(crate) use control::{Control, ReceiverControl, Signal, SignalCheck};
 pub(crate) use faults::{Change, Effect, HostPaces, LinkState, LossCounts, What};
 pub(crate) use frames::{
-    FrameSpec, Frames, LaneRoom, Overflow, OverlongPause, Paused, Rule, Stage, SwitchMemory,
+    FrameSpec, Frames, LaneRoom, Overflow, OverlongPause, Paused, ReceiverSpec, Rule, Stage, SwitchMemory,
 };
-pub(crate) use key::{Class, MAX_NODES, MAX_PORTS, key, unkey};
+pub(crate) use key::{Class, EventKey, MAX_NODES, MAX_PORTS, key, unkey};
 pub(crate) use ledger::{Balance, Ledger, LedgerView};
 pub(crate) use retry::{Replay, Retries, Retry, RetrySpec};
 pub(crate) use returns::{Returns, Spills};
@@ -51,7 +51,12 @@ pub(crate) type ChannelId = u32;
 pub(crate) const UNLIMITED: u32 = 1 << 30;
 
 /// The channel, virtual lane and destination of a packet, which determine the required credit.
-pub(crate) type Way = (ChannelId, Vl, u32);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
+pub(crate) struct CreditWay {
+    pub channel: ChannelId,
+    pub vl: Vl,
+    pub dst: u32,
+}
 
 /// The switch and the input at the receiving end of a channel; `None` for a host.
 pub(crate) type Receiver = Option<(u32, Port)>;
@@ -433,7 +438,7 @@ impl Links {
 
     /// The switch that sends on a channel, by its place, and the output; `None` for a host.
     pub fn sending_switch(&self, channel: ChannelId) -> Option<(u32, Port)> {
-        let (class, node, port) = unkey(self.channels[channel as usize].wake_key);
+        let EventKey { class, node, port } = unkey(self.channels[channel as usize].wake_key);
         (class == Class::SwitchWake).then_some((node, port))
     }
 
@@ -441,7 +446,7 @@ impl Links {
     pub fn renumber(&mut self, id: ChannelId, sender: u32, receiver: u32) {
         let channel = &mut self.channels[id as usize];
         for (known, node) in [(&mut channel.wake_key, sender), (&mut channel.arrival_key, receiver)] {
-            let (class, _, port) = unkey(*known);
+            let EventKey { class, port, .. } = unkey(*known);
             *known = key(class, node, port);
         }
     }
@@ -504,10 +509,10 @@ impl Links {
 
     /// Prefetches the ledger that a packet uses.
     #[inline]
-    pub fn prefetch_way(&self, (id, vl, dst): Way) {
+    pub fn prefetch_way(&self, CreditWay { channel: id, vl, dst }: CreditWay) {
         match &self.divided {
             None => prefetch(&self.lanes, id as usize * self.lane_count + vl.index()),
-            Some(divided) => self.prefetch_divided(divided, (id, vl, dst)),
+            Some(divided) => self.prefetch_divided(divided, CreditWay { channel: id, vl, dst }),
         }
     }
 
@@ -520,7 +525,7 @@ impl Links {
     /// Whether a packet for some destination has `space` bytes of credit now.
     pub fn has_some_credit(&mut self, id: ChannelId, vl: Vl, space: u32, now: Time) -> bool {
         if self.divided.is_none() {
-            return self.has_credit((id, vl, 0), space, now);
+            return self.has_credit(CreditWay { channel: id, vl, dst: 0 }, space, now);
         }
         let ledgers: Vec<usize> = self.ledgers(id, vl).collect();
         if ledgers.is_empty() || self.has_full_ledgers(id, vl) {
@@ -534,7 +539,12 @@ impl Links {
 
     /// Whether a packet has `space` bytes of credit now.
     #[inline(always)]
-    pub fn has_credit(&mut self, (id, vl, dst): Way, space: u32, now: Time) -> bool {
+    pub fn has_credit(
+        &mut self,
+        CreditWay { channel: id, vl, dst }: CreditWay,
+        space: u32,
+        now: Time,
+    ) -> bool {
         let index = self.lane_index(id, vl, dst);
         self.ledger_has_credit((id, index), space, now)
     }
@@ -606,7 +616,7 @@ impl Links {
             channel.free_at = end;
         }
         channel.sent_bytes += u64::from(bytes);
-        let (_, node, port) = unkey(channel.arrival_key);
+        let EventKey { node, port, .. } = unkey(channel.arrival_key);
         let delay = if is_forwarded { link.head_delay } else { link.delay };
         (end + delay, key(class, node, port))
     }
@@ -630,12 +640,12 @@ impl Links {
     #[inline(always)]
     pub fn release(
         &mut self,
-        (way, ledger): (Way, u32),
+        (way, ledger): (CreditWay, u32),
         space: u32,
         ReturnTimes { leaves_at: time, now, passed }: ReturnTimes,
         queue: &mut EventQueue,
     ) {
-        let (id, vl, dst) = way;
+        let CreditWay { channel: id, vl, dst } = way;
         let mut back = time + self.parameters(id).delay;
         let index = if ledger == NO_LEDGER { self.lane_index(id, vl, dst) } else { ledger as usize };
         let is_wanted = self.lanes[index].wanted > 0;
@@ -761,13 +771,14 @@ mod tests {
             links.lanes[0].available = 0;
             let mut queue = EventQueue::new(Time(1), Time::ZERO);
             let (mut model, mut now) = (Vec::new(), 0);
+            let way = CreditWay { channel: 0, vl: Vl::FIRST, dst: 0 };
             for (wait, later, space) in steps {
                 now += wait;
-                links.release(((0, Vl::FIRST, 0), NO_LEDGER), space, ReturnTimes::new(Time(now + later), Time(now)), &mut queue);
+                links.release((way, NO_LEDGER), space, ReturnTimes::new(Time(now + later), Time(now)), &mut queue);
                 model.push((now + later, space));
                 let back: u32 = model.iter().filter(|entry| entry.0 <= now).map(|entry| entry.1).sum();
-                prop_assert!(links.has_credit((0, Vl::FIRST, 0), back, Time(now)));
-                prop_assert!(!links.has_credit((0, Vl::FIRST, 0), back + 1, Time(now)));
+                prop_assert!(links.has_credit(way, back, Time(now)));
+                prop_assert!(!links.has_credit(way, back + 1, Time(now)));
                 let mut rest: Vec<(u64, u32)> = model.iter().copied().filter(|e| e.0 > now).collect();
                 rest.sort_by_key(|entry| entry.0);
                 let mut sum = back;

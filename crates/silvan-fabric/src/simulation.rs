@@ -16,7 +16,8 @@ pub use crate::error::ModelError;
 use crate::jobs::Jobs;
 use crate::link::{ChannelId, OverlongPause};
 use crate::observe::{
-    Invariants, Violation, check_all_credits, check_traffic, find_deadlock, latency_table, left_waiting,
+    Invariants, StuckLane, Violation, check_all_credits, check_traffic, find_deadlock, latency_table,
+    left_waiting,
 };
 pub use crate::observe::{Latest, LatestTree, TreeLink};
 pub use crate::outcome::jain;
@@ -354,7 +355,7 @@ impl Simulation {
         let Some(cycle) = find_deadlock(view) else { return Ok(()) };
         let names: Vec<String> = cycle
             .iter()
-            .map(|&(switch, output, vl)| {
+            .map(|&StuckLane { switch, output, vl }| {
                 format!("{} (VL {vl})", self.link_name(view.ports(switch).out(output)))
             })
             .collect();

@@ -574,7 +574,7 @@ macro_rules! markings {
             }
 
             /// See [`MarkingRule::departs`].
-            #[inline]
+            #[inline(always)]
             pub fn departs(
                 &mut self,
                 lane: usize,

@@ -15,7 +15,9 @@ use silvan_engine::saved::Saved;
 use silvan_engine::{Event, EventQueue, Time};
 use silvan_network::port::{Port, Vl};
 
-use crate::link::{ChannelId, Class, Links, NoticeOnWire, ReturnTimes, SignalCheck, Stage, Way, unkey};
+use crate::link::{
+    ChannelId, Class, CreditWay, EventKey, Links, NoticeOnWire, ReturnTimes, SignalCheck, Stage, unkey,
+};
 use crate::message::{
     Announcements, Cause, CreditReturn, Entering, Mailbox, Notices, PacketMessage, SourceReport, Word,
 };
@@ -205,14 +207,14 @@ impl Context {
 
     /// See [`Links::has_credit_or_wait`].
     #[inline(always)]
-    pub fn has_credit_or_wait(&mut self, way: Way, space: u32) -> bool {
+    pub fn has_credit_or_wait(&mut self, way: CreditWay, space: u32) -> bool {
         self.links.has_credit_or_wait(way, space, self.now, &mut self.queue)
     }
 
     /// Same as [`Self::has_credit_or_wait`], for a packet whose destination alone determines its way through
     /// the switch. `ledger` is the ledger of its last link, if known.
     #[inline]
-    pub fn has_credit_or_wait_behind(&mut self, ledger: u32, way: Way, space: u32) -> bool {
+    pub fn has_credit_or_wait_behind(&mut self, ledger: u32, way: CreditWay, space: u32) -> bool {
         self.links.has_credit_or_wait_behind(ledger, way, space, self.now, &mut self.queue)
     }
 
@@ -286,7 +288,7 @@ impl Context {
     #[inline]
     fn expect(&mut self, arrival: Event) {
         let Some(ahead) = &mut self.ahead else { return };
-        let (class, host, _) = unkey(arrival.key);
+        let EventKey { class, node: host, .. } = unkey(arrival.key);
         let packet = &self.packets[arrival.data];
         if class == Class::HostArrival && packet.is_data() {
             ahead.expect(host, (self.packets.number(arrival.data), packet), arrival.time);
@@ -313,7 +315,7 @@ impl Context {
     /// the packet from the buffer.
     #[inline(never)]
     fn release_outside(&mut self, credit: CreditReturn) -> bool {
-        let (channel, vl, _) = credit.way;
+        let CreditWay { channel, vl, .. } = credit.way;
         if self.is_binned() {
             self.freed.push(credit);
             return true;
@@ -357,7 +359,7 @@ impl Context {
             return true;
         }
         let leaves_at = self.now + self.links.lag(channel, &packet);
-        let way = (channel, packet.vl, packet.dst);
+        let way = CreditWay { channel, vl: packet.vl, dst: packet.dst };
         let credit = CreditReturn { way, space: packet.space, leaves_at, ledger };
         match self.borders.as_ref().and_then(|borders| borders.sender(channel)) {
             Some(there) => {
@@ -457,7 +459,7 @@ impl Context {
         for id in retry.reset(channel) {
             let (packet, ledger) = (self.packets[id], self.packets.ledger(id));
             self.remove_lost(channel, id, false);
-            let way = (channel, packet.vl, packet.dst);
+            let way = CreditWay { channel, vl: packet.vl, dst: packet.dst };
             let times = ReturnTimes::new(self.now, self.now);
             self.links.release((way, ledger), packet.space, times, &mut self.queue);
         }

@@ -55,8 +55,8 @@ fn send(ctx: &mut Context, channel: ChannelId, space: u32) -> PacketId {
     id
 }
 
-fn way(channel: ChannelId) -> Way {
-    (channel, Vl::FIRST, 9)
+fn way(channel: ChannelId) -> CreditWay {
+    CreditWay { channel, vl: Vl::FIRST, dst: 9 }
 }
 
 fn credit(channel: ChannelId, space: u32, leaves_at: Time) -> CreditReturn {
@@ -114,7 +114,7 @@ fn a_sender_that_waits_is_woken_once_when_its_credit_arrives() {
     let after = |ctx: &mut Context| {
         let mut wakes = Vec::new();
         while let Some(event) = ctx.queue.pop() {
-            if unkey(event.key).0 == Class::SwitchWake {
+            if unkey(event.key).class == Class::SwitchWake {
                 wakes.push(event);
             }
         }
@@ -143,13 +143,16 @@ fn wake_ups_of_a_sender_at_one_instant_cause_one_attempt() {
     assert!(!ctx.has_credit_or_wait(way(0), 100));
     ctx.release(credit(0, 128, free_at - DELAY));
     let wakes: Vec<Event> = ctx.queue.iter().filter(|event| event.time == free_at).copied().collect();
-    let wakes = wakes.iter().filter(|event| unkey(event.key).0 == Class::SwitchWake).count();
+    let wakes = wakes.iter().filter(|event| unkey(event.key).class == Class::SwitchWake).count();
     assert_eq!(wakes, 2, "the link is free and the credit is back");
     while let Some(event) = ctx.queue.pop() {
-        if unkey(event.key).0 == Class::SwitchWake {
+        if unkey(event.key).class == Class::SwitchWake {
             ctx.now = event.time;
             assert!(ctx.take_wakes(event));
-            assert_eq!(ctx.queue.iter().filter(|event| unkey(event.key).0 == Class::SwitchWake).count(), 0);
+            assert_eq!(
+                ctx.queue.iter().filter(|event| unkey(event.key).class == Class::SwitchWake).count(),
+                0
+            );
         }
     }
     assert_eq!(ctx.now, free_at);
@@ -179,7 +182,7 @@ fn a_packet_for_a_switch_arrives_with_its_head_and_one_for_a_host_with_its_tail(
         events.iter().map(|event| (event.time, event.data)).collect::<Vec<_>>(),
         [(DELAY + LATENCY, first), (span + DELAY, second)]
     );
-    assert_eq!(unkey(events[0].key), (Class::SwitchArrival, 1, Port(7)));
+    assert_eq!(unkey(events[0].key), EventKey { class: Class::SwitchArrival, node: 1, port: Port(7) });
     assert_eq!(ctx.packets[first].tail_lag, span);
 }
 
@@ -208,7 +211,10 @@ fn a_packet_takes_everything_that_it_carries_to_another_partition() {
     receiver.collect(&mut mailbox);
     let arrival = receiver.queue.pop().unwrap();
     let id = arrival.data;
-    assert_eq!((arrival.time, unkey(arrival.key)), (DELAY + LATENCY, (Class::SwitchArrival, 1, Port(7))));
+    assert_eq!(
+        (arrival.time, unkey(arrival.key)),
+        (DELAY + LATENCY, EventKey { class: Class::SwitchArrival, node: 1, port: Port(7) })
+    );
     let came = receiver.packets.marks(id);
     assert_eq!((came.number, came.entropy), (marks.number, marks.entropy));
     assert_eq!(receiver.packets.take_telemetry(id), [hop]);
@@ -228,10 +234,10 @@ fn a_notification_occupies_the_link_and_crosses_a_border() {
         let expected = free_at + span + DELAY;
         if is_outside {
             let [(time, key, sent)] = &ctx.outbox[1].notices[..] else { panic!("one was sent") };
-            assert_eq!((*time, unkey(*key).0, sent), (expected, Class::SwitchNotice, &word));
+            assert_eq!((*time, unkey(*key).class, sent), (expected, Class::SwitchNotice, &word));
         } else {
             let event = std::iter::from_fn(|| ctx.queue.pop()).find(|event| event.time == expected).unwrap();
-            assert_eq!(unkey(event.key), (Class::SwitchNotice, 1, Port(7)));
+            assert_eq!(unkey(event.key), EventKey { class: Class::SwitchNotice, node: 1, port: Port(7) });
             assert_eq!(ctx.notices.take(event.data), Some(word.clone()));
         }
     }

@@ -17,6 +17,7 @@ use silvan_network::traffic::source::Message;
 
 use super::{Attempt, Host, PacketSizes};
 use crate::context::Context;
+use crate::link::CreditWay;
 use crate::message::Word;
 use crate::packet::Contents;
 use crate::queueing::Organisation;
@@ -234,7 +235,7 @@ impl Host {
                     break;
                 };
                 let (dst, space) = (ctx.packets[id].dst, ctx.packets[id].space);
-                if ctx.has_credit_or_wait((out, vl, dst), space) {
+                if ctx.has_credit_or_wait(CreditWay { channel: out, vl, dst }, space) {
                     adapter.buffers.take(&mut ctx.packets, ctx.now, queue, Port::FIRST);
                     adapter.left(vl, dst, space);
                     adapter.lane_turn = vl.after(lanes);

@@ -115,6 +115,13 @@ pub(crate) struct QueuedFlow {
     pub may_send: bool,
 }
 
+impl QueuedFlow {
+    /// Whether the flow is in a list: it waits for its turn, a time, credit, or an answer.
+    pub fn is_listed(&self) -> bool {
+        !matches!(self.place, FlowList::Idle | FlowList::Free)
+    }
+}
+
 /// The lists are linked through the flows, so hosts with few flows use little memory.
 #[derive(Debug, Saved)]
 pub(crate) struct FlowTable {
@@ -417,12 +424,6 @@ impl FlowTable {
     #[inline]
     pub fn get_mut(&mut self, id: FlowId) -> &mut QueuedFlow {
         &mut self.flows[id as usize]
-    }
-
-    /// The flows with data to send, and whether each is in a list.
-    pub fn with_data(&self) -> impl Iterator<Item = (FlowId, &QueuedFlow, bool)> {
-        let is_listed = |flow: &QueuedFlow| !matches!(flow.place, FlowList::Idle | FlowList::Free);
-        self.sending().map(move |(id, flow)| (id, flow, is_listed(flow)))
     }
 
     /// The flows with data to send.

@@ -58,6 +58,7 @@ use announce::Leave;
 use flows::{FlowId, FlowTable};
 pub(crate) use hours::{Hours, Spent};
 use live::Live;
+pub(crate) use observe::WantedWay;
 use outbox::Outbox;
 use own_flows::OwnFlows;
 use recovery::LossRecovery;

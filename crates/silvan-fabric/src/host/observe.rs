@@ -18,6 +18,14 @@ pub(crate) struct UnsentData {
     pub is_listed: bool,
 }
 
+/// The source of unsent data, with the destination and the virtual lane of these data.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WantedWay {
+    pub source: u16,
+    pub destination: u32,
+    pub vl: Vl,
+}
+
 impl Host {
     /// Whether the host restores the order of packets, because they may overtake each other.
     pub fn restores_order(&self) -> bool {
@@ -31,10 +39,11 @@ impl Host {
 
     /// The data that have been generated but not sent, by flow.
     pub fn waiting(&self) -> impl Iterator<Item = UnsentData> {
-        let of_flows = self.flows.with_data().map(|(id, flow, is_listed)| {
+        let of_flows = self.flows.sending().map(|(id, flow)| {
             let source = &self.sources[usize::from(flow.source)];
             let bytes: u64 = flow.messages.iter().map(|message| message.left).sum();
             let bytes = bytes + self.flows.lost_bytes(id);
+            let is_listed = flow.is_listed();
             UnsentData { class: source.class, destination: flow.destination, bytes, is_listed }
         });
         let on_hand = self.on_hand.iter().map(|message| UnsentData {
@@ -46,11 +55,14 @@ impl Host {
         of_flows.chain(on_hand)
     }
 
-    /// The sources of unsent data, with the destinations and the virtual lanes of these data.
-    pub fn wanted(&self) -> impl Iterator<Item = (u16, u32, Vl)> {
-        let of_flows = self.flows.with_data().map(|(_, flow, _)| (flow.source, flow.destination));
+    /// The ways of unsent data.
+    pub fn wanted(&self) -> impl Iterator<Item = WantedWay> {
+        let of_flows = self.flows.sending().map(|(_, flow)| (flow.source, flow.destination));
         let wanted = of_flows.chain(self.on_hand.iter().map(|message| (0, message.destination)));
-        wanted.map(|(source, to)| (source, to, self.lane(usize::from(source), to)))
+        wanted.map(|(source, destination)| {
+            let vl = self.lane(usize::from(source), destination);
+            WantedWay { source, destination, vl }
+        })
     }
 
     /// The packets that have arrived but are not delivered, because they have not been drained or wait for an

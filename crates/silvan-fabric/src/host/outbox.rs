@@ -11,6 +11,7 @@ use silvan_network::port::{Port, Vl};
 use super::Host;
 use super::flows::Connection;
 use crate::context::Context;
+use crate::link::CreditWay;
 use crate::message::Announcement;
 use crate::packet::{Contents, Kind, NO_PACKET, Packet, PacketId};
 
@@ -148,7 +149,7 @@ impl Host {
     pub(super) fn send_control(&mut self, ctx: &mut Context, blocked_lanes: &mut u16) -> bool {
         let space = self.sizes.space(self.sizes.control);
         while let Some((vl, to)) = self.control.oldest(*blocked_lanes) {
-            if !ctx.has_credit_or_wait((self.out, vl, to), space) {
+            if !ctx.has_credit_or_wait(CreditWay { channel: self.out, vl, dst: to }, space) {
                 *blocked_lanes |= 1 << vl.0;
                 continue;
             }

@@ -9,6 +9,7 @@ use silvan_network::traffic::source::Message;
 use super::flows::{FlowId, QueuedFlow};
 use super::{Attempt, Host};
 use crate::context::Context;
+use crate::link::CreditWay;
 use crate::packet::{Contents, NO_PACKET, Packet, PacketId, Segment};
 
 impl Host {
@@ -44,7 +45,11 @@ impl Host {
             let lane_has_credit = blocked_lanes >> vl.0 & 1 == 0;
             let is_admitted = match &self.adapter {
                 Some(adapter) => adapter.admits(vl, destination, space),
-                None => lane_has_credit && ctx.has_credit_or_wait((self.out, vl, destination), space),
+                None => {
+                    lane_has_credit
+                        && ctx
+                            .has_credit_or_wait(CreditWay { channel: self.out, vl, dst: destination }, space)
+                }
             };
             if is_admitted {
                 self.send_packet(ctx, id, vl, payload);

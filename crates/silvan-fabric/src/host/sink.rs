@@ -12,7 +12,7 @@ use silvan_network::routing::spraying::RouteFeedback;
 use super::Host;
 use super::flows::Connection;
 use crate::context::Context;
-use crate::link::{Class, HostPaces, key};
+use crate::link::{Class, CreditWay, HostPaces, key};
 use crate::message::CreditReturn;
 use crate::packet::{Contents, Marks, NO_LEDGER, Packet, PacketId};
 
@@ -121,7 +121,7 @@ impl Host {
         if ctx.is_binned() && !(ctx.links.has_changes() && ctx.sinks[self.place as usize].changes) {
             return ctx.now + packet.tail_lag;
         }
-        let way = (self.into, packet.vl, packet.dst);
+        let way = CreditWay { channel: self.into, vl: packet.vl, dst: packet.dst };
         if ctx.links.has_messages() {
             ctx.store_lane(self.into, packet.vl, packet.space);
         }

@@ -6,7 +6,7 @@ use silvan_network::traffic::source::{Chooser, Clock, Message, Source};
 
 use super::Host;
 use crate::context::Context;
-use crate::link::Way;
+use crate::link::CreditWay;
 use crate::packet::FlowAddress;
 
 impl Host {
@@ -51,7 +51,8 @@ impl Host {
         let vl = self.lane(0, destination);
         let payload = left.min(u64::from(self.sizes.mtu)) as u32;
         let size = payload + self.sizes.header;
-        let (way, space) = ((self.out, vl, destination), self.sizes.space(size));
+        let way = CreditWay { channel: self.out, vl, dst: destination };
+        let space = self.sizes.space(size);
         let is_blocked = blocked_lanes >> vl.0 & 1 == 1;
         if is_blocked || !ctx.links.has_credit(way, space, ctx.now) {
             self.on_hand = Some(message);
@@ -75,7 +76,7 @@ impl Host {
     /// Waits for the credit of a packet. If this host takes turns and the credit is on its way, returns the
     /// time of its arrival; otherwise, a wake-up follows.
     #[inline(never)]
-    fn wait_for_credit(&mut self, ctx: &mut Context, way: Way, space: u32) -> Option<Time> {
+    fn wait_for_credit(&mut self, ctx: &mut Context, way: CreditWay, space: u32) -> Option<Time> {
         if self.takes_turns(ctx) {
             return ctx.links.expect_credit(way, space);
         }

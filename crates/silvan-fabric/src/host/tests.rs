@@ -8,7 +8,7 @@ use super::flows::Connection;
 use super::outbox::ControlPacket;
 use super::*;
 use crate::config::{Config, Scheduler};
-use crate::link::{Class, key, unkey};
+use crate::link::{Class, CreditWay, key, unkey};
 use crate::packet::{Contents, Kind};
 use crate::partition::Partition;
 use crate::tests::{packet, star};
@@ -62,7 +62,7 @@ fn exhaust(host: &Host, ctx: &mut Context, vl: Vl, left: u32) {
 
 /// Returns credit to a host, and advances the time to the arrival of the credit.
 fn give_credit(host: &Host, ctx: &mut Context, vl: Vl, space: u32) {
-    let (way, ledger) = ((host.out, vl, 3), crate::packet::NO_LEDGER);
+    let (way, ledger) = (CreditWay { channel: host.out, vl, dst: 3 }, crate::packet::NO_LEDGER);
     ctx.release(crate::message::CreditReturn { way, space, leaves_at: ctx.now, ledger });
     ctx.now += ctx.links.delay(host.out);
 }
@@ -214,7 +214,7 @@ fn a_packet_is_delivered_when_it_has_been_drained_and_its_credit_returns_then() 
     host.receive(ctx, id);
     assert_eq!(ctx.packets.alive(), 0);
     let drained = ctx.queue.pop().unwrap();
-    assert_eq!((drained.time, unkey(drained.key).0), (done, Class::HostDrained));
+    assert_eq!((drained.time, unkey(drained.key).class), (done, Class::HostDrained));
     ctx.now = done - Time(1);
     host.count_drained(ctx);
     assert_eq!(ctx.meters.packets_delivered, 0);
@@ -222,7 +222,9 @@ fn a_packet_is_delivered_when_it_has_been_drained_and_its_credit_returns_then() 
     host.count_drained(ctx);
     assert_eq!(ctx.meters.packets_delivered, 1);
     let back = done + ctx.links.delay(host.into);
-    let has_credit = |ctx: &mut Context, now| ctx.links.has_credit((host.into, Vl(0), 0), all, now);
+    let has_credit = |ctx: &mut Context, now| {
+        ctx.links.has_credit(CreditWay { channel: host.into, vl: Vl(0), dst: 0 }, all, now)
+    };
     assert_eq!([back - Time(1), back].map(|now| has_credit(ctx, now)), [false, true]);
 }
 
@@ -299,7 +301,8 @@ fn a_host_without_credit_takes_its_turn_when_the_credit_arrives() {
     ctx.now = host.turn.at;
     let back = Time(host.turn.at.0 + 7_000);
     for (part, time) in [(space / 2, back - Time(9)), (space - space / 2, back)] {
-        let (way, leaves_at) = ((host.out, Vl(0), 3), time - ctx.links.delay(host.out));
+        let (way, leaves_at) =
+            (CreditWay { channel: host.out, vl: Vl(0), dst: 3 }, time - ctx.links.delay(host.out));
         let times = crate::link::ReturnTimes::new(leaves_at, ctx.now);
         ctx.links.release((way, crate::packet::NO_LEDGER), part, times, &mut ctx.queue);
     }
@@ -391,7 +394,7 @@ fn an_event_for_a_timer_is_scheduled_once() {
     let mut partition = partition(|_| {});
     let (host, ctx) = parts(&mut partition);
     let timers = |ctx: &Context| {
-        let own = |event: &&Event| unkey(event.key).0 == Class::HostTimer;
+        let own = |event: &&Event| unkey(event.key).class == Class::HostTimer;
         let mut times: Vec<u64> = ctx.queue.iter().filter(own).map(|event| event.time.0).collect();
         times.sort_unstable();
         times

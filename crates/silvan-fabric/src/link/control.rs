@@ -93,26 +93,34 @@ pub(crate) trait ReceiverControl {
     }
 }
 
-/// Packets that are leaving buffers: channel, lane and space. Slots are reused.
+/// A packet that is leaving the buffer at the end of a channel.
+#[derive(Debug, Clone, Copy, Saved)]
+pub(super) struct DepartingSpace {
+    pub channel: ChannelId,
+    pub vl: Vl,
+    pub space: u32,
+}
+
+/// Packets that are leaving buffers. Slots are reused.
 #[derive(Debug, Clone, Default, Saved)]
 pub(super) struct Departures {
-    slots: Vec<(ChannelId, Vl, u32)>,
+    slots: Vec<DepartingSpace>,
     free: Vec<u32>,
 }
 
 impl Departures {
     /// Adds a packet. Returns its number.
-    pub fn add(&mut self, channel: ChannelId, vl: Vl, space: u32) -> u32 {
+    pub fn add(&mut self, packet: DepartingSpace) -> u32 {
         if let Some(slot) = self.free.pop() {
-            self.slots[slot as usize] = (channel, vl, space);
+            self.slots[slot as usize] = packet;
             return slot;
         }
-        self.slots.push((channel, vl, space));
+        self.slots.push(packet);
         (self.slots.len() - 1) as u32
     }
 
     /// Removes a packet.
-    pub fn take(&mut self, slot: u32) -> (ChannelId, Vl, u32) {
+    pub fn take(&mut self, slot: u32) -> DepartingSpace {
         self.free.push(slot);
         self.slots[slot as usize]
     }

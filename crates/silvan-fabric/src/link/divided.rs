@@ -9,7 +9,7 @@ use silvan_engine::saved::Saved;
 use silvan_engine::{EventQueue, Time};
 use silvan_network::port::Vl;
 
-use super::{BufferDivision, ChannelId, Lane, Ledger, Links, MAX_NODES, Way};
+use super::{BufferDivision, ChannelId, CreditWay, Lane, Ledger, Links, MAX_NODES};
 use crate::packet::NO_LEDGER;
 
 /// The lanes of a network whose receive buffers are divided.
@@ -24,7 +24,7 @@ pub(super) struct Divided {
     /// The lane for each combination of channel, virtual lane and destination.
     by_destination: WayTable,
     /// The most recently used entry. After a query of its credit, its packet is usually sent next.
-    memo: Option<(Way, u32)>,
+    memo: Option<(CreditWay, u32)>,
     /// The lanes of destinations of each channel and virtual lane.
     grown: Vec<Grown>,
     /// Bytes of the receive buffer per region of a virtual lane, for each channel.
@@ -95,14 +95,15 @@ const UNUSED: u64 = u64::MAX;
 
 impl WayTable {
     #[inline]
-    fn key((id, vl, dst): Way) -> u64 {
+    fn key(CreditWay { channel: id, vl, dst }: CreditWay) -> u64 {
         // A destination is below `MAX_NODES`, which has 18 bits.
         u64::from(id) << 32 | u64::from(vl.0) << 28 | u64::from(dst)
     }
 
     /// The way of a key.
-    fn way(key: u64) -> Way {
-        ((key >> 32) as u32, Vl((key >> 28 & 15) as u8), key as u32 & (MAX_NODES - 1))
+    fn way(key: u64) -> CreditWay {
+        let (channel, dst) = ((key >> 32) as u32, key as u32 & (MAX_NODES - 1));
+        CreditWay { channel, vl: Vl((key >> 28 & 15) as u8), dst }
     }
 
     /// The slot at which the search for a key begins.
@@ -113,7 +114,7 @@ impl WayTable {
     }
 
     #[inline]
-    pub fn get(&self, way: Way) -> Option<u32> {
+    pub fn get(&self, way: CreditWay) -> Option<u32> {
         if self.slots.is_empty() {
             return None;
         }
@@ -129,7 +130,7 @@ impl WayTable {
     }
 
     /// Adds the lane of a way that has none.
-    fn insert(&mut self, way: Way, lane: u32) {
+    fn insert(&mut self, way: CreditWay, lane: u32) {
         if 2 * (self.len + 1) > self.slots.len() {
             let room = (4 * self.len).max(64).next_power_of_two();
             let old = std::mem::replace(&mut self.slots, vec![(UNUSED, 0); room]);
@@ -262,7 +263,7 @@ impl Links {
     }
 
     /// The queue that the receiver of packets has assigned to the ledger of a way, if any.
-    pub fn relay_queue_of(&self, way: Way) -> Option<u32> {
+    pub fn relay_queue_of(&self, way: CreditWay) -> Option<u32> {
         let ledger = self.divided.as_ref()?.by_destination.get(way)?;
         self.relay_queue(ledger)
     }
@@ -298,7 +299,7 @@ impl Links {
     #[inline]
     pub fn last_ledger(&self, channel: ChannelId) -> u32 {
         let memo = self.divided.as_ref().and_then(|divided| divided.memo);
-        memo.filter(|((id, ..), _)| *id == channel).map_or(NO_LEDGER, |(_, ledger)| ledger)
+        memo.filter(|(way, _)| way.channel == channel).map_or(NO_LEDGER, |(_, ledger)| ledger)
     }
 
     /// See [`crate::context::Context::has_credit_or_wait_behind`].
@@ -306,14 +307,14 @@ impl Links {
     pub fn has_credit_or_wait_behind(
         &mut self,
         ledger: u32,
-        way: Way,
+        way: CreditWay,
         space: u32,
         now: Time,
         queue: &mut EventQueue,
     ) -> bool {
         let known = self.divided.as_mut().filter(|_| ledger != NO_LEDGER);
         let next = known.map_or(NO_LEDGER, |divided| divided.relay(ledger).next);
-        let (id, vl, dst) = way;
+        let CreditWay { channel: id, vl, dst } = way;
         if next == NO_LEDGER {
             let index = self.lane_index(id, vl, dst) as u32;
             // Only ledgers of destinations are stored in the memo.
@@ -337,14 +338,14 @@ impl Links {
         match &divided.divisions[id as usize] {
             BufferDivision::PerDestination => {
                 if let Some((way, lane)) = divided.memo
-                    && way == (id, vl, dst)
+                    && way == (CreditWay { channel: id, vl, dst })
                 {
                     return lane as usize;
                 }
-                let Some(lane) = divided.by_destination.get((id, vl, dst)) else {
-                    return self.grow((id, vl, dst));
+                let Some(lane) = divided.by_destination.get(CreditWay { channel: id, vl, dst }) else {
+                    return self.grow(CreditWay { channel: id, vl, dst });
                 };
-                divided.memo = Some(((id, vl, dst), lane));
+                divided.memo = Some((CreditWay { channel: id, vl, dst }, lane));
                 lane as usize
             }
             BufferDivision::Whole => first(divided),
@@ -356,8 +357,8 @@ impl Links {
 
     /// See [`Links::prefetch_way`].
     #[inline(never)]
-    pub(super) fn prefetch_divided(&self, divided: &Divided, way: Way) {
-        let (id, vl, dst) = way;
+    pub(super) fn prefetch_divided(&self, divided: &Divided, way: CreditWay) {
+        let CreditWay { channel: id, vl, dst } = way;
         let first = divided.first[id as usize] as usize + vl.index();
         let lane = match &divided.divisions[id as usize] {
             BufferDivision::PerDestination => divided.by_destination.get(way).map(|lane| lane as usize),
@@ -373,8 +374,8 @@ impl Links {
 
     /// Creates the lane of a destination on a virtual lane of a channel.
     #[cold]
-    fn grow(&mut self, way: Way) -> usize {
-        let (id, vl, dst) = way;
+    fn grow(&mut self, way: CreditWay) -> usize {
+        let CreditWay { channel: id, vl, dst } = way;
         let Some(divided) = &mut self.divided else { return self.lanes.len() };
         let capacity = divided.capacities[id as usize];
         let ledger = divided.free.pop().unwrap_or_else(|| {
@@ -424,7 +425,7 @@ impl Links {
             Ledger { available, wanted, returns, spills: &mut self.spills }.collect(now);
             let has_queue = divided.relays.get(ledger).is_some_and(|relay| relay.queue != NONE);
             if *available == self.capacities[ledger] && !has_queue {
-                let (id, vl, _) = WayTable::way(record.key);
+                let CreditWay { channel: id, vl, .. } = WayTable::way(record.key);
                 divided.remove(ledger as u32, id as usize * self.lane_count + vl.index());
             }
         }
@@ -438,7 +439,7 @@ impl Links {
         let Some(record) = ledger.checked_sub(divided.base).and_then(|at| divided.ledgers.get(at)) else {
             return true;
         };
-        record.key != UNUSED && self.channels[WayTable::way(record.key).0 as usize].wake_key == wake_key
+        record.key != UNUSED && self.channels[WayTable::way(record.key).channel as usize].wake_key == wake_key
     }
 
     /// Whether some destination had a ledger on a virtual lane of a channel that was removed because it has all of its
@@ -496,7 +497,7 @@ mod tests {
             links(&[BufferDivision::PerDestination, BufferDivision::PerDestination, BufferDivision::Whole]);
         let mut queue = EventQueue::new(Time(1), Time::ZERO);
         let [here, next] = [0, 1].map(|channel| links.lane_index(channel, Vl::FIRST, 7) as u32);
-        let way = (1, Vl::FIRST, 7);
+        let way = CreditWay { channel: 1, vl: Vl::FIRST, dst: 7 };
         for _ in 0..2 {
             assert!(links.has_credit_or_wait_behind(here, way, 100, Time(0), &mut queue));
             assert_eq!(links.divided.as_ref().unwrap().relays[here as usize].next, next);
@@ -505,7 +506,13 @@ mod tests {
         assert!(!links.has_credit_or_wait_behind(here, way, 101, Time(0), &mut queue));
         assert_eq!(links.lanes[next as usize].wanted, 101, "it waits at the ledger of the next link");
         // An undivided buffer has no ledger of a destination.
-        assert!(links.has_credit_or_wait_behind(here + 2, (2, Vl::FIRST, 7), 100, Time(0), &mut queue));
+        assert!(links.has_credit_or_wait_behind(
+            here + 2,
+            CreditWay { channel: 2, vl: Vl::FIRST, dst: 7 },
+            100,
+            Time(0),
+            &mut queue
+        ));
         assert_eq!(links.last_ledger(2), NO_LEDGER);
     }
 
@@ -515,15 +522,22 @@ mod tests {
         let ledger = links.lane_index(0, Vl::FIRST, 7) as u32;
         assert_eq!(links.relay_queue(ledger), None);
         links.open_relay(ledger, 5);
-        assert_eq!((links.relay_queue(ledger), links.relay_queue_of((0, Vl::FIRST, 7))), (Some(5), Some(5)));
-        assert_eq!(links.relay_queue_of((0, Vl::FIRST, 8)), None);
+        assert_eq!(
+            (
+                links.relay_queue(ledger),
+                links.relay_queue_of(CreditWay { channel: 0, vl: Vl::FIRST, dst: 7 })
+            ),
+            (Some(5), Some(5))
+        );
+        assert_eq!(links.relay_queue_of(CreditWay { channel: 0, vl: Vl::FIRST, dst: 8 }), None);
         links.close_relay(ledger);
         assert_eq!(links.relay_queue(ledger), None);
     }
 
     /// Sends a packet for a destination; its credit is back at the time `back`. Returns the ledger.
     fn send(links: &mut Links, channel: ChannelId, dst: u32, back: Time) -> usize {
-        let (way, mut queue) = ((channel, Vl::FIRST, dst), EventQueue::new(Time(1), Time::ZERO));
+        let way = CreditWay { channel, vl: Vl::FIRST, dst };
+        let mut queue = EventQueue::new(Time(1), Time::ZERO);
         let ledger = links.lane_index(channel, Vl::FIRST, dst);
         assert!(links.has_credit(way, 60, Time(0)));
         links.ledger(ledger).spend(60);
@@ -558,7 +572,13 @@ mod tests {
         let mut links = links(&[BufferDivision::PerDestination, BufferDivision::PerDestination]);
         let here = send(&mut links, 0, 7, Time(10));
         let mut queue = EventQueue::new(Time(1), Time::ZERO);
-        assert!(links.has_credit_or_wait_behind(here as u32, (1, Vl::FIRST, 7), 60, Time(0), &mut queue));
+        assert!(links.has_credit_or_wait_behind(
+            here as u32,
+            CreditWay { channel: 1, vl: Vl::FIRST, dst: 7 },
+            60,
+            Time(0),
+            &mut queue
+        ));
         let next = links.lane_index(1, Vl::FIRST, 7);
         let of = |links: &Links, channel| links.ledgers(channel, Vl::FIRST).collect::<Vec<_>>();
         links.remove_some(Time(9));
@@ -590,18 +610,18 @@ mod tests {
         ) {
             let (mut table, mut model) = (WayTable::default(), std::collections::BTreeMap::new());
             for (lane, (id, vl, dst, adds)) in (0..).zip(steps) {
-                let way = (id, Vl(vl), dst);
+                let way = CreditWay { channel: id, vl: Vl(vl), dst };
                 if !adds {
                     table.remove(WayTable::key(way));
-                    model.remove(&way);
+                    model.remove(&WayTable::key(way));
                 } else if table.get(way).is_none() {
                     table.insert(way, lane);
-                    model.insert(way, lane);
+                    model.insert(WayTable::key(way), lane);
                 }
                 prop_assert_eq!(WayTable::way(WayTable::key(way)), way);
                 prop_assert_eq!(table.len, model.len());
-                prop_assert!(model.iter().all(|(&way, &lane)| table.get(way) == Some(lane)));
-                prop_assert_eq!(table.get(way), model.get(&way).copied());
+                prop_assert!(model.iter().all(|(&key, &lane)| table.get(WayTable::way(key)) == Some(lane)));
+                prop_assert_eq!(table.get(way), model.get(&WayTable::key(way)).copied());
             }
         }
 
@@ -609,13 +629,13 @@ mod tests {
         fn the_table_finds_what_was_added(ways in proptest::collection::btree_set((0..40_u32, 0..4_u8, 0..40_u32), 0..400)) {
             let mut table = WayTable::default();
             for (lane, &(id, vl, dst)) in (0..).zip(&ways) {
-                prop_assert_eq!(table.get((id, Vl(vl), dst)), None);
-                table.insert((id, Vl(vl), dst), lane);
+                prop_assert_eq!(table.get(CreditWay { channel: id, vl: Vl(vl), dst }), None);
+                table.insert(CreditWay { channel: id, vl: Vl(vl), dst }, lane);
             }
             for (lane, &(id, vl, dst)) in (0..).zip(&ways) {
-                prop_assert_eq!(table.get((id, Vl(vl), dst)), Some(lane));
+                prop_assert_eq!(table.get(CreditWay { channel: id, vl: Vl(vl), dst }), Some(lane));
             }
-            prop_assert_eq!(table.get((40, Vl(0), 0)), None);
+            prop_assert_eq!(table.get(CreditWay { channel: 40, vl: Vl(0), dst: 0 }), None);
             prop_assert!(2 * ways.len() <= table.slots.len());
         }
     }

@@ -18,7 +18,7 @@ use silvan_engine::saved::Saved;
 use silvan_engine::units::BytePace;
 use silvan_engine::{Event, Rate, Time};
 
-use super::{ChannelId, Class, LinkParameters, Links, Stage, owner, unkey};
+use super::{ChannelId, Class, EventKey, LinkParameters, Links, Stage, owner, unkey};
 use crate::packet::{Packet, PacketId};
 
 /// Losses are counted per billion packets.
@@ -163,7 +163,7 @@ impl Links {
             let What::Channel(channel, state) = change.what else { continue };
             // With link-level retry, no packet is lost: bad frames are sent again.
             if state.loss_ppb > 0 && self.retry().is_none() {
-                let (class, node, port) = unkey(self.channels[channel as usize].wake_key);
+                let EventKey { class, node, port } = unkey(self.channels[channel as usize].wake_key);
                 let owner = owner(class == Class::HostWake, node, port.0);
                 errors.entry(channel).or_insert_with(|| (0, Stream::new(seed, "losses", owner)));
             }
@@ -238,7 +238,7 @@ impl Links {
             return Some(Effect::Nothing);
         }
         faults.down_until[at] = if state.is_up { now } else { Time::NEVER };
-        let (class, ..) = unkey(self.channels[at].wake_key);
+        let EventKey { class, .. } = unkey(self.channels[at].wake_key);
         let is_of_host = class == Class::HostWake;
         Some(match (is_of_host, state.is_up) {
             (true, is_up) => Effect::HostLink(channel, is_up),
@@ -308,12 +308,12 @@ impl Links {
 
     /// The place of the host that sends on a channel.
     pub fn sending_host(&self, channel: ChannelId) -> usize {
-        unkey(self.channels[channel as usize].wake_key).1 as usize
+        unkey(self.channels[channel as usize].wake_key).node as usize
     }
 
     /// The place of the host that receives on a channel.
     pub fn receiving_host(&self, channel: ChannelId) -> usize {
-        unkey(self.channels[channel as usize].arrival_key).1 as usize
+        unkey(self.channels[channel as usize].arrival_key).node as usize
     }
 
     /// Whether a packet that is due at the end of a channel now was lost on the way. Call once per packet, in

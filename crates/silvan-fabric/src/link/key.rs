@@ -73,10 +73,22 @@ pub(crate) fn key(class: Class, node: u32, port: Port) -> u32 {
     (class as u32) << 28 | node << PORT_BITS | u32::from(port.0)
 }
 
+/// The fields of a [`key`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EventKey {
+    pub class: Class,
+    pub node: u32,
+    pub port: Port,
+}
+
 /// Splits a [`key`] into its fields.
 #[inline]
-pub(crate) fn unkey(key: u32) -> (Class, u32, Port) {
-    (Class::of(key >> 28), key >> PORT_BITS & (MAX_NODES - 1), Port((key & (MAX_PORTS - 1)) as u16))
+pub(crate) fn unkey(key: u32) -> EventKey {
+    EventKey {
+        class: Class::of(key >> 28),
+        node: key >> PORT_BITS & (MAX_NODES - 1),
+        port: Port((key & (MAX_PORTS - 1)) as u16),
+    }
 }
 
 /// Bits of a port index in a key.

@@ -5,7 +5,7 @@ use silvan_engine::cache::prefetch;
 use silvan_engine::{Event, EventQueue, Time};
 
 use super::control::Control;
-use super::{ChannelId, Links, Way};
+use super::{ChannelId, CreditWay, Links};
 
 /// Flag in the data of a wake-up. If it is set, the sender requested this time, and the other bits are the channel.
 /// Otherwise, the other bits are the ledger for whose credit a packet waits.
@@ -34,7 +34,13 @@ impl Links {
     /// Whether there is credit for a packet. If not, schedules a wake-up of the sender for the time at which
     /// there may be, if it is known.
     #[inline(always)]
-    pub fn has_credit_or_wait(&mut self, way: Way, space: u32, now: Time, queue: &mut EventQueue) -> bool {
+    pub fn has_credit_or_wait(
+        &mut self,
+        way: CreditWay,
+        space: u32,
+        now: Time,
+        queue: &mut EventQueue,
+    ) -> bool {
         if self.has_credit(way, space, now) {
             return true;
         }
@@ -44,7 +50,12 @@ impl Links {
 
     /// Wakes the sender when the credit that a packet lacks arrives.
     #[inline(never)]
-    pub fn wait_for_credit(&mut self, (id, vl, dst): Way, space: u32, queue: &mut EventQueue) {
+    pub fn wait_for_credit(
+        &mut self,
+        CreditWay { channel: id, vl, dst }: CreditWay,
+        space: u32,
+        queue: &mut EventQueue,
+    ) {
         let index = self.lane_index(id, vl, dst);
         self.ledger(index).wait(space);
         self.wake_with_credit(id, index, Time::ZERO, queue);
@@ -53,7 +64,11 @@ impl Links {
     /// Same as [`Self::wait_for_credit`], but returns the time of the attempt that the sender must make if
     /// its credit is on its way. If the credit is not on its way, or if other credit arrives earlier, the
     /// sender is woken.
-    pub fn expect_credit(&mut self, (id, vl, dst): Way, space: u32) -> Option<Time> {
+    pub fn expect_credit(
+        &mut self,
+        CreditWay { channel: id, vl, dst }: CreditWay,
+        space: u32,
+    ) -> Option<Time> {
         let index = self.lane_index(id, vl, dst);
         self.ledger(index).wait(space);
         let time = self.ready_at(id, index)?;

@@ -17,7 +17,7 @@ use silvan_engine::saved::Saved;
 use silvan_trace::execute::Parcel;
 
 use super::{Announcement, SourceReport, Word};
-use crate::link::Way;
+use crate::link::CreditWay;
 use crate::packet::{FlowAddress, Marks, Packet, PacketId};
 
 /// A packet that crosses a link to a node, and its additional data.
@@ -39,7 +39,7 @@ pub(crate) struct PacketMessage {
 #[derive(Debug, Clone, Copy, Saved)]
 pub(crate) struct CreditReturn {
     /// The channel, virtual lane and destination of the packet whose space becomes free.
-    pub way: Way,
+    pub way: CreditWay,
     /// Bytes of buffer space.
     pub space: u32,
     pub leaves_at: Time,
@@ -245,8 +245,12 @@ mod tests {
         mailbox.jobs.push(JobMessage::Finished(0, Time(3)));
         assert!(!mailbox.is_empty(), "a message about jobs is a message");
         assert_eq!(mailbox.earliest(), Time::NEVER, "and causes no event");
-        let credit =
-            CreditReturn { way: (0, Vl::FIRST, 0), space: 64, leaves_at: Time(20), ledger: NO_LEDGER };
+        let credit = CreditReturn {
+            way: CreditWay { channel: 0, vl: Vl::FIRST, dst: 0 },
+            space: 64,
+            leaves_at: Time(20),
+            ledger: NO_LEDGER,
+        };
         mailbox.send_credit(credit, Time(25));
         mailbox.send_output_credit(OutputCredit { output: 0, space: 64, back: Time(30), vl: 0 });
         assert_eq!(mailbox.earliest(), Time(25));

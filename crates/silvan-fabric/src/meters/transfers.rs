@@ -251,7 +251,7 @@ impl Transfers {
 
 impl Transfer {
     /// The key by which transfers are sorted in results.
-    pub fn order(&self) -> (Time, u32, u32, u16, u64, Time, Time) {
+    pub fn order(&self) -> impl Ord + use<> {
         (self.start, self.from, self.to, self.class, self.bytes, self.delivered, self.acked)
     }
 }

@@ -5,8 +5,13 @@ use silvan_network::port::{Port, Vl};
 
 use crate::partition::View;
 
-/// A switch output and virtual lane.
-type Place = (u32, Port, Vl);
+/// A virtual lane of a switch output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct StuckLane {
+    pub switch: u32,
+    pub output: Port,
+    pub vl: Vl,
+}
 
 /// Finds a cycle of outputs, each of which waits for credit that only the next output can free.
 ///
@@ -14,26 +19,27 @@ type Place = (u32, Port, Vl);
 /// soon as any packet leaves it. An output is therefore permanently blocked exactly if every packet at the
 /// head of that buffer's queues waits for a permanently blocked output. The search finds the largest such set
 /// by removing outputs that are not blocked.
-pub(crate) fn find_deadlock(view: View) -> Option<Vec<(u32, Port, Vl)>> {
-    let mut stuck: FxHashSet<Place> = FxHashSet::default();
+pub(crate) fn find_deadlock(view: View) -> Option<Vec<StuckLane>> {
+    let mut stuck: FxHashSet<StuckLane> = FxHashSet::default();
     for (index, ports) in view.all_ports().enumerate() {
         for (output, wiring) in ports.wiring.iter().enumerate() {
             let Some(wiring) = wiring else { continue };
             for vl in Vl::all(ports.lanes) {
                 if view.is_stuck(wiring.out, vl) {
-                    stuck.insert((index as u32, Port::new(output), vl));
+                    stuck.insert(StuckLane { switch: index as u32, output: Port::new(output), vl });
                 }
             }
         }
     }
-    let next = |place: Place| -> Option<Vec<Place>> {
-        let channel = view.ports(place.0).out(place.1);
+    let next = |place: StuckLane| -> Option<Vec<StuckLane>> {
+        let channel = view.ports(place.switch).out(place.output);
         let (far, input) = (*view.receiver.get(channel as usize)?)?;
-        let heads = view.heads(far, input, place.2);
-        (!heads.is_empty()).then(|| heads.into_iter().map(|(output, vl)| (far, output, vl)).collect())
+        let heads = view.heads(far, input, place.vl);
+        let lane = |(output, vl)| StuckLane { switch: far, output, vl };
+        (!heads.is_empty()).then(|| heads.into_iter().map(lane).collect())
     };
     loop {
-        let free: Vec<Place> = stuck
+        let free: Vec<StuckLane> = stuck
             .iter()
             .copied()
             .filter(|&place| next(place).is_none_or(|heads| heads.iter().any(|head| !stuck.contains(head))))

@@ -62,7 +62,7 @@ fn list(names: &[String]) -> String {
 fn trees(end: &Ending, judged: &Judged) -> Vec<String> {
     let samples = judged.forest.samples;
     let mut by_root: BTreeMap<u32, u32> = BTreeMap::new();
-    judged.trees().for_each(|(root, samples, _)| *by_root.entry(root).or_default() += samples);
+    judged.trees().for_each(|tree| *by_root.entry(tree.root).or_default() += tree.samples);
     by_root.retain(|_, seen| 10 * *seen > samples);
     if by_root.is_empty() {
         return vec![
@@ -83,7 +83,10 @@ fn trees(end: &Ending, judged: &Judged) -> Vec<String> {
         n => format!("Up to {n} links waited for a root at a time."),
     };
     let mut lines = vec![format!("Roots of congestion trees: {}{more}. {reach}", named.join(", "))];
-    lines.extend(roles(end, judged.trees().filter(|tree| by_root.contains_key(&tree.0)).map(|tree| tree.2)));
+    lines.extend(roles(
+        end,
+        judged.trees().filter(|tree| by_root.contains_key(&tree.root)).map(|tree| tree.kind),
+    ));
     lines
 }
 

@@ -5,7 +5,7 @@ use silvan_engine::Time;
 
 use super::run::host_arrival;
 use super::{Around, Arrival, Bank, Outputs, with_bank};
-use crate::link::ChannelId;
+use crate::link::{ChannelId, CreditWay};
 use crate::message::CreditReturn;
 use crate::voq::Sending;
 
@@ -84,7 +84,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     }
 
     fn free(&mut self, credit: CreditReturn) {
-        let (channel, vl, _) = credit.way;
+        let CreditWay { channel, vl, .. } = credit.way;
         let Some(output) = self.sender(channel) else { return };
         self.credit(output, vl.index(), credit.leaves_at + self.link(output).delay, credit.space);
     }

@@ -6,7 +6,7 @@ use silvan_engine::saved::Saved;
 use silvan_network::port::Vl;
 
 use super::{Around, Bank, Binned};
-use crate::link::{ChannelId, Ledger, LedgerView, ReturnTimes, Returns, Spills, Way};
+use crate::link::{ChannelId, CreditWay, Ledger, LedgerView, ReturnTimes, Returns, Spills};
 use crate::packet::NO_LEDGER;
 use crate::schedule::Need;
 use crate::voq::{MOST_LANES, Output, OutputLane};
@@ -225,7 +225,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     pub(super) fn credit_host(
         &mut self,
         around: &mut Around,
-        (channel, vl, dst): Way,
+        CreditWay { channel, vl, dst }: CreditWay,
         (freed, now): (Time, Time),
         space: u32,
     ) {
@@ -237,7 +237,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
             let lane = channel as usize * self.wiring.credits.lanes + vl.index();
             self.wiring.credits.early_of_hosts.note(lane, back, space);
         } else {
-            let way = ((channel, vl, dst), NO_LEDGER);
+            let way = (CreditWay { channel, vl, dst }, NO_LEDGER);
             let times = ReturnTimes { leaves_at: freed, now, passed: around.hosts_at };
             around.links.release(way, space, times, around.queue);
         }

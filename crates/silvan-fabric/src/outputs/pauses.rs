@@ -69,7 +69,7 @@ struct OfSwitch {
 }
 
 impl OfSwitch {
-    fn order(&self) -> (u32, u32, u16) {
+    fn order(&self) -> impl Ord + use<> {
         (self.first, self.since, self.arrival.input)
     }
 }
@@ -624,13 +624,13 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::link::{FrameSpec, Rule};
+    use crate::link::{FrameSpec, ReceiverSpec, Rule};
 
     /// A switch with two ports, whose inputs receive on the channels 1 and 3.
     fn switch() -> (Pauses, Frames) {
         let rule = Rule::Fixed { xoff: 300, xon: 100, headroom: 1_000 };
         let spec = FrameSpec { bytes: 84, response: Time::ZERO, longest: Time::NEVER };
-        let channels = [1, 0, 3, 2].map(|reverse| (rule, 0, reverse));
+        let channels = [1, 0, 3, 2].map(|reverse| ReceiverSpec { rule, capacity: 0, reverse });
         let frames = Frames::new(spec, (1, 0), &channels, Vec::new());
         (Pauses::new(vec![(0, 1), (2, 3)], vec![2, 2], Arc::from([0, 0]), Bins::new(4, 64)), frames)
     }
@@ -657,8 +657,12 @@ mod tests {
         let rule = Rule::Fixed { xoff: 9_000, xon: 100, headroom: 1_000 };
         let (mut pauses, _) = switch();
         let spec = FrameSpec { bytes: 84, response: Time::ZERO, longest: Time::NEVER };
-        let mut frames =
-            Frames::new(spec, (1, 0), &[1, 0, 3, 2].map(|reverse| (rule, 0, reverse)), Vec::new());
+        let mut frames = Frames::new(
+            spec,
+            (1, 0),
+            &[1, 0, 3, 2].map(|reverse| ReceiverSpec { rule, capacity: 0, reverse }),
+            Vec::new(),
+        );
         pauses.decide(&frames, 0, 9_000 - 2_048);
         assert_eq!(pauses.is_counted[..], [false; 2], "1,024 bytes per port may arrive");
         pauses.decide(&frames, 0, 9_000 - 2_047);

@@ -7,10 +7,10 @@ use silvan_network::port::{Port, Vl};
 use super::credit::OutputLedgers;
 use super::reports::Reports;
 use super::{
-    Around, Arrival, Bank, Binned, Company, Feeder, InOrder, NONE, OutputLink, REMOTE, Remote, RemoteOutput,
-    TO_HOST,
+    Around, Arrival, Bank, Binned, ChannelInput, Company, Feeder, InOrder, NONE, OutputLink, REMOTE, Remote,
+    RemoteOutput, TO_HOST,
 };
-use crate::link::{ChannelId, Class, LinkParameters, ReturnClock, key};
+use crate::link::{ChannelId, Class, CreditWay, LinkParameters, ReturnClock, key};
 use crate::message::{Entering, OutputCredit};
 use crate::packet::{PacketId, Pool};
 use crate::routes::fields;
@@ -160,8 +160,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
             return;
         };
         let packet = &packets[id];
-        let (way, head) = ((entry.first, entry.row, entry.input), Head::of(id, packet));
-        self.arrive(packets, way, head, packet.vl.0, when);
+        self.arrive(packets, entry, Head::of(id, packet), packet.vl.0, when);
     }
 
     /// Determines the output of a packet on its way to a switch.
@@ -169,7 +168,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     fn arrive(
         &mut self,
         packets: &Pool,
-        (first, row, input): (u32, u32, u8),
+        ChannelInput { first, row, input }: ChannelInput,
         head: Head,
         vl: u8,
         when: Time,
@@ -539,7 +538,8 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         } else if row == REMOTE {
             self.arrive_elsewhere(around, peer, head, vl as u8, arrives_at);
         } else {
-            self.arrive(around.packets, (peer, row, far_input), head, vl as u8, arrives_at);
+            let entry = ChannelInput { first: peer, row, input: far_input };
+            self.arrive(around.packets, entry, head, vl as u8, arrives_at);
         }
         if occupied > 0 {
             self.return_credit(around, feeder, (vl, head.dst()), (end, now), occupied);
@@ -567,7 +567,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
                 around.outbox[usize::from(partition)].send_output_credit(credit);
             }
             Feeder::Host(channel) => {
-                self.credit_host(around, (channel, Vl::new(vl), dst), (freed, now), space);
+                self.credit_host(around, CreditWay { channel, vl: Vl::new(vl), dst }, (freed, now), space);
             }
         }
     }

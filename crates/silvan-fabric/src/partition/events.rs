@@ -9,7 +9,7 @@ use super::Handling;
 use crate::context::Context;
 use crate::host::{Host, TIMEOUT, take_turns};
 use crate::jobs::Jobs;
-use crate::link::{ChannelId, Class, Effect, Stage, key, unkey};
+use crate::link::{ChannelId, Class, Effect, EventKey, Stage, key, unkey};
 use crate::outputs::{BinnedSwitch, Outputs};
 use crate::switch::Architecture;
 use crate::trigger::{Triggers, Waiting};
@@ -141,7 +141,7 @@ impl<A: Architecture> Handler<'_, A> {
     /// the scheduler and the number of partitions.
     #[inline(always)]
     fn handle(&mut self, event: Event) -> u64 {
-        let (class, node, port) = unkey(event.key);
+        let EventKey { class, node, port } = unkey(event.key);
         let node = node as usize;
         let Self { ctx, hosts, switches, .. } = self;
         match class {
@@ -317,7 +317,7 @@ impl<A: Architecture> Handler<'_, A> {
     fn prefetch_first_step(&self) {
         let ctx = &*self.ctx;
         for event in ctx.queue.current() {
-            let (class, node, port) = unkey(event.key);
+            let EventKey { class, node, port } = unkey(event.key);
             let node = node as usize;
             match class {
                 Class::SwitchArrival => self.switches[node].prefetch_route(ctx, port, event.data),
@@ -339,7 +339,7 @@ impl<A: Architecture> Handler<'_, A> {
         let ctx = &*self.ctx;
         for event in ctx.queue.staged() {
             // Arrivals contain a packet, and wake-ups contain a channel or a lane.
-            let (class, node, _) = unkey(event.key);
+            let EventKey { class, node, .. } = unkey(event.key);
             if event.key < key(Class::SwitchNotice, 0, Port::FIRST) {
                 ctx.packets.prefetch(event.data);
             } else if class.is_wake() {
@@ -362,7 +362,7 @@ impl<A: Architecture> Handler<'_, A> {
             self.prefetch_first_step();
         }
         for event in ctx.queue.current() {
-            let (class, node, port) = unkey(event.key);
+            let EventKey { class, node, port } = unkey(event.key);
             let node = node as usize;
             match class {
                 Class::SwitchArrival => self.switches[node].prefetch_arrival(ctx, port, event.data),

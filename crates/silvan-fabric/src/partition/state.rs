@@ -6,7 +6,7 @@ use silvan_network::port::{Port, Vl};
 use super::Partition;
 use crate::congestion_log::MarkEvent;
 use crate::context::Context;
-use crate::link::{Balance, ChannelId, Class, Retry, unkey};
+use crate::link::{Balance, ChannelId, Class, CreditWay, EventKey, Retry, unkey};
 use crate::message::{CreditReturn, Entering, Mailbox, OutputCredit, PacketMessage};
 use crate::outputs::{BinnedSwitch, Outputs};
 use crate::packet::Packet;
@@ -167,7 +167,7 @@ impl Partition {
 
     /// The channel on which a packet with this arrival event is; `None` for other events.
     fn channel_of(&self, event: &Event) -> Option<ChannelId> {
-        let (class, node, port) = unkey(event.key);
+        let EventKey { class, node, port } = unkey(event.key);
         match class {
             Class::SwitchArrival | Class::SwitchReady => Some(self.ports(node as usize).feeder(port)),
             Class::HostArrival => Some(self.hosts[node as usize].into),
@@ -191,7 +191,7 @@ impl Partition {
         }
         for event in self.ctx.queue.iter() {
             let Some(channel) = self.channel_of(event) else { continue };
-            let (class, node, _) = unkey(event.key);
+            let EventKey { class, node, .. } = unkey(event.key);
             let packet = &packets[event.data];
             // A packet that waits for its tail has already been assigned the lane on which it leaves.
             let is_routed = class == Class::SwitchReady;
@@ -211,7 +211,7 @@ impl Partition {
             return;
         }
         for event in queue.iter() {
-            let (class, node, _) = unkey(event.key);
+            let EventKey { class, node, .. } = unkey(event.key);
             if class == Class::HostArrival
                 && sinks[node as usize].changes
                 && !links.is_lost_on_way(event.data)
@@ -239,7 +239,7 @@ impl Partition {
     /// Calls `add` for the credit that another partition has returned to senders of this one, but that has not been
     /// received.
     pub fn returning_from(&self, mailbox: &Mailbox, add: &mut impl FnMut(ChannelId, Vl, u32)) {
-        for &CreditReturn { way: (channel, vl, _), space, .. } in &mailbox.credits {
+        for &CreditReturn { way: CreditWay { channel, vl, .. }, space, .. } in &mailbox.credits {
             add(channel, vl, space);
         }
         for &OutputCredit { output, space, vl, .. } in &mailbox.output_credits {

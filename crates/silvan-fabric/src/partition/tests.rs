@@ -5,7 +5,7 @@ use silvan_network::traffic::Flow;
 
 use super::*;
 use crate::config::{Arbitration, Architecture, Scheduler};
-use crate::link::unkey;
+use crate::link::{CreditWay, EventKey, unkey};
 use crate::message::{SourceReport, Word};
 use crate::packet::Packet;
 use crate::queueing::Queues;
@@ -36,7 +36,7 @@ fn stars() -> impl Iterator<Item = (&'static str, Partition)> {
 /// The sources of the packets that are on the link to the target, in their order.
 fn on_last_link(partition: &Partition) -> Vec<u32> {
     let ctx = &partition.ctx;
-    let arrivals = ctx.queue.iter().filter(|event| unkey(event.key).0 == Class::HostArrival);
+    let arrivals = ctx.queue.iter().filter(|event| unkey(event.key).class == Class::HostArrival);
     let mut arrivals: Vec<(Time, u32)> =
         arrivals.map(|event| (event.time, ctx.packets[event.data].src)).collect();
     arrivals.sort_unstable();
@@ -148,7 +148,7 @@ fn reports_follow_the_packets_of_their_instant_in_the_order_of_their_causes() {
     partition.run(head_delay.0 + 1, u64::MAX);
     let ctx = &mut partition.ctx;
     let mut sent: Vec<Event> =
-        ctx.queue.iter().filter(|event| unkey(event.key).0 == Class::HostNotice).copied().collect();
+        ctx.queue.iter().filter(|event| unkey(event.key).class == Class::HostNotice).copied().collect();
     sent.sort_by_key(|event| event.time);
     let own = ctx.links.span(out, 64);
     let first = ctx.free_at(out) - Time(3 * own.0);
@@ -275,7 +275,7 @@ fn a_packet_crosses_a_border_and_its_credit_returns() {
     assert_eq!(first.packets_inside().count(), 1, "but is counted until that one has received it");
     let capacity = first.ctx.links.capacity(trunk, Vl::FIRST);
     let lacks = |partition: &mut Partition, now| {
-        !partition.ctx.links.has_credit((trunk, Vl::FIRST, 1), capacity, now)
+        !partition.ctx.links.has_credit(CreditWay { channel: trunk, vl: Vl::FIRST, dst: 1 }, capacity, now)
     };
     assert!(lacks(first, Time::from_us(50)), "the packet has spent credit");
 
@@ -284,7 +284,7 @@ fn a_packet_crosses_a_border_and_its_credit_returns() {
     second.collect(&mut mailbox);
     assert!(mailbox.is_empty() && first.is_idle());
     let arrived = second.ctx.queue.iter().next().copied().unwrap();
-    assert_eq!(unkey(arrived.key), (Class::SwitchArrival, 0, Port(1)));
+    assert_eq!(unkey(arrived.key), EventKey { class: Class::SwitchArrival, node: 0, port: Port(1) });
     assert_eq!(arrived.time, head_delay + head_delay);
     assert_eq!(second.ctx.packets.marks(arrived.data).number, 77, "the packet keeps its number");
     second.run(arrived.time.0 + 1, u64::MAX);
@@ -302,7 +302,8 @@ fn a_partition_that_waits_for_credit_is_woken_when_it_arrives_from_another_one()
     let (mut partitions, (_, trunk)) = pair();
     let ctx = &mut partitions[0].ctx;
     let vl = Vl::FIRST;
-    let (way, capacity) = ((trunk, vl, 1), ctx.links.capacity(trunk, vl));
+    let way = CreditWay { channel: trunk, vl, dst: 1 };
+    let capacity = ctx.links.capacity(trunk, vl);
     let packet = Packet { dst: 1, size: 1_000, space: capacity, ..Packet::example() };
     let id = ctx.packets.insert(packet);
     ctx.send(trunk, id);
@@ -314,7 +315,10 @@ fn a_partition_that_waits_for_credit_is_woken_when_it_arrives_from_another_one()
     mailbox.send_credit(crate::message::CreditReturn { way, space: capacity, leaves_at, ledger }, back);
     ctx.collect(&mut mailbox);
     let wake = ctx.queue.pop().unwrap();
-    assert_eq!((wake.time, unkey(wake.key)), (back, (Class::SwitchWake, 0, Port(1))));
+    assert_eq!(
+        (wake.time, unkey(wake.key)),
+        (back, EventKey { class: Class::SwitchWake, node: 0, port: Port(1) })
+    );
     ctx.now = back;
     assert!(ctx.take_wakes(wake) && ctx.has_credit_or_wait(way, capacity));
 }

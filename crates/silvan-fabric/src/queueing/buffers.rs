@@ -287,6 +287,10 @@ pub(crate) struct Buffers<S: PortSet, L: Lanes> {
     lanes: L,
     #[saved(constant)]
     control_first: bool,
+    /// Whether the ledger of a packet on its last link determines the packet's way through this switch. If
+    /// so, the links store the queue of the packet and the ledger of its next link.
+    #[saved(constant)]
+    pub relays: bool,
     routes: PortSelection,
     /// For each input, its control queue, its fixed normal queues and its special queues, followed by the queues for
     /// destinations.
@@ -329,6 +333,7 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
             normal: normal as u16,
             lanes: L::new(lanes),
             control_first,
+            relays: false,
             routes,
             queues,
             rings: vec![Ring::EMPTY; outputs * lanes * inputs].into(),

@@ -16,8 +16,8 @@ use silvan_network::routing::ecmp::Hash;
 use silvan_network::routing::port_groups::{Choices, PortGroups};
 use silvan_network::topology::{End, NodeRef, Topology};
 
-use super::Builder;
 use super::model::{Model, PacketChoice};
+use super::{Builder, DirectedLink};
 use crate::error::{Reason, SetupError};
 use crate::host::Announcer;
 use crate::switch::{
@@ -104,7 +104,7 @@ impl Builder<'_> {
         }
         let mut rates: Vec<Vec<Rate>> =
             self.topology.switches.iter().map(|switch| vec![Rate(0); usize::from(switch.ports)]).collect();
-        for (_, link, from, _) in self.directed() {
+        for DirectedLink { link, from, .. } in self.directed() {
             if let NodeRef::Switch(switch) = from.node {
                 rates[switch as usize][usize::from(from.port) - 1] = link.rate;
             }

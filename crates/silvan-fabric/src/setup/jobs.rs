@@ -5,13 +5,13 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 use silvan_engine::random::Stream;
 use silvan_engine::{Rate, Time};
-use silvan_network::topology::{End, Link, NodeRef};
+use silvan_network::topology::NodeRef;
 use silvan_network::traffic::source::{Chooser, Clock, Source};
 use silvan_network::traffic::{Job, MOST_SHARING, Sends};
 use silvan_trace::Kind;
 use silvan_trace::execute::{Carrier, Copies, Crossbar, Execution, Interleaved, Parameters, Ranks};
 
-use super::Builder;
+use super::{Builder, DirectedLink};
 use crate::error::{Reason, SetupError};
 use crate::host::Host;
 use crate::jobs::{Ideal, Place, Setup};
@@ -131,7 +131,7 @@ impl Builder<'_> {
     /// The rate of each reduction unit's link, by the number of its node.
     fn unit_rates(&self) -> FxHashMap<u32, Rate> {
         let units = self.topology.end_hosts();
-        let rate = |(_, link, from, _): (u32, &Link, End, End)| match from.node {
+        let rate = |DirectedLink { link, from, .. }: DirectedLink| match from.node {
             NodeRef::Host(host) if host >= units => Some((host, link.rate)),
             _ => None,
         };

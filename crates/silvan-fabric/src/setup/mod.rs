@@ -139,6 +139,25 @@ impl Network {
     }
 }
 
+/// A direction of a link.
+#[derive(Debug, Clone, Copy)]
+struct DirectedLink<'a> {
+    id: ChannelId,
+    link: &'a Link,
+    from: End,
+    to: End,
+}
+
+/// The link of a host.
+#[derive(Debug, Clone, Copy)]
+struct HostLink {
+    /// The channel on which the host sends.
+    out: ChannelId,
+    /// The channel on which it receives.
+    into: ChannelId,
+    rate: Rate,
+}
+
 struct Builder<'a> {
     topology: &'a Topology,
     tables: &'a Tables,
@@ -297,14 +316,14 @@ impl<'a> Builder<'a> {
     fn packets_on_links(&self) -> u64 {
         let full = self.model.sizes.mtu + self.model.sizes.header;
         let on = |link: &Link| link.delay.0 / link.rate.pace().time(full).0.max(1);
-        self.directed().map(|(_, link, ..)| on(link)).sum()
+        self.directed().map(|way| on(way.link)).sum()
     }
 
     /// All channels in the order of their links: first the channel from end a of a link, then, unless the
     /// link is one-way, the channel from its end b.
-    fn directed(&self) -> impl Iterator<Item = (ChannelId, &'a Link, End, End)> {
+    fn directed(&self) -> impl Iterator<Item = DirectedLink<'a>> {
         let ways = self.topology.links.iter().flat_map(|link| link.channels().map(move |way| (link, way)));
-        (0..).zip(ways).map(|(id, (link, (from, to)))| (id, link, from, to))
+        (0..).zip(ways).map(|(id, (link, (from, to)))| DirectedLink { id, link, from, to })
     }
 
     fn links(&self) -> Result<(Links, Vec<Receiver>), SetupError> {
@@ -320,7 +339,7 @@ impl<'a> Builder<'a> {
             .collect::<Result<_, _>>()?;
         let specs: Vec<ChannelSpec> = self
             .directed()
-            .map(|(_, link, from, to)| {
+            .map(|DirectedLink { link, from, to, .. }| {
                 let ((from_host, from_node, from_port), (to_host, to_node, to_port)) = (node(from), node(to));
                 receiver.push((!to_host).then_some((to_node, to_port)));
                 let arrival = if to_host { Class::HostArrival } else { Class::SwitchArrival };
@@ -459,7 +478,7 @@ impl<'a> Builder<'a> {
         let rates = self.topology.links.iter().map(|link| link.rate);
         let slowest = rates.chain(self.changes.links.iter().map(|change| change.state.rate)).min();
         let slowest = slowest.unwrap_or_default();
-        for (id, link, from, to) in self.directed() {
+        for DirectedLink { id, link, from, to } in self.directed() {
             if let NodeRef::Switch(index) = from.node {
                 wiring[index as usize][Port::of_number(from.port).index()] = Some(PortWiring {
                     out: id,
@@ -471,7 +490,7 @@ impl<'a> Builder<'a> {
                 });
             }
         }
-        for (id, _, _, to) in self.directed() {
+        for DirectedLink { id, to, .. } in self.directed() {
             if let NodeRef::Switch(index) = to.node
                 && let Some(port) = &mut wiring[index as usize][Port::of_number(to.port).index()]
             {
@@ -542,7 +561,7 @@ impl<'a> Builder<'a> {
         let mut lanes: FxHashMap<usize, Option<Arc<[u8]>>> = FxHashMap::default();
         let mut channels = vec![None; self.topology.hosts.len()];
         let mut into = vec![ChannelId::MAX; self.topology.hosts.len()];
-        for (id, link, from, to) in self.directed() {
+        for DirectedLink { id, link, from, to } in self.directed() {
             match (from.node, to.node) {
                 (NodeRef::Host(index), _) => channels[index as usize] = Some((id, link.rate)),
                 (_, NodeRef::Host(index)) => into[index as usize] = id,
@@ -557,7 +576,7 @@ impl<'a> Builder<'a> {
             let switch = first_switches[index];
             let lane_of = lanes.entry(switch).or_insert_with(|| self.destination_lanes(switch)).clone();
             let adapter = self.adapter();
-            let at = (out, into[index], rate);
+            let at = HostLink { out, into: into[index], rate };
             let spec = self.host_spec(index as u32, at, reactor, lane_of, adapter);
             hosts.push(Host::new(HostSpec { paths: paths.clone(), ..spec }));
         }
@@ -567,7 +586,7 @@ impl<'a> Builder<'a> {
     fn host_spec(
         &self,
         id: u32,
-        (out, into, rate): (ChannelId, ChannelId, Rate),
+        HostLink { out, into, rate }: HostLink,
         reactor: Option<Reactor>,
         lane_of: Option<Arc<[u8]>>,
         adapter: Option<Box<Adapter>>,
@@ -633,7 +652,7 @@ impl<'a> Builder<'a> {
     fn link_names(&self) -> Vec<(String, LinkName)> {
         let lanes = usize::from(self.model.lanes.count);
         self.directed()
-            .map(|(channel, _, from, to)| {
+            .map(|DirectedLink { id: channel, from, to, .. }| {
                 let switch = match from.node {
                     NodeRef::Switch(index) => Some((index, Port::of_number(from.port))),
                     NodeRef::Host(_) => None,

@@ -4,11 +4,11 @@ use silvan_engine::{Bytes, Rate, Time};
 use silvan_network::routing::Tables;
 use silvan_network::topology::{Link, NodeRef, Topology};
 
-use super::{Builder, FaultPlan, small};
+use super::{Builder, DirectedLink, FaultPlan, small};
 use crate::config::{Config, FlowControl, SharedMemory, WatchdogAction};
 use crate::error::{Reason, SetupError};
 use crate::faults::PlannedChanges;
-use crate::link::{ChannelId, FrameSpec, Frames, Rule, SwitchMemory};
+use crate::link::{ChannelId, FrameSpec, Frames, ReceiverSpec, Rule, SwitchMemory};
 use crate::queueing::Queues;
 
 /// The division of the memory of switches with pause frames.
@@ -46,9 +46,10 @@ pub fn pause_memory(
     let changes = PlannedChanges::new(&config.events, topology, config.duration, config.seed)?;
     let builder = Builder::new(topology, tables, config, FaultPlan { changes, ..FaultPlan::default() })?;
     let Some(pfc) = &builder.model.pauses else { return Ok(None) };
-    let to_switch = builder.directed().filter(|(.., to)| matches!(to.node, NodeRef::Switch(_)));
-    let headrooms: Vec<u32> =
-        to_switch.map(|(id, link, ..)| builder.headroom(pfc, builder.paced(id, link), false)).collect();
+    let to_switch = builder.directed().filter(|way| matches!(way.to.node, NodeRef::Switch(_)));
+    let headrooms: Vec<u32> = to_switch
+        .map(|DirectedLink { id, link, .. }| builder.headroom(pfc, builder.paced(id, link), false))
+        .collect();
     let (Some(&least), Some(&most)) = (headrooms.iter().min(), headrooms.iter().max()) else {
         return Ok(None);
     };
@@ -157,7 +158,7 @@ impl Builder<'_> {
         };
         let slowest = self.topology.links.iter().map(|link| link.rate).min().unwrap_or_default();
         let mut channels = Vec::new();
-        for (id, link, _, to) in self.directed() {
+        for DirectedLink { id, link, to, .. } in self.directed() {
             let paced = self.paced(id, link);
             let capacity = match to.node {
                 NodeRef::Switch(_) => self.model.switch.lane,
@@ -174,7 +175,7 @@ impl Builder<'_> {
                 (NodeRef::Host(_), _) => self.fixed(pfc, paced, true, capacity)?,
             };
             // If all links have two channels, these have consecutive numbers, the first of which is even.
-            channels.push((rule, capacity, id ^ 1 as ChannelId));
+            channels.push(ReceiverSpec { rule, capacity, reverse: id ^ 1 as ChannelId });
         }
         let spec = FrameSpec { bytes: pfc.frame, response: pfc.response, longest: pfc.longest };
         let lanes = (usize::from(self.model.lanes.count), pfc.lossy);
@@ -313,7 +314,7 @@ impl Builder<'_> {
         let (lanes, paused) = (u64::from(self.model.lanes.count), u64::from(self.paused_lanes(pfc)));
         let count = self.topology.switches.len();
         let (mut ports, mut headroom) = (vec![0u64; count], vec![0u64; count]);
-        for (id, link, _, to) in self.directed() {
+        for DirectedLink { id, link, to, .. } in self.directed() {
             if let NodeRef::Switch(switch) = to.node {
                 ports[switch as usize] += 1;
                 headroom[switch as usize] +=

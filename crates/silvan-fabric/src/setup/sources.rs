@@ -12,9 +12,9 @@ use silvan_network::traffic::listed::{IncastPlan, draw_incasts};
 use silvan_network::traffic::source::{Chooser, Clock, Periods, SizeLaw, Source, Varied};
 use silvan_network::traffic::{Arrivals, Bursts, Forest, ListedTransfer, MOST_LISTED, Pattern};
 
-use super::Builder;
 use super::model::Model;
 use super::offered::{Offered, OfferedFlow};
+use super::{Builder, DirectedLink};
 use crate::error::{Reason, SetupError};
 use crate::host::Host;
 use crate::meters::ClassMeter;
@@ -403,7 +403,7 @@ impl Builder<'_> {
     /// The rate of each host's link.
     fn link_rates(&self) -> Vec<Rate> {
         let mut rates = vec![Rate::from_gbit(1); self.topology.hosts.len()];
-        for (_, link, from, _) in self.directed() {
+        for DirectedLink { link, from, .. } in self.directed() {
             if let NodeRef::Host(host) = from.node {
                 rates[host as usize] = link.rate;
             }

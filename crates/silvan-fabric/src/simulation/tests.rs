@@ -6,6 +6,7 @@ use silvan_network::traffic::Flow;
 
 use super::*;
 use crate::config::{Measure, Scheduler};
+use crate::link::CreditWay;
 use crate::message::CreditReturn;
 use crate::packet::FlowAddress;
 use crate::packet::NO_LEDGER;
@@ -135,7 +136,7 @@ fn credit_from_nowhere_ends_a_run_in_every_build() {
     simulation.advance(20).unwrap();
     let ctx = &mut simulation.network.partitions[0].ctx;
     ctx.release(CreditReturn {
-        way: (0, Vl::FIRST, 1),
+        way: CreditWay { channel: 0, vl: Vl::FIRST, dst: 1 },
         space: 1 << 20,
         leaves_at: ctx.now,
         ledger: NO_LEDGER,

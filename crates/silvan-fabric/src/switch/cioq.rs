@@ -24,6 +24,7 @@ use silvan_network::port_set::PortSet;
 use super::rounds::Rounds;
 use super::{Architecture, Ports};
 use crate::context::Context;
+use crate::link::CreditWay;
 use crate::message::CreditReturn;
 use crate::packet::{Fifo, PacketId};
 use crate::queueing::buffers::{Buffers, Passage, QueueId, Stored};
@@ -241,7 +242,7 @@ impl<S: PortSet> CioqSwitch<S> {
             let Some(id) = self.lanes[lane.index()].queue.head() else { continue };
             let packet = &ctx.packets[id];
             let (dst, space) = (packet.dst, packet.space);
-            if ctx.has_credit_or_wait((channel, vl, dst), space) {
+            if ctx.has_credit_or_wait(CreditWay { channel, vl, dst }, space) {
                 self.send_head(ctx, (output, vl), id);
                 return;
             }
@@ -338,7 +339,7 @@ impl<S: PortSet> CioqSwitch<S> {
             self.used[lane.index()] -= space;
         }
         from.leaving = LeavingPacket { end, lane: self.ports.lane(input, vl), space };
-        let way = (self.ports.feeder(input), vl, dst);
+        let way = CreditWay { channel: self.ports.feeder(input), vl, dst };
         if space > 0 {
             ctx.release(CreditReturn { way, space, leaves_at: end, ledger: ctx.packets.ledger(id) });
         }

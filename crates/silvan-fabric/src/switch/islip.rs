@@ -27,7 +27,7 @@ use silvan_network::port::{Lanes, Port, PortVl, Vl};
 use silvan_network::port_set::PortSet;
 
 use super::Ports;
-use super::queued::{Arbiter, QueueHead, QueuedSwitch, Served, candidate};
+use super::queued::{Arbiter, LaneOnLink, QueueHead, QueuedSwitch, Served, candidate};
 use super::rounds::Rounds;
 use crate::context::Context;
 use crate::link::ChannelId;
@@ -199,12 +199,13 @@ impl<S: PortSet> Islip<S> {
     fn grant<L: Lanes>(
         &mut self,
         ctx: &mut Context,
-        (ports, buffers, relays): (&Ports, &mut Buffers<S, L>, bool),
+        ports: &Ports,
+        buffers: &mut Buffers<S, L>,
         (output, vl): (Port, Vl),
         taken: S,
     ) -> Option<Match> {
         let lane = PortVl::of(output, vl, buffers.lanes());
-        let channel = ports.out(output);
+        let at = LaneOnLink { lane, vl, channel: ports.out(output) };
         let busy = self.busy.or(taken);
         loop {
             let asking = buffers.in_turn(lane, busy, ctx.now);
@@ -217,7 +218,7 @@ impl<S: PortSet> Islip<S> {
             let start = buffers.turn(PortVl::of(output, Vl::FIRST, buffers.lanes())).input;
             let mut input = left.next(start)?;
             loop {
-                match candidate(ctx, (&mut *buffers, relays), (lane, vl, channel), input) {
+                match candidate(ctx, buffers, at, input) {
                     Ok(head) => {
                         let waits = buffers.lets_pass(head.queue, ctx.now);
                         return Some(Match { input, output, vl, head, waits });
@@ -345,7 +346,7 @@ impl<S: PortSet, L: Lanes> QueuedSwitch<S, L, Islip<S>> {
     fn match_once(&mut self, ctx: &mut Context, step: usize, first: bool, accepted: &mut Vec<Match>) -> S {
         let mut refused = S::default();
         let mut later = S::default();
-        let Self { ports, buffers, arbiter: state, relays, .. } = self;
+        let Self { ports, buffers, arbiter: state, .. } = self;
         let (lanes, is_strict) = (buffers.lanes(), buffers.is_strict());
         for vl in Vl::all(lanes) {
             let mut free = buffers.asked_for(vl).without(state.sending);
@@ -354,8 +355,8 @@ impl<S: PortSet, L: Lanes> QueuedSwitch<S, L, Islip<S>> {
                 free = free.iter().filter(considers).map(S::of).fold(S::default(), S::or);
             }
             for output in free.iter() {
-                let node = (&*ports, &mut *buffers, *relays);
-                let Some(offer) = state.grant(ctx, node, (output, vl), S::default()) else { continue };
+                let offer = state.grant(ctx, ports, buffers, (output, vl), S::default());
+                let Some(offer) = offer else { continue };
                 if offer.waits && is_strict {
                     later.insert(output);
                 } else {
@@ -394,11 +395,10 @@ impl<S: PortSet, L: Lanes> QueuedSwitch<S, L, Islip<S>> {
         refused: &mut S,
     ) {
         let taken = accepted.iter().map(|pair| S::of(pair.input)).fold(S::default(), S::or);
-        let Self { ports, buffers, arbiter: state, relays, .. } = self;
+        let Self { ports, buffers, arbiter: state, .. } = self;
         for output in later.iter() {
             let vl = lane_at((ports, buffers), output, step);
-            let node = (&*ports, &mut *buffers, *relays);
-            if let Some(offer) = state.grant(ctx, node, (output, vl), taken) {
+            if let Some(offer) = state.grant(ctx, ports, buffers, (output, vl), taken) {
                 state.offer(offer, accepted, refused);
             }
         }

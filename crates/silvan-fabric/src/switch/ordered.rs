@@ -6,7 +6,7 @@ use silvan_engine::{Rate, Time};
 use silvan_network::port::{Port, Vl};
 
 use crate::context::Context;
-use crate::link::ChannelId;
+use crate::link::{ChannelId, CreditWay};
 use crate::packet::Pool;
 use crate::schedule::{Need, Schedule};
 use crate::switch_marking::Applied;
@@ -74,7 +74,7 @@ impl<O: OnChannel> Schedule for Ordered<'_, O> {
 
     #[inline(always)]
     fn has_credit(&mut self, output: &mut O, Need { vl, dst, space, now, .. }: Need) -> bool {
-        self.ctx.links.has_credit((output.channel(), Vl::new(vl), dst), space, now)
+        self.ctx.links.has_credit(CreditWay { channel: output.channel(), vl: Vl::new(vl), dst }, space, now)
     }
 
     fn has_some_credit(&mut self, output: &mut O, Need { vl, space, .. }: Need) -> bool {
@@ -82,7 +82,7 @@ impl<O: OnChannel> Schedule for Ordered<'_, O> {
     }
 
     fn wait_for_credit(&mut self, output: &mut O, Need { vl, dst, space, .. }: Need) -> Time {
-        let way = (output.channel(), Vl::new(vl), dst);
+        let way = CreditWay { channel: output.channel(), vl: Vl::new(vl), dst };
         self.ctx.links.wait_for_credit(way, space, &mut self.ctx.queue);
         // An event wakes the output.
         Time::NEVER

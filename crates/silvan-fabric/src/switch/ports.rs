@@ -13,7 +13,7 @@ use super::architecture::report_missing_steering;
 use super::ordered::{Ordered, SwitchOutput};
 use super::{Detourer, Director, PortChooser};
 use crate::context::Context;
-use crate::link::{ChannelId, Class, key};
+use crate::link::{ChannelId, Class, CreditWay, key};
 use crate::message::{CreditReturn, SourceReport, Word};
 use crate::packet::{NO_LEDGER, Packet, PacketId};
 use crate::routes::{ForwardingTable, Hasher};
@@ -300,8 +300,8 @@ impl Ports {
     /// as soon as the packet leaves, which may be at the instant of its arrival.
     #[inline]
     pub fn prefetch_credit(&self, ctx: &Context, (input, output): (Port, Port), packet: &Packet) {
-        ctx.links.prefetch_way((self.out(output), packet.vl, packet.dst));
-        ctx.links.prefetch_way((self.feeder(input), packet.vl, packet.dst));
+        ctx.links.prefetch_way(CreditWay { channel: self.out(output), vl: packet.vl, dst: packet.dst });
+        ctx.links.prefetch_way(CreditWay { channel: self.feeder(input), vl: packet.vl, dst: packet.dst });
     }
 
     /// The forwarding table.
@@ -429,7 +429,7 @@ impl Ports {
     pub fn trim(&mut self, ctx: &mut Context, (input, output): (Port, Port), id: PacketId) {
         let Some(trimmer) = &mut self.trimmer else { return };
         let Freed { vl, dst, space } = trimmer.cut(output.index(), &mut ctx.packets, &mut ctx.meters, id);
-        let way = (self.feeder(input), vl, dst);
+        let way = CreditWay { channel: self.feeder(input), vl, dst };
         ctx.release(CreditReturn { way, ledger: NO_LEDGER, space, leaves_at: ctx.now });
     }
 
@@ -453,7 +453,7 @@ impl Ports {
         let came = if self.changes_lanes() { packet.came } else { vl };
         let ledger = ctx.packets.ledger(id);
         let end = ctx.send(self.out(output), id);
-        let way = (self.feeder(input), came, dst);
+        let way = CreditWay { channel: self.feeder(input), vl: came, dst };
         ctx.release(CreditReturn { way, space, leaves_at: read.unwrap_or(end), ledger });
         end
     }

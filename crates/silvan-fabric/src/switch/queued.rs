@@ -20,7 +20,7 @@ use silvan_network::port_set::PortSet;
 
 use super::{Architecture, Ports};
 use crate::context::Context;
-use crate::link::{ChannelId, Class};
+use crate::link::{ChannelId, Class, CreditWay};
 use crate::message::Word;
 use crate::packet::{NO_LEDGER, Packet, PacketId};
 use crate::queueing::buffers::{Buffers, Moved, Passage, QueueId, Stored};
@@ -71,15 +71,22 @@ pub(super) struct Served {
     pub left: u32,
 }
 
+/// A lane of an output, and the channel on which the output sends.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LaneOnLink {
+    pub lane: PortVl,
+    pub vl: Vl,
+    pub channel: ChannelId,
+}
+
 /// Returns the queue of an input that an output lane may serve, if there is credit on the output's channel.
 /// With divided memory, queues whose packets lack credit are moved to a separate list, so that other queues
-/// can send. The error is the space for which the packet lacks credit, or 0 if no queue may send. For
-/// `relays`, see [`QueuedSwitch`].
+/// can send. The error is the space for which the packet lacks credit, or 0 if no queue may send.
 #[inline(always)]
 pub(super) fn candidate<S: PortSet, L: Lanes>(
     ctx: &mut Context,
-    (buffers, relays): (&mut Buffers<S, L>, bool),
-    (lane, vl, channel): (PortVl, Vl, ChannelId),
+    buffers: &mut Buffers<S, L>,
+    LaneOnLink { lane, vl, channel }: LaneOnLink,
     input: Port,
 ) -> Result<QueueHead, u32> {
     loop {
@@ -93,12 +100,12 @@ pub(super) fn candidate<S: PortSet, L: Lanes>(
         // The header of a packet that was trimmed here occupies no memory. An error of 0 would mean that there is no
         // packet.
         let space = space.max(1);
-        let way = (channel, vl, dst);
+        let way = CreditWay { channel, vl, dst };
         if !ctx.links.is_divided() {
             let has_credit = ctx.has_credit_or_wait(way, space);
             return if has_credit { Ok(QueueHead { queue, id, dst, size }) } else { Err(space) };
         }
-        let ledger = if relays { ctx.packets.ledger(id) } else { NO_LEDGER };
+        let ledger = if buffers.relays { ctx.packets.ledger(id) } else { NO_LEDGER };
         if ctx.has_credit_or_wait_behind(ledger, way, space) {
             return Ok(QueueHead { queue, id, dst, size });
         }
@@ -113,18 +120,15 @@ pub(super) fn candidate<S: PortSet, L: Lanes>(
 pub(crate) struct QueuedSwitch<S: PortSet, L: Lanes, A> {
     /// Rate of an input's read port, if it differs from the rate of the link.
     crossbar: Option<Box<BytePace>>,
-    /// Whether the ledger of a packet on its last link determines the packet's way through this switch. If
-    /// so, the links store the queue of the packet and the ledger of its next link.
-    pub(super) relays: bool,
     pub ports: Ports,
     pub arbiter: A,
     pub buffers: Buffers<S, L>,
 }
 
 impl<S: PortSet, L: Lanes, A: Arbiter<S, L>> QueuedSwitch<S, L, A> {
-    pub fn new(ports: Ports, buffers: Buffers<S, L>, arbiter: A, crossbar: Option<BytePace>) -> Self {
-        let relays = buffers.is_per_destination() && ports.steering.is_none();
-        Self { ports, buffers, arbiter, crossbar: crossbar.map(Box::new), relays }
+    pub fn new(ports: Ports, mut buffers: Buffers<S, L>, arbiter: A, crossbar: Option<BytePace>) -> Self {
+        buffers.relays = buffers.is_per_destination() && ports.steering.is_none();
+        Self { ports, buffers, arbiter, crossbar: crossbar.map(Box::new) }
     }
 
     /// Reports buffer changes to the marking rule, the arbiter and the neighbors.
@@ -185,7 +189,7 @@ impl<S: PortSet, L: Lanes, A: Arbiter<S, L>> QueuedSwitch<S, L, A> {
     fn fill_matters(&mut self, ctx: &mut Context, changed: Moved, sum: u32) {
         let Moved { input, output, vl, dst } = changed;
         let fill = || {
-            let open = ctx.links.relay_queue_of((self.ports.feeder(input), vl, dst));
+            let open = ctx.links.relay_queue_of(CreditWay { channel: self.ports.feeder(input), vl, dst });
             QueueFill { input, bytes: self.buffers.telling_bytes(Passage { input, output, vl }, dst, open) }
         };
         let queue = self.ports.marking.marker.needs_queues().then(fill);
@@ -215,7 +219,7 @@ impl<S: PortSet, L: Lanes, A: Arbiter<S, L>> QueuedSwitch<S, L, A> {
         QueueHead { queue, id, dst, size }: QueueHead,
     ) -> Served {
         let left = self.buffers.take(&mut ctx.packets, ctx.now, queue, output);
-        if self.relays
+        if self.buffers.relays
             && self.buffers.head(queue).is_none()
             && self.buffers.has_own_queue(ctx.packets[id].kind())
         {
@@ -264,7 +268,7 @@ impl<S: PortSet, L: Lanes, A: Arbiter<S, L>> Architecture for QueuedSwitch<S, L,
         let packet = &ctx.packets[id];
         let (vl, dst) = (packet.vl, packet.dst);
         let output = self.ports.route_of(packet);
-        let ledger = if self.relays { ctx.packets.ledger(id) } else { NO_LEDGER };
+        let ledger = if self.buffers.relays { ctx.packets.ledger(id) } else { NO_LEDGER };
         let stored = if ledger != NO_LEDGER && self.buffers.has_own_queue(packet.kind()) {
             let queue = ctx.links.relay_queue(ledger).unwrap_or_else(|| {
                 let queue = self.buffers.open_queue(input, vl);
@@ -334,7 +338,7 @@ impl<S: PortSet, L: Lanes, A: Arbiter<S, L>> Architecture for QueuedSwitch<S, L,
 
     /// Queues and ledgers are found through relays, other data through the forwarding table, which is in a nearby cache.
     fn prefetches_in_steps(&self) -> bool {
-        self.relays
+        self.buffers.relays
     }
 
     #[inline]
@@ -356,7 +360,7 @@ impl<S: PortSet, L: Lanes, A: Arbiter<S, L>> Architecture for QueuedSwitch<S, L,
             return;
         }
         let lane = self.lane(output, vl);
-        let ledger = if self.relays { ctx.packets.ledger(id) } else { NO_LEDGER };
+        let ledger = if self.buffers.relays { ctx.packets.ledger(id) } else { NO_LEDGER };
         let open = if ledger == NO_LEDGER { None } else { ctx.links.relay_queue(ledger) };
         self.buffers.prefetch(input, vl, output, packet.dst, open);
         self.ports.marking.marker.prefetch(lane.index());

@@ -5,7 +5,7 @@ use silvan_engine::saved::Saved;
 use silvan_network::port::{Lanes, Port, PortVl, Vl};
 use silvan_network::port_set::PortSet;
 
-use super::queued::{Arbiter, QueuedSwitch, Served, candidate};
+use super::queued::{Arbiter, LaneOnLink, QueuedSwitch, Served, candidate};
 use super::rounds::Rounds;
 use super::{Architecture, Ports};
 use crate::context::Context;
@@ -90,7 +90,7 @@ impl<S: PortSet, L: Lanes> QueuedSwitch<S, L, RoundRobin<S>> {
         if free_at > ctx.now {
             ctx.wake(channel, free_at);
         } else if lanes == 1 {
-            self.settle_lane(ctx, (output, Vl::FIRST, channel));
+            self.settle_lane(ctx, (output, channel), Vl::FIRST);
         } else {
             self.settle_one_of(ctx, (output, channel), first);
         }
@@ -101,7 +101,7 @@ impl<S: PortSet, L: Lanes> QueuedSwitch<S, L, RoundRobin<S>> {
     fn settle_one_of(&mut self, ctx: &mut Context, (output, channel): (Port, ChannelId), first: Vl) {
         let order = self.ports.lane_order();
         for vl in order.from(first) {
-            if self.settle_lane(ctx, (output, vl, channel)) {
+            if self.settle_lane(ctx, (output, channel), vl) {
                 let turn = self.buffers.turn_mut(self.lane(output, Vl::FIRST));
                 turn.lane = order.after(first, vl);
                 return;
@@ -110,7 +110,7 @@ impl<S: PortSet, L: Lanes> QueuedSwitch<S, L, RoundRobin<S>> {
     }
 
     #[inline(always)]
-    fn settle_lane(&mut self, ctx: &mut Context, (output, vl, channel): (Port, Vl, ChannelId)) -> bool {
+    fn settle_lane(&mut self, ctx: &mut Context, (output, channel): (Port, ChannelId), vl: Vl) -> bool {
         let lane = self.lane(output, vl);
         loop {
             let mut requests = self.buffers.in_turn(lane, S::default(), ctx.now);
@@ -118,7 +118,7 @@ impl<S: PortSet, L: Lanes> QueuedSwitch<S, L, RoundRobin<S>> {
                 requests = rounds.choice(lane, requests, || self.buffers.aside(lane));
             }
             let Some(input) = requests.next(self.buffers.turn(lane).input) else { return false };
-            match candidate(ctx, (&mut self.buffers, self.relays), (lane, vl, channel), input) {
+            match candidate(ctx, &mut self.buffers, LaneOnLink { lane, vl, channel }, input) {
                 Ok(head) => {
                     self.buffers.turn_mut(lane).input = input.after(self.ports.count());
                     if let Some(rounds) = &mut self.arbiter.rounds {

@@ -93,6 +93,15 @@ pub(crate) struct Sending {
     pub head: Head,
 }
 
+/// The packet that a lane sends next.
+#[derive(Debug, Clone, Copy)]
+struct NextPacket {
+    slot: Slot,
+    head: Head,
+    /// Its position among the stored heads.
+    place: Option<usize>,
+}
+
 /// The error if a lane is marked as having packets and has none. It would never be served again.
 const MISSING_PACKET: &str = "an output has a lane with requests, but without packets";
 
@@ -385,7 +394,8 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
         now: Time,
     ) -> Result<Sending, Time> {
         self.records[output].lanes[vl].blocked = 0;
-        let Some((slot, head, place)) = self.next_packet(schedule.packets(), (output, vl)) else {
+        let Some(NextPacket { slot, head, place }) = self.next_packet(schedule.packets(), (output, vl))
+        else {
             let record = &self.records[output];
             if record.waiting >> vl & 1 != 0 {
                 schedule.report_broken(record, MISSING_PACKET);
@@ -418,15 +428,11 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
         Ok(Sending { slot, head })
     }
 
-    /// The packet that a lane sends next, and its position among the stored heads.
+    /// The packet that a lane sends next.
     #[inline(always)]
-    fn next_packet(
-        &self,
-        packets: &Pool,
-        (output, vl): (usize, usize),
-    ) -> Option<(Slot, Head, Option<usize>)> {
+    fn next_packet(&self, packets: &Pool, (output, vl): (usize, usize)) -> Option<NextPacket> {
         if FIFO {
-            return self.first(output, vl).map(|(slot, head)| (slot, head, None));
+            return self.first(output, vl).map(|(slot, head)| NextPacket { slot, head, place: None });
         }
         let input = self.next_input(output, vl)?.index();
         let slot = Slot::new(output, vl, input);
@@ -439,7 +445,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
                 Head::of(id, &packets[id])
             }
         };
-        Some((slot, head, place))
+        Some(NextPacket { slot, head, place })
     }
 
     /// Removes the packet at the head of a queue.

@@ -26,6 +26,13 @@ pub struct FluidNetwork<'a> {
     host: HostRates,
 }
 
+/// The rate at which a host sends or drains.
+struct HostLimit {
+    rate: Rate,
+    what: &'static str,
+    host: NodeRef,
+}
+
 impl<'a> FluidNetwork<'a> {
     /// Creates the problem without flows. A link from or to a host carries at most the injection or drain
     /// rate of the host.
@@ -52,18 +59,18 @@ impl<'a> FluidNetwork<'a> {
 
     /// The lowest limit of a host on a link of the problem, with its name and host, if it is below the link's
     /// rate.
-    fn limit(&self, link: usize) -> Option<(Rate, &'static str, NodeRef)> {
+    fn limit(&self, link: usize) -> Option<HostLimit> {
         let (from, to) = self.ends(link);
-        let sends = self.host.injection.map(|rate| (rate, "injection of", from.node));
-        let drains = self.host.drain.map(|rate| (rate, "drain of", to.node));
+        let sends = self.host.injection.map(|rate| HostLimit { rate, what: "injection of", host: from.node });
+        let drains = self.host.drain.map(|rate| HostLimit { rate, what: "drain of", host: to.node });
         let limits = [sends, drains].into_iter().flatten();
-        let of_host = limits.filter(|(_, _, node)| matches!(node, NodeRef::Host(_)));
-        let lower = of_host.filter(|(rate, ..)| *rate < self.topology.links[link / 2].rate);
-        lower.min_by_key(|(rate, ..)| *rate)
+        let of_host = limits.filter(|limit| matches!(limit.host, NodeRef::Host(_)));
+        let lower = of_host.filter(|limit| limit.rate < self.topology.links[link / 2].rate);
+        lower.min_by_key(|limit| limit.rate)
     }
 
     fn capacity(&self, link: usize) -> Rate {
-        self.limit(link).map_or(self.topology.links[link / 2].rate, |(rate, ..)| rate)
+        self.limit(link).map_or(self.topology.links[link / 2].rate, |limit| limit.rate)
     }
 
     /// The name of a link of the problem: "S1:4 -> S2:1", or "injection of H1" or "drain of H5" if the rate
@@ -74,7 +81,7 @@ impl<'a> FluidNetwork<'a> {
         if link / 2 >= self.topology.links.len() {
             return format!("link {link}");
         }
-        if let Some((_, what, host)) = self.limit(link) {
+        if let Some(HostLimit { what, host, .. }) = self.limit(link) {
             return format!("{what} {}", self.topology.name_of(host));
         }
         let (from, to) = self.ends(link);

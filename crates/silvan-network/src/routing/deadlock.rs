@@ -45,10 +45,15 @@ pub fn deadlock_cycle(topology: &Topology, tables: &Tables) -> Option<Vec<Channe
 }
 
 /// A directed channel, given by the sending switch and port, and one of its virtual lanes.
-pub(super) type LaneOf = (usize, u16, usize);
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct LaneOf {
+    pub switch: usize,
+    pub port: u16,
+    pub lane: usize,
+}
 
 pub(super) fn named(topology: &Topology, wiring: &Wiring, channels: Vec<LaneOf>) -> Vec<ChannelName> {
-    let name = |(switch, port, _): LaneOf| {
+    let name = |LaneOf { switch, port, .. }: LaneOf| {
         let from = End { node: NodeRef::Switch(switch as u32), port };
         let to = wiring.switches[switch][usize::from(port) - 1].map_or(from, |(end, _)| end);
         ChannelName { from: topology.port_name(from), to: topology.port_name(to) }
@@ -76,7 +81,7 @@ impl Dependencies {
     }
 
     /// Number of a lane of a channel; `None` if the port does not exist.
-    pub(super) fn number(&self, network: &PortGraph, (switch, port, lane): LaneOf) -> Option<usize> {
+    pub(super) fn number(&self, network: &PortGraph, LaneOf { switch, port, lane }: LaneOf) -> Option<usize> {
         network.slot(switch, port).map(|slot| slot * self.lanes + lane)
     }
 
@@ -87,7 +92,7 @@ impl Dependencies {
 
     /// Adds the dependency of lane number `waiting` on the lane `onward`, which starts where the first lane ends.
     pub(super) fn add(&mut self, network: &PortGraph, waiting: usize, onward: LaneOf) {
-        let (switch, port, lane) = onward;
+        let LaneOf { switch, port, lane } = onward;
         let bit = (usize::from(port) - 1) * self.lanes + lane;
         let set = &mut self.sets[waiting];
         if set.is_empty() {
@@ -100,7 +105,7 @@ impl Dependencies {
     /// dependency. The lane ends at switch `end`.
     pub(super) fn next(&self, waiting: usize, end: usize, from: usize) -> Option<(LaneOf, usize)> {
         let bit = next_bit(&self.sets[waiting], from)?;
-        Some(((end, (bit / self.lanes) as u16 + 1, bit % self.lanes), bit + 1))
+        Some((LaneOf { switch: end, port: (bit / self.lanes) as u16 + 1, lane: bit % self.lanes }, bit + 1))
     }
 
     /// Same as [`Self::next`] for channels with one lane. The channels are given by slot.
@@ -147,7 +152,7 @@ impl Dependencies {
                     at = next as usize;
                     let onward = tables.port(at, to);
                     if let Target::Switch(_) = network.target(at, onward) {
-                        self.add(network, slot, (at, onward, 0));
+                        self.add(network, slot, LaneOf { switch: at, port: onward, lane: 0 });
                     }
                 }
             }
@@ -167,7 +172,7 @@ impl Dependencies {
             // Each entry on the stack is a channel with the position up to which its dependencies have been searched.
             let mut stack = vec![(first, 0)];
             while let Some((channel, searched)) = stack.last_mut() {
-                let (at, out, _) = *channel;
+                let LaneOf { switch: at, port: out, .. } = *channel;
                 let (Some(number), Target::Switch(end)) =
                     (self.number(network, *channel), network.target(at, out))
                 else {
@@ -201,7 +206,7 @@ impl Dependencies {
     pub(super) fn all<'a>(&'a self, network: &'a PortGraph) -> impl Iterator<Item = LaneOf> + 'a {
         let ports = (0..network.switches())
             .flat_map(|switch| (1..=network.ports_of(switch) as u16).map(move |port| (switch, port)));
-        ports.flat_map(|(switch, port)| (0..self.lanes).map(move |lane| (switch, port, lane)))
+        ports.flat_map(|(switch, port)| (0..self.lanes).map(move |lane| LaneOf { switch, port, lane }))
     }
 }
 

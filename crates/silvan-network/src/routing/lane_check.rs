@@ -85,7 +85,7 @@ pub(super) fn check_folded(
         .filter(|verdict| verdict.channels > 0)
         .collect();
     analysis.cycle = walk.dependencies.cycle(&network).map(|cycle| {
-        let on: Vec<usize> = cycle.iter().map(|&(_, _, lane)| lane).collect();
+        let on: Vec<usize> = cycle.iter().map(|&LaneOf { lane, .. }| lane).collect();
         let names = named(topology, &wiring, cycle);
         let with_lane = names.iter().zip(on).map(|(name, lane)| format!("{name} (VL {lane})"));
         with_lane.collect::<Vec<_>>().join(", ")
@@ -162,11 +162,11 @@ impl Walk<'_> {
             };
             let Some(lane) = lane.map(self.fold) else { break true };
             let Target::Switch(_) = target else { break false };
-            let onward: LaneOf = (at, port, usize::from(lane));
+            let onward: LaneOf = LaneOf { switch: at, port, lane: usize::from(lane) };
             if let Some(&waiting) = self.path.last() {
                 self.dependencies.add(self.network, waiting, onward);
             }
-            let number = slot * LEVELS + onward.2;
+            let number = slot * LEVELS + onward.lane;
             if self.met[number] == stamp {
                 break self.is_discarded[number];
             }
@@ -231,7 +231,7 @@ impl<'a> StrongComponents<'a> {
         let Some(start) = number_of(first).filter(|&n| self.order[n] == 0) else { return };
         self.enter(start);
         let mut stack = vec![(first, start, 0)];
-        while let Some(&mut ((switch, port, _), number, ref mut searched)) = stack.last_mut() {
+        while let Some(&mut (LaneOf { switch, port, .. }, number, ref mut searched)) = stack.last_mut() {
             let next = match self.network.target(switch, port) {
                 Target::Switch(end) => self.dependencies.next(number, end as usize, *searched),
                 Target::Host(_) | Target::Nothing => None,

@@ -13,7 +13,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::deadlock::{Dependencies, named};
+use super::deadlock::{Dependencies, LaneOf, named};
 use super::graph::{FAR, Graph, PortGraph, Target};
 use super::{ChannelName, Tables};
 use crate::topology::{End, NodeRef, Topology};
@@ -180,7 +180,7 @@ impl PortGroups {
                     let next = next as usize;
                     for &onward in self.ports(next, to) {
                         if let Target::Switch(_) = network.target(next, onward) {
-                            dependencies.add(&network, slot, (next, onward, 0));
+                            dependencies.add(&network, slot, LaneOf { switch: next, port: onward, lane: 0 });
                         }
                     }
                     open.push(next);

@@ -2,7 +2,7 @@
 //! wait for each other in a cycle.
 
 use super::Tables;
-use super::deadlock::Dependencies;
+use super::deadlock::{Dependencies, LaneOf};
 use super::graph::{Block, PortGraph, Target};
 use crate::topology::Topology;
 
@@ -52,7 +52,11 @@ fn is_each_sound(network: &PortGraph, mut block: Block, hosts: usize, found: &mu
                             continue;
                         }
                         if matches!(network.target(next, onward), Target::Switch(_)) {
-                            found.dependencies.add(network, slot, (next, onward, 0));
+                            found.dependencies.add(
+                                network,
+                                slot,
+                                LaneOf { switch: next, port: onward, lane: 0 },
+                            );
                         }
                     }
                     Target::Host(_) | Target::Nothing => return false,

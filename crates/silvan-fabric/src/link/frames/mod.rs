@@ -15,7 +15,7 @@ use silvan_engine::Time;
 use silvan_engine::saved::Saved;
 use silvan_network::port::{Port, Vl};
 
-use super::control::{CheckTimes, Departures};
+use super::control::{CheckTimes, DepartingSpace, Departures};
 use super::{ChannelId, Class, MAX_NODES, MAX_PORTS, ReceiverControl, Signal, SignalCheck, key};
 use memory::Gate;
 pub(crate) use memory::{Lack, Rule, SwitchMemory};
@@ -154,16 +154,26 @@ impl OverlongPause {
     }
 }
 
+/// The receiver of a channel.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReceiverSpec {
+    /// Its memory.
+    pub rule: Rule,
+    /// Bytes of a lane, if the lane is lossy.
+    pub capacity: u32,
+    /// The channel in the other direction.
+    pub reverse: ChannelId,
+}
+
 impl Frames {
-    /// `channels` has the memory of the receiver of each channel, the bytes of one of its lanes if it is lossy, and the channel in
-    /// the other direction. `lossy` has a bit for each lossy lane.
+    /// `channels` has the receiver of each channel. `lossy` has a bit for each lossy lane.
     pub fn new(
         spec: FrameSpec,
         (lanes, lossy): (usize, u16),
-        channels: &[(Rule, u32, ChannelId)],
+        channels: &[ReceiverSpec],
         memories: Vec<SwitchMemory>,
     ) -> Self {
-        let receiver = |&(rule, capacity, reverse): &(Rule, u32, ChannelId)| Receiver {
+        let receiver = |&ReceiverSpec { rule, capacity, reverse }: &ReceiverSpec| Receiver {
             rule,
             capacity,
             reverse,
@@ -336,11 +346,11 @@ impl ReceiverControl for Frames {
 
     fn will_leave(&mut self, channel: ChannelId, vl: Vl, space: u32) -> u32 {
         self.starts_to_leave(channel, vl);
-        self.departures.add(channel, vl, space)
+        self.departures.add(DepartingSpace { channel, vl, space })
     }
 
     fn left(&mut self, slot: u32, now: Time) -> Option<ChannelId> {
-        let (channel, vl, space) = self.departures.take(slot);
+        let DepartingSpace { channel, vl, space } = self.departures.take(slot);
         self.remove(channel, vl, space);
         self.receivers[channel as usize].times.is_first(now).then_some(channel)
     }
@@ -424,7 +434,12 @@ mod tests {
     fn frames() -> Frames {
         let rule = Rule::Fixed { xoff: 300, xon: 100, headroom: 1_000 };
         let spec = FrameSpec { bytes: 84, response: Time::ZERO, longest: Time(30) };
-        Frames::new(spec, (2, 0), &[(rule, 0, 1), (rule, 0, 0)], Vec::new())
+        Frames::new(
+            spec,
+            (2, 0),
+            &[1, 0].map(|reverse| ReceiverSpec { rule, capacity: 0, reverse }),
+            Vec::new(),
+        )
     }
 
     fn leave(frames: &mut Frames, vl: Vl, space: u32, now: Time) {
@@ -454,7 +469,12 @@ mod tests {
     fn a_lossy_lane_drops_what_does_not_fit_and_is_not_paused() {
         let rule = Rule::Fixed { xoff: 300, xon: 100, headroom: 100 };
         let spec = FrameSpec { bytes: 84, response: Time::ZERO, longest: Time::NEVER };
-        let mut frames = Frames::new(spec, (2, 0b10), &[(rule, 600, 1), (rule, 600, 0)], Vec::new());
+        let mut frames = Frames::new(
+            spec,
+            (2, 0b10),
+            &[1, 0].map(|reverse| ReceiverSpec { rule, capacity: 600, reverse }),
+            Vec::new(),
+        );
         assert!([(0, 999), (1, 600)].iter().all(|&(vl, space)| !frames.drops(0, Vl(vl), space)));
         assert!(frames.drops(0, Vl(1), 601));
         frames.store(0, Vl(1), 550, Time(5));

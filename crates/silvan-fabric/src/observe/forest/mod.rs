@@ -16,6 +16,7 @@ use silvan_engine::Time;
 use silvan_engine::saved::Saved;
 use silvan_network::port::Vl;
 
+use self::roles::Seen;
 use crate::config::Config;
 use crate::meters::Watch;
 use crate::observe::latest::{LatestTree, TreeLink};
@@ -97,7 +98,7 @@ impl ForestObserver {
         self.samples += 1;
         self.most_branches = self.most_branches.max((moment.order.len() - moment.roots.len()) as u32);
         self.record(view, &trees);
-        let seen = (&self.moment, &*trees, &self.growth);
+        let seen = Seen { moment: &self.moment, numbers: &trees, growth: &self.growth };
         let is_new = self.roles.sample(view, &self.map, seen, (from_ns, span));
         self.last_time = view.now;
         is_new.then(|| self.roles.watch())
@@ -189,15 +190,20 @@ pub(crate) struct Judged {
     verdicts: Vec<TreeKind>,
 }
 
+/// A tree with its verdict.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct JudgedTree<'a> {
+    /// The link at the root.
+    pub root: u32,
+    /// Number of samples in which the tree existed.
+    pub samples: u32,
+    pub kind: &'a TreeKind,
+}
+
 impl Judged {
-    /// For each tree: the link at its root, the number of samples, and the verdict.
-    pub fn trees(&self) -> impl Iterator<Item = (u32, u32, &TreeKind)> {
-        self.forest
-            .growth
-            .trees
-            .iter()
-            .zip(&self.verdicts)
-            .map(|(tree, verdict)| (tree.root, tree.samples, verdict))
+    pub fn trees(&self) -> impl Iterator<Item = JudgedTree<'_>> {
+        let trees = self.forest.growth.trees.iter().zip(&self.verdicts);
+        trees.map(|(tree, kind)| JudgedTree { root: tree.root, samples: tree.samples, kind })
     }
 
     /// The tables [`TABLES`].

@@ -14,6 +14,7 @@ use super::growth::TreeHistory;
 use super::moment::{Map, Moment, TreePosition};
 use super::ways::{Meets, meets, pass};
 use crate::config::Config;
+use crate::host::WantedWay;
 use crate::meters::{RoutedFlow, Watch};
 use crate::packet::{Contents, Packet};
 use crate::partition::View;
@@ -163,6 +164,15 @@ pub(super) struct Roles {
     sent_of_flow: Vec<u64>,
 }
 
+/// The trees at a sample.
+#[derive(Clone, Copy)]
+pub(super) struct Seen<'a> {
+    pub moment: &'a Moment,
+    /// The numbers of the current trees.
+    pub numbers: &'a [u32],
+    pub growth: &'a TreeHistory,
+}
+
 /// Bytes that a host and class offered and sent in an interval.
 struct Load {
     offered: f64,
@@ -194,13 +204,13 @@ impl Roles {
     }
 
     /// If there are trees, counts the deliveries of the interval that starts at `from_ns` and the packets
-    /// inside the network. `numbers` contains the numbers of the current trees. Returns whether the hosts and
+    /// inside the network. Returns whether the hosts and
     /// flows whose deliveries must be counted have changed.
     pub fn sample(
         &mut self,
         view: View,
         map: &Map,
-        (moment, numbers, growth): (&Moment, &[u32], &TreeHistory),
+        Seen { moment, numbers, growth }: Seen,
         (from_ns, span): (u64, Time),
     ) -> bool {
         self.samples += 1;
@@ -490,7 +500,7 @@ fn meet(view: View, map: &Map, moment: &Moment) -> Vec<Met> {
     let held =
         senders.filter(|(_, link)| moment.members.get(**link as usize).is_some_and(TreePosition::is_in));
     for (host, _) in held {
-        for (source, destination, vl) in host.wanted().take(Roles::MESSAGES) {
+        for WantedWay { source, destination, vl } in host.wanted().take(Roles::MESSAGES) {
             let key = FlowKey { source: host.id, destination, connection: u32::from(source) };
             all.push(met(host.sources[usize::from(source)].class, (key, vl.0), 0));
         }

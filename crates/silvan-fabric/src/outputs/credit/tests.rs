@@ -159,7 +159,7 @@ fn credit_of_hosts_is_booked_under_the_same_condition() {
     let crate::context::Context { packets, queue, links, meters, sinks, notices, outbox, .. } = ctx;
     let around =
         &mut Around { packets, queue, links, meters, sinks, notices, outbox, switches: &[], hosts_at: now };
-    let way = (out, Vl::FIRST, 3);
+    let way = CreditWay { channel: out, vl: Vl::FIRST, dst: 3 };
     bank.credit_host(around, way, (Time(1_000), now), 512);
     assert!(around.links.has_credit(way, capacity - 512, now), "there is ample credit");
     assert_eq!(bank.wiring.credits.early_of_host(out, Vl::FIRST), 512);

@@ -115,7 +115,8 @@ fn an_input_prefers_a_grant_that_cannot_wait_and_then_the_nearest_one() {
     enqueue(switch, ctx, Port(1), packet(1, 0));
     let lane = switch.lane(Port(0), Vl::FIRST);
     let channel = switch.ports.out(Port(0));
-    let head = candidate(ctx, (&mut switch.buffers, false), (lane, Vl::FIRST, channel), Port(1)).unwrap();
+    let head =
+        candidate(ctx, &mut switch.buffers, LaneOnLink { lane, vl: Vl::FIRST, channel }, Port(1)).unwrap();
     let grant = |output, waits| Match { input: Port(1), output: Port(output), vl: Vl::FIRST, head, waits };
     let state = &mut switch.arbiter;
     state.inputs[1].accept = Port(2);
@@ -140,7 +141,8 @@ fn accepted_grants_are_ordered_by_input() {
     enqueue(switch, ctx, Port(1), packet(1, 0));
     let lane = switch.lane(Port(0), Vl::FIRST);
     let channel = switch.ports.out(Port(0));
-    let head = candidate(ctx, (&mut switch.buffers, false), (lane, Vl::FIRST, channel), Port(1)).unwrap();
+    let head =
+        candidate(ctx, &mut switch.buffers, LaneOnLink { lane, vl: Vl::FIRST, channel }, Port(1)).unwrap();
     let (mut accepted, mut refused) = (Vec::new(), Ports64::default());
     for (output, input) in (0..).zip([2, 0, 3, 1]) {
         let offer = Match { input: Port(input), output: Port(output), vl: Vl::FIRST, head, waits: false };

@@ -3,7 +3,7 @@
 use silvan_network::topology::Topology;
 
 use super::*;
-use crate::link::unkey;
+use crate::link::{CreditWay, EventKey, unkey};
 use crate::partition::Partition;
 use crate::switch::Switches;
 use crate::tests::{config, network, packet, star, topology};
@@ -38,7 +38,10 @@ fn a_packet_waits_until_its_tail_arrives_before_a_faster_link_has_sent_it() {
         .map(|(from, to, tail_lag)| ctx.packets.insert(Packet { tail_lag, ..packet(from, to) }));
     let ports = partition.switches.at(0).ports();
     let (time, key) = ports.waits_for_tail(ctx, slow, ids[0]).unwrap();
-    assert_eq!((time, unkey(key)), (ctx.now + Time(lags[0].0 - lags[1].0), (Class::SwitchReady, 0, slow)));
+    assert_eq!(
+        (time, unkey(key)),
+        (ctx.now + Time(lags[0].0 - lags[1].0), EventKey { class: Class::SwitchReady, node: 0, port: slow })
+    );
     assert_eq!(ports.waits_for_tail(ctx, fast, ids[1]), None, "its output is slower");
     ctx.packets[ids[0]].tail_lag = lags[1];
     assert_eq!(ports.waits_for_tail(ctx, slow, ids[0]), None, "its tail arrives in time");
@@ -111,7 +114,9 @@ fn a_transmission_returns_credit_when_the_packet_has_left_the_memory() {
         let end = switch.transmit(ctx, id, Port(0), Port(3), read);
         assert_eq!(end, ctx.links.span(own, 1_000));
         let back = read.unwrap_or(end) + ctx.links.delay(feeder);
-        let has_credit = |ctx: &mut Context, now| ctx.links.has_credit((feeder, Vl::FIRST, 3), 1_024, now);
+        let has_credit = |ctx: &mut Context, now| {
+            ctx.links.has_credit(CreditWay { channel: feeder, vl: Vl::FIRST, dst: 3 }, 1_024, now)
+        };
         assert!(!has_credit(ctx, back - Time(1)));
         assert!(has_credit(ctx, back));
     }

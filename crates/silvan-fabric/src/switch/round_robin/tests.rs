@@ -4,6 +4,7 @@ use silvan_network::port::ManyLanes;
 use silvan_network::port_set::Ports64;
 
 use super::*;
+use crate::link::CreditWay;
 use crate::packet::{Packet, PacketId};
 use crate::partition::Partition;
 use crate::queueing::Queues;
@@ -107,7 +108,7 @@ fn an_input_that_lacks_credit_keeps_its_turn_and_does_not_block_the_other_lane()
     assert!(arrive(switch, ctx, (3, 0), 512), "this one may have its turn first");
     let channel = switch.ports.out(OUTPUT);
     ctx.release(crate::message::CreditReturn {
-        way: (channel, Vl(0), OUTPUT.0.into()),
+        way: CreditWay { channel, vl: Vl(0), dst: OUTPUT.0.into() },
         space: 4_096,
         leaves_at: ctx.now,
         ledger: crate::packet::NO_LEDGER,
@@ -144,7 +145,7 @@ fn an_output_is_woken_when_its_link_is_free_and_packets_wait() {
         let own = ctx
             .queue
             .iter()
-            .filter(|event| crate::link::unkey(event.key).0 == crate::link::Class::SwitchWake);
+            .filter(|event| crate::link::unkey(event.key).class == crate::link::Class::SwitchWake);
         own.map(|event| event.time).collect::<Vec<_>>()
     };
     arrive(switch, ctx, (0, 0), 1_024);
