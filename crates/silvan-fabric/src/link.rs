@@ -761,6 +761,22 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_paused_lane_is_stuck_only_if_a_packet_waits_for_it() {
+        let mut links = links(UNLIMITED);
+        let rule = Rule::Fixed { xoff: 300, xon: 100, headroom: 1_000 };
+        let spec = FrameSpec { bytes: 84, response: Time::ZERO, longest: Time::NEVER };
+        let receiver = ReceiverSpec { rule, capacity: 0, reverse: 0 };
+        links.set_control(Control::Frames(Frames::new(spec, (1, 0), &[receiver], Vec::new())));
+        let mut queue = EventQueue::new(Time(1), Time::ZERO);
+        assert!(links.obey(0, 1, Time(5), &mut queue));
+        assert!(!links.is_stuck(0, Vl::FIRST, Time(5)), "no packet waits");
+        links.wait_for_credit(CreditWay { channel: 0, vl: Vl::FIRST, dst: 0 }, 64, &mut queue);
+        assert!(links.is_stuck(0, Vl::FIRST, Time(5)));
+        assert!(links.obey(0, 0, Time(9), &mut queue));
+        assert!(!links.is_stuck(0, Vl::FIRST, Time(9)), "the lane is open again");
+    }
+
     proptest! {
         /// For returning credits in any number and order, the accounting equals that of a plain list.
         #[test]

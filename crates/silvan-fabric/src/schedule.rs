@@ -3,8 +3,8 @@
 
 use silvan_engine::{Rate, Time};
 
+use crate::message::SourceReport;
 use crate::packet::Pool;
-use crate::switch_marking::Applied;
 
 /// The credit that a packet needs.
 #[derive(Debug, Clone, Copy)]
@@ -16,6 +16,17 @@ pub(crate) struct Need {
     /// Bytes of buffer space at the far end of the link.
     pub space: u32,
     pub now: Time,
+}
+
+/// The effect of a verdict, for the counters and the scheduler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Applied {
+    /// Whether the verdict counts as a mark: a data packet was marked for the first time, or its source is
+    /// notified.
+    pub is_mark: bool,
+    pub is_validation: bool,
+    /// The report to send to the source.
+    pub report: Option<SourceReport>,
 }
 
 /// The packets and the links of a scheduler.

@@ -11,7 +11,7 @@ use silvan_engine::{Rate, Time};
 use crate::congestion_log::{MarkEvent, OutputLog};
 use crate::message::SourceReport;
 use crate::packet::{Contents, Packet, PacketId, Pool};
-use crate::schedule::{Need, Schedule};
+use crate::schedule::{Applied, Need, Schedule};
 
 /// The marking rule and its state, for the outputs of one switch or of a partition.
 #[derive(Debug, Saved)]
@@ -75,17 +75,6 @@ pub(crate) struct MarkedPacket {
     /// Bytes on the wire.
     pub size: u32,
     pub is_data: bool,
-}
-
-/// The effect of a verdict, for the counters and the scheduler.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Applied {
-    /// Whether the verdict counts as a mark: a data packet was marked for the first time, or its source is
-    /// notified.
-    pub is_mark: bool,
-    pub is_validation: bool,
-    /// The report to send to the source.
-    pub report: Option<SourceReport>,
 }
 
 impl SwitchMarking {

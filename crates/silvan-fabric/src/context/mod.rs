@@ -23,8 +23,8 @@ use crate::message::{
 };
 use crate::meters::Meters;
 use crate::packet::{NO_LEDGER, Packet, PacketId, Pool};
+use crate::schedule::Applied;
 use crate::sink::HostSink;
-use crate::switch_marking::Applied;
 pub(crate) use ahead::Ahead;
 pub(crate) use turns::Turns;
 

@@ -89,7 +89,7 @@ mod tests {
         assert_eq!(rate("1x"), 25_000_000_000, "rounded down");
         assert_eq!(rate("2x of 12x"), 16_666_666_667);
         for text in ["1x", "2x", "4x of 12x"] {
-            assert_eq!(text.parse::<Width>().unwrap().to_string(), text);
+            assert_eq!(String::from(text.parse::<Width>().unwrap()), text);
         }
         assert_eq!("1x of 4x".parse::<Width>().unwrap().to_string(), "1x");
     }

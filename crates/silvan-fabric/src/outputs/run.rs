@@ -14,8 +14,7 @@ use crate::link::{ChannelId, Class, CreditWay, LinkParameters, ReturnClock, key}
 use crate::message::{Entering, OutputCredit};
 use crate::packet::{PacketId, Pool};
 use crate::routes::fields;
-use crate::schedule::{Need, Schedule};
-use crate::switch_marking::Applied;
+use crate::schedule::{Applied, Need, Schedule};
 use crate::trimming::Freed;
 use crate::voq::{ALL_EVENTS, Head, Output, QueueRoom, Sending, Slot, UNMARKED};
 

@@ -8,8 +8,7 @@ use silvan_network::port::{Port, Vl};
 use crate::context::Context;
 use crate::link::{ChannelId, CreditWay};
 use crate::packet::Pool;
-use crate::schedule::{Need, Schedule};
-use crate::switch_marking::Applied;
+use crate::schedule::{Applied, Need, Schedule};
 
 /// A record of an output that sends on a channel.
 pub(super) trait OnChannel {

@@ -5,7 +5,7 @@ use silvan_engine::Rate;
 
 use super::*;
 use crate::packet::Packet;
-use crate::switch_marking::Applied;
+use crate::schedule::Applied;
 
 /// The link of an output with `L` lanes: the credit of each lane and the time at which more arrives.
 struct Link<const L: usize> {

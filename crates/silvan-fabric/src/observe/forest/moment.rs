@@ -216,7 +216,7 @@ pub(super) struct Moment {
     lacks_credit: Vec<bool>,
     /// For each link, a fixed number of words with one bit per root for which the link waits, directly or
     /// indirectly.
-    sets: Vec<u64>,
+    pub(super) sets: Vec<u64>,
     words: usize,
 }
 

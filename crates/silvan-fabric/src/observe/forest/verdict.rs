@@ -166,13 +166,18 @@ mod tests {
     /// The contributors of a tree of 10 ms in a network of 102 hosts. Each sender is given by the bytes
     /// through the root, the bytes in total, and the number of intervals.
     fn found(senders: &[(f64, u64, u32)]) -> Vec<u32> {
+        found_in(100, senders)
+    }
+
+    /// Same as [`found`], for a tree that existed in a number of samples.
+    fn found_in(samples: u32, senders: &[(f64, u64, u32)]) -> Vec<u32> {
         let feeding = senders.iter().zip(0..).map(|(&(bytes, sent_bytes, fed), host)| {
             let seen =
                 Feeding { bytes, sent_bytes, fed, samples: fed, last_ns: 10_000_000, ..Feeding::default() };
             (Who { class: 0, host }, seen)
         });
         let feeding: Vec<_> = feeding.collect();
-        let life = Lifespan { born_ns: 0, last_ns: 10_000_000, samples: 100 };
+        let life = Lifespan { born_ns: 0, last_ns: 10_000_000, samples };
         contributors(life, &feeding, 102).iter().map(|one| one.0.host).collect()
     }
 
@@ -189,6 +194,14 @@ mod tests {
         assert_eq!(found(&[windy, windy, (1e4, 1_010_000, 10), (19_000.0, 1_019_000, 19)]), [0, 1]);
         // A number of intervals slightly above the expected number can be due to chance.
         assert_eq!(found(&[windy, (4e3, 104_000, 4), (8e3, 108_000, 8)]), [0, 2]);
+    }
+
+    #[test]
+    fn in_a_tree_of_few_samples_half_of_them_suffice() {
+        // Both hosts sent through the root in two intervals, once more than expected by chance.
+        let senders = [(1e6, 1_000_000, 2), (1e4, 50_000, 2)];
+        assert_eq!(found_in(2, &senders), [0, 1]);
+        assert_eq!(found_in(20, &senders), [0], "two of twenty intervals can be due to chance");
     }
 
     #[test]
