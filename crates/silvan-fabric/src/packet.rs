@@ -720,6 +720,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_number_of_a_connection_replaces_that_of_an_earlier_packet() {
+        let mut pool = Pool::default();
+        let id = pool.insert(Packet::example());
+        pool.set_connection(id, 0);
+        assert!(pool.marks.is_empty(), "no packet has another number");
+        for connection in [3, 0] {
+            pool.set_connection(id, connection);
+            assert_eq!(pool.marks(id).connection, connection);
+        }
+    }
+
+    #[test]
     fn a_packet_keeps_its_target_when_its_announcement_changes() {
         let mut pool = Pool { marks: vec![Marks::default(); 2], ..Pool::default() };
         pool.set_target(1, 7);

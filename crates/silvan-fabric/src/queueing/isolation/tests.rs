@@ -8,9 +8,12 @@ fn outputs() -> [PortVl; 2] {
 
 /// Three inputs with two special queues each, two outputs, one lane; thresholds of 6000, 6000 and 4000 bytes.
 fn cams(at_root: bool, destinations: u16) -> Cams {
-    let special = SpecialQueues { at_root, destinations, ..SpecialQueues::default() };
+    cams_of(&SpecialQueues { at_root, destinations, ..SpecialQueues::default() })
+}
+
+fn cams_of(special: &SpecialQueues) -> Cams {
     let rates = [16, 40].map(Rate::from_gbit).into();
-    Cams::new(Arc::new(SpecialQueueRule::new(&special, 1_000)), 3, rates, 1, true)
+    Cams::new(Arc::new(SpecialQueueRule::new(special, 1_000)), 3, rates, 1, true)
 }
 
 fn at(input: usize) -> InputLane {
@@ -95,6 +98,16 @@ fn the_normal_queue_of_a_root_is_announced_stopped_resumed_and_released() {
     assert!(!cams.is_root(Port::FIRST));
     assert_eq!((cams.tally.messages, cams.tally.allocations), ([1, 1, 1, 1], 0));
     assert_eq!(grew(&mut cams, 1, 6_001, &[9]), Some(allocate(&[9])), "a new tree");
+}
+
+#[test]
+fn a_line_is_announced_and_stopped_at_different_fills() {
+    let (detection, stop) = (Some(Bytes(5_000)), Some(Bytes(8_000)));
+    let mut cams =
+        cams_of(&SpecialQueues { at_root: false, detection, stop, go: stop, ..SpecialQueues::default() });
+    assert_eq!(grew(&mut cams, 1, 5_001, &[7]), Some(allocate(&[7])));
+    assert_eq!(grew(&mut cams, 1, 8_000, &[7]), None, "not above the threshold for stops");
+    assert_eq!(grew(&mut cams, 1, 8_001, &[7]), Some(LineMessage::Stop));
 }
 
 #[test]
