@@ -103,8 +103,7 @@ fn the_normal_queue_of_a_root_is_announced_stopped_resumed_and_released() {
 #[test]
 fn a_line_is_announced_and_stopped_at_different_fills() {
     let (detection, stop) = (Some(Bytes(5_000)), Some(Bytes(8_000)));
-    let mut cams =
-        cams_of(&SpecialQueues { at_root: false, detection, stop, go: stop, ..SpecialQueues::default() });
+    let mut cams = cams_of(&SpecialQueues { at_root: false, detection, stop, ..SpecialQueues::default() });
     assert_eq!(grew(&mut cams, 1, 5_001, &[7]), Some(allocate(&[7])));
     assert_eq!(grew(&mut cams, 1, 8_000, &[7]), None, "not above the threshold for stops");
     assert_eq!(grew(&mut cams, 1, 8_001, &[7]), Some(LineMessage::Stop));
