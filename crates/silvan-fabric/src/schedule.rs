@@ -1,5 +1,5 @@
-//! The interface of switches to their scheduler. A switch decides what each of its outputs sends. The scheduler stores the
-//! packets and the links, and lets outputs decide at the right times. Both schedulers implement this interface.
+//! The interface of the kernel of VOQ and FCFS outputs, and of the marking rule of all switches, to the scheduler, which
+//! stores packets and links. Both schedulers implement it.
 
 use silvan_engine::{Rate, Time};
 
@@ -29,9 +29,9 @@ pub(crate) struct Applied {
     pub report: Option<SourceReport>,
 }
 
-/// The packets and the links of a scheduler.
+/// The packets, the links and the counters of a scheduler.
 pub(crate) trait Schedule {
-    /// The record of an output, which leads the scheduler to its link.
+    /// The record of an output, from which the scheduler finds its link.
     type Output;
 
     fn packets(&mut self) -> &mut Pool;
@@ -58,8 +58,8 @@ pub(crate) trait Schedule {
     /// arrives earlier.
     fn wait_for_credit(&mut self, output: &mut Self::Output, need: Need) -> Time;
 
-    /// Carries out a decision of the marking rule about a packet at an output.
-    fn applied(&mut self, output: &Self::Output, applied: Applied);
+    /// Counts a decision of the marking rule that has been applied to a packet at an output, and queues its report.
+    fn note_applied(&mut self, output: &Self::Output, applied: Applied);
 
     /// Reports an impossible state of an output as an error in the model.
     fn report_broken(&mut self, output: &Self::Output, what: &str);

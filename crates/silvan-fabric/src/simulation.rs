@@ -16,7 +16,7 @@ pub use crate::error::ModelError;
 use crate::jobs::Jobs;
 use crate::link::{ChannelId, OverlongPause};
 use crate::observe::{
-    Invariants, StuckLane, Violation, check_all_credits, check_traffic, find_deadlock, latency_table,
+    Invariants, SwitchLane, Violation, check_all_credits, check_traffic, find_deadlock, latency_table,
     left_waiting,
 };
 pub use crate::observe::{Latest, LatestTree, TreeLink};
@@ -355,7 +355,7 @@ impl Simulation {
         let Some(cycle) = find_deadlock(view) else { return Ok(()) };
         let names: Vec<String> = cycle
             .iter()
-            .map(|&StuckLane { switch, output, vl }| {
+            .map(|&SwitchLane { switch, output, vl }| {
                 format!("{} (VL {vl})", self.link_name(view.ports(switch).out(output)))
             })
             .collect();

@@ -37,7 +37,7 @@ pub(crate) struct SwitchMarking {
     watches_queues: bool,
     watches_arrivals: bool,
     /// Whether the rule reads the bytes that outputs have sent.
-    pub reads_sent_bytes: bool,
+    reads_sent_bytes: bool,
 }
 
 /// An output and one of its lanes, as indexes.
@@ -47,6 +47,7 @@ pub(crate) struct MarkedLane {
     pub output: usize,
     /// Index of the lane in the state of the rule.
     pub lane: usize,
+    /// Its virtual lane.
     pub vl: usize,
 }
 
@@ -70,7 +71,7 @@ impl OutputFill {
 
 /// A packet that has entered the queues of an output, or starts to leave.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct MarkedPacket {
+pub(crate) struct JudgedPacket {
     pub id: PacketId,
     /// Bytes on the wire.
     pub size: u32,
@@ -178,10 +179,10 @@ impl SwitchMarking {
         output: &S::Output,
         at: MarkedLane,
         fill: OutputFill,
-        packet: MarkedPacket,
+        packet: JudgedPacket,
         now: Time,
     ) {
-        let MarkedPacket { id, size, is_data } = packet;
+        let JudgedPacket { id, size, is_data } = packet;
         if self.marker.skips_arrival(at.lane, size, is_data) {
             return;
         }
@@ -209,13 +210,13 @@ impl SwitchMarking {
         output: &mut S::Output,
         at: MarkedLane,
         fill: OutputFill,
-        packet: MarkedPacket,
+        packet: JudgedPacket,
         now: Time,
     ) {
         if !self.marker.watches_departures(at.lane) {
             return;
         }
-        let MarkedPacket { id, size, is_data } = packet;
+        let JudgedPacket { id, size, is_data } = packet;
         let OutputFill { queue_bytes, buffer_bytes } = fill;
         let (sent_bytes, rate) = self.of_link(schedule, output);
         let is_marked = schedule.packets()[id].fecn;
@@ -249,7 +250,7 @@ impl SwitchMarking {
         }
         let applied = self.apply(at, schedule.packets(), id, verdict);
         if applied != Applied::default() {
-            schedule.applied(output, applied);
+            schedule.note_applied(output, applied);
         }
     }
 

@@ -18,4 +18,4 @@ pub use latency::LatencySummary;
 pub(crate) use latency::{LATENCY, summaries as latency_summaries, table as latency_table};
 pub use latest::{Latest, LatestTree, TreeLink};
 pub(crate) use series::{FlowName, LinkName, Series, TABLES as SERIES};
-pub(crate) use watchdog::{StuckLane, find_deadlock};
+pub(crate) use watchdog::{SwitchLane, find_deadlock};

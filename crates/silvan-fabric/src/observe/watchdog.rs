@@ -7,7 +7,7 @@ use crate::partition::View;
 
 /// A virtual lane of a switch output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct StuckLane {
+pub(crate) struct SwitchLane {
     pub switch: u32,
     pub output: Port,
     pub vl: Vl,
@@ -19,27 +19,27 @@ pub(crate) struct StuckLane {
 /// soon as any packet leaves it. An output is therefore permanently blocked exactly if every packet at the
 /// head of that buffer's queues waits for a permanently blocked output. The search finds the largest such set
 /// by removing outputs that are not blocked.
-pub(crate) fn find_deadlock(view: View) -> Option<Vec<StuckLane>> {
-    let mut stuck: FxHashSet<StuckLane> = FxHashSet::default();
+pub(crate) fn find_deadlock(view: View) -> Option<Vec<SwitchLane>> {
+    let mut stuck: FxHashSet<SwitchLane> = FxHashSet::default();
     for (index, ports) in view.all_ports().enumerate() {
         for (output, wiring) in ports.wiring.iter().enumerate() {
             let Some(wiring) = wiring else { continue };
             for vl in Vl::all(ports.lanes) {
                 if view.is_stuck(wiring.out, vl) {
-                    stuck.insert(StuckLane { switch: index as u32, output: Port::new(output), vl });
+                    stuck.insert(SwitchLane { switch: index as u32, output: Port::new(output), vl });
                 }
             }
         }
     }
-    let next = |place: StuckLane| -> Option<Vec<StuckLane>> {
+    let next = |place: SwitchLane| -> Option<Vec<SwitchLane>> {
         let channel = view.ports(place.switch).out(place.output);
         let (far, input) = (*view.receiver.get(channel as usize)?)?;
         let heads = view.heads(far, input, place.vl);
-        let lane = |(output, vl)| StuckLane { switch: far, output, vl };
+        let lane = |(output, vl)| SwitchLane { switch: far, output, vl };
         (!heads.is_empty()).then(|| heads.into_iter().map(lane).collect())
     };
     loop {
-        let free: Vec<StuckLane> = stuck
+        let free: Vec<SwitchLane> = stuck
             .iter()
             .copied()
             .filter(|&place| next(place).is_none_or(|heads| heads.iter().any(|head| !stuck.contains(head))))

@@ -233,7 +233,7 @@ pub(crate) struct Bank<const LANES: usize, const MARKS: u8, const FIFO: bool> {
     /// Whether there are more outputs than fit in the cache.
     #[saved(constant)]
     are_many: bool,
-    /// Whether that is the case, or switches read all packets because they hash them.
+    /// Whether to prefetch packets: there are many outputs, or switches hash packets.
     #[saved(constant)]
     prefetches: bool,
     #[saved(constant)]
@@ -293,7 +293,7 @@ impl InOrder {
 
     /// Whether both arrive at the same output at the same time.
     #[inline(always)]
-    fn is_with(self, other: Self) -> bool {
+    fn is_same_instant(self, other: Self) -> bool {
         (self.0 ^ other.0) >> 64 == 0
     }
 
@@ -430,6 +430,15 @@ mod tests {
     fn an_output_takes_two_cache_lines() {
         assert_eq!(size_of::<Output<1, Binned>>(), 128);
         assert_eq!(size_of::<Output<2, Binned>>(), 192);
+    }
+
+    #[test]
+    fn arrivals_of_one_instant_are_at_the_same_output_and_time() {
+        let one = InOrder::new(2, 7, 3, 0);
+        let others = [(2, 7, 9, 5), (2, 8, 3, 0), (1, 7, 3, 0)];
+        let found = others
+            .map(|(output, since, input, at)| one.is_same_instant(InOrder::new(output, since, input, at)));
+        assert_eq!(found, [true, false, false]);
     }
 
     #[test]

@@ -47,13 +47,13 @@ pub(super) fn host_arrival(host: u32, time: Time, packet: PacketId) -> Event {
     Event { time, key: key(Class::HostArrival, host, Port::FIRST), data: packet }
 }
 
-/// The links of outputs and the state of the partition, as outputs with `L` lanes see them.
-struct InBins<'a, 'p, const L: usize> {
+/// The packets and links of a partition, for outputs with `L` lanes.
+struct BinnedLinks<'a, 'p, const L: usize> {
     links: &'a mut OutputLinks,
     around: &'a mut Around<'p>,
 }
 
-impl<const L: usize> Schedule for InBins<'_, '_, L> {
+impl<const L: usize> Schedule for BinnedLinks<'_, '_, L> {
     type Output = Output<L, Binned>;
 
     #[inline(always)]
@@ -84,8 +84,9 @@ impl<const L: usize> Schedule for InBins<'_, '_, L> {
         self.links.credits.wait(output, need)
     }
 
-    fn applied(&mut self, output: &Self::Output, applied: Applied) {
+    fn note_applied(&mut self, output: &Self::Output, applied: Applied) {
         self.around.meters.fecn_marks += u64::from(applied.is_mark);
+        self.around.meters.validations += u64::from(applied.is_validation);
         if let (Some(report), Some(reports)) = (applied.report, &mut self.links.reports) {
             reports.own.push((output.number, report));
         }
@@ -302,8 +303,8 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
             let mut several = std::mem::take(&mut self.several);
             several.sort_unstable();
             for (at, item) in several.iter().enumerate() {
-                // Packets of an instant arrive before one of them leaves.
-                let is_last = several.get(at + 1).is_none_or(|next| !next.is_with(*item));
+                // Only the last arrival of an instant may leave at once: all arrivals of an instant precede its decisions.
+                let is_last = several.get(at + 1).is_none_or(|next| !next.is_same_instant(*item));
                 let leave_before = if is_last { decide_before } else { Time::ZERO };
                 self.land(around, &arrivals[item.at()], leave_before, decide_before);
             }
@@ -318,7 +319,9 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     }
 
     /// Handles the arrival of a packet at an output, which first makes its earlier decisions. If no other packet waits
-    /// there, the packet may leave immediately, provided that this is before `decide_before`, the limit for decisions.
+    /// there, the packet may leave immediately, provided that it arrives before `leave_before`. That is the limit for
+    /// decisions, or [`Time::ZERO`] if other arrivals of the same instant follow. Notifications leave before
+    /// `decide_before`.
     #[inline(always)]
     pub(super) fn land(
         &mut self,
@@ -355,7 +358,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
             return false;
         }
         let Self { voq, marking, wiring, .. } = self;
-        voq.passes(&mut InBins { links: wiring, around }, marking, slot, head, now);
+        voq.passes(&mut BinnedLinks { links: wiring, around }, marking, slot, head, now);
         if MARKS == ALL_EVENTS
             && let Some(trimmer) = &self.trimmer
         {
@@ -414,7 +417,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     #[inline(always)]
     fn push(&mut self, around: &mut Around, now: Time, slot: Slot, head: Head) {
         let Self { voq, marking, wiring, .. } = self;
-        let may_send = voq.enqueue(&mut InBins { links: wiring, around }, marking, slot, head, now);
+        let may_send = voq.enqueue(&mut BinnedLinks { links: wiring, around }, marking, slot, head, now);
         let record = &mut voq.records[slot.output()];
         let ready = now.max(record.free_at);
         if may_send && ready < record.own.ready_at {
@@ -437,7 +440,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         self.events += 1;
         let now = self.voq.records[output].own.ready_at;
         let Self { voq, marking, wiring, .. } = self;
-        match voq.settle(&mut InBins { links: wiring, around }, marking, output, now) {
+        match voq.settle(&mut BinnedLinks { links: wiring, around }, marking, output, now) {
             Ok(sending) => self.transmit(around, sending, now),
             Err(ready) => self.voq.records[output].own.ready_at = ready,
         }

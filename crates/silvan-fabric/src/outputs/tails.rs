@@ -20,7 +20,8 @@ pub(super) struct TailLinks {
     of_inputs: Box<[u8]>,
     /// The links of outputs at the start of the run.
     of_outputs: Box<[u8]>,
-    /// For each output, whether its link is faster than that of an input of its switch.
+    /// For each output, whether its link may be faster than that of an input of its switch at the start of the run. If not,
+    /// and if links do not change, no packet waits there.
     exceeds_input: Box<[bool]>,
     /// For each ordered pair of links, whether the second one is faster.
     is_faster: Box<[bool]>,
@@ -64,15 +65,15 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         let have_changes = self.changes.is_some();
         arrivals.retain_mut(|arrival| {
             let may_wait = have_changes || tails.exceeds_input[arrival.output as usize];
-            !(may_wait && arrival.is_head() && self.waits_for_tail(around, &tails, arrival, before))
+            !(may_wait && arrival.is_head() && self.delay_for_tail(around, &tails, arrival, before))
         });
         self.tails = Some(tails);
     }
 
-    /// If a packet may leave later than its head arrives, replaces its time by that at which it may leave. If that time is
-    /// `before` or later, also puts the packet back, and returns true.
+    /// If a packet must wait for its tail, replaces its time by that at which it may leave. If that time is `before` or
+    /// later, puts the packet back. Returns whether it was put back.
     #[inline(never)]
-    fn waits_for_tail(
+    fn delay_for_tail(
         &mut self,
         around: &Around,
         tails: &TailLinks,
@@ -119,5 +120,19 @@ impl Arrival {
     #[inline(always)]
     pub(super) fn is_head(&self) -> bool {
         self.input < READY
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outputs_that_exceed_an_input_of_their_switch_are_known() {
+        // Two switches with two ports each: inputs at 100 and 400 Gbit/s, and at 400 Gbit/s only.
+        let firsts = Arc::from([0, 0, 2, 2]);
+        let tails =
+            TailLinks::new(firsts, Box::new([0, 1, 1, 1]), Box::new([0, 1, 1, 0]), &[100_000, 400_000]);
+        assert_eq!(tails.exceeds_input[..], [false, true, false, false]);
     }
 }

@@ -1,4 +1,4 @@
-//! The interface of switches to the event-ordered scheduler, which stores packets and links in a [`Context`].
+//! The event-ordered scheduler as [`Schedule`]: packets and links are stored in a [`Context`].
 
 use std::marker::PhantomData;
 
@@ -12,7 +12,9 @@ use crate::schedule::{Applied, Need, Schedule};
 
 /// A record of an output that sends on a channel.
 pub(super) trait OnChannel {
+    /// The channel on which the output sends.
     fn channel(&self) -> ChannelId;
+    /// Its port at the switch.
     fn port(&self) -> Port;
 }
 
@@ -35,22 +37,22 @@ impl OnChannel for SwitchOutput {
     }
 }
 
-/// The context, as a switch sees it whose records of outputs have the type `O`.
-pub(super) struct Ordered<'a, O> {
+/// The packets and links of a context, for a switch. `O` is the type of its records of outputs.
+pub(super) struct EventLinks<'a, O> {
     ctx: &'a mut Context,
     /// The place of the switch in its partition, which identifies it in events.
     place: u32,
     records: PhantomData<O>,
 }
 
-impl<'a, O> Ordered<'a, O> {
+impl<'a, O> EventLinks<'a, O> {
     #[inline(always)]
     pub fn new(ctx: &'a mut Context, place: u32) -> Self {
         Self { ctx, place, records: PhantomData }
     }
 }
 
-impl<O: OnChannel> Schedule for Ordered<'_, O> {
+impl<O: OnChannel> Schedule for EventLinks<'_, O> {
     type Output = O;
 
     #[inline(always)]
@@ -87,7 +89,7 @@ impl<O: OnChannel> Schedule for Ordered<'_, O> {
         Time::NEVER
     }
 
-    fn applied(&mut self, output: &O, applied: Applied) {
+    fn note_applied(&mut self, output: &O, applied: Applied) {
         self.ctx.note_applied((self.place, true, output.port()), applied);
     }
 

@@ -10,14 +10,14 @@ use silvan_network::routing::lanes::Lanes;
 use silvan_network::routing::port_groups::Choices;
 
 use super::architecture::report_missing_steering;
-use super::ordered::{Ordered, SwitchOutput};
+use super::ordered::{EventLinks, SwitchOutput};
 use super::{Detourer, Director, PortChooser};
 use crate::context::Context;
 use crate::link::{ChannelId, Class, CreditWay, key};
 use crate::message::{CreditReturn, SourceReport, Word};
 use crate::packet::{NO_LEDGER, Packet, PacketId};
 use crate::routes::{ForwardingTable, Hasher};
-use crate::switch_marking::{MarkedLane, MarkedPacket, OutputFill, SwitchMarking};
+use crate::switch_marking::{JudgedPacket, MarkedLane, OutputFill, SwitchMarking};
 use crate::trimming::{Freed, Trimmer};
 
 #[cfg(test)]
@@ -356,15 +356,15 @@ impl Ports {
 
     /// The record of an output, and the place of one of its lanes in the state of the marking rule.
     #[inline(always)]
-    fn marked(&self, output: Port, vl: Vl) -> (SwitchOutput, MarkedLane) {
+    fn marking_output(&self, output: Port, vl: Vl) -> (SwitchOutput, MarkedLane) {
         let at = MarkedLane { output: output.index(), lane: self.lane(output, vl).index(), vl: vl.index() };
         (SwitchOutput { channel: self.out(output), port: output }, at)
     }
 
     /// Reports a change of a queue to the marking rule.
     pub fn queue_changed(&mut self, ctx: &mut Context, output: Port, vl: Vl, change: &QueueChange) {
-        let (mut output, at) = self.marked(output, vl);
-        self.marking.queue_changed(&mut Ordered::new(ctx, self.place), &mut output, at, change);
+        let (mut output, at) = self.marking_output(output, vl);
+        self.marking.queue_changed(&mut EventLinks::new(ctx, self.place), &mut output, at, change);
     }
 
     /// Applies the marking rule to a packet that has entered the queues of an output lane. The queues hold
@@ -379,10 +379,10 @@ impl Ports {
     #[inline(never)]
     fn judge_arrival(&mut self, ctx: &mut Context, output: Port, id: PacketId, queue_bytes: u32) {
         let (now, packet) = (ctx.now, &ctx.packets[id]);
-        let marked = MarkedPacket { id, size: packet.size, is_data: packet.is_data() };
-        let (output, at) = self.marked(output, packet.vl);
+        let judged = JudgedPacket { id, size: packet.size, is_data: packet.is_data() };
+        let (output, at) = self.marking_output(output, packet.vl);
         let fill = OutputFill::of_queues(queue_bytes);
-        self.marking.arrives(&mut Ordered::new(ctx, self.place), &output, at, fill, marked, now);
+        self.marking.arrives(&mut EventLinks::new(ctx, self.place), &output, at, fill, judged, now);
     }
 
     /// Applies the marking rule to a packet that starts to leave through an output. The caller must have
@@ -390,6 +390,7 @@ impl Ports {
     #[inline(always)]
     pub fn departs(&mut self, ctx: &mut Context, output: Port, id: PacketId, fill: OutputFill) {
         let lane = self.lane(output, ctx.packets[id].vl);
+        // Without this test, each departure would need a call.
         if self.marking.marker.watches_departures(lane.index()) {
             self.judge_departure(ctx, output, id, fill);
         }
@@ -398,9 +399,9 @@ impl Ports {
     #[inline(never)]
     fn judge_departure(&mut self, ctx: &mut Context, output: Port, id: PacketId, fill: OutputFill) {
         let (now, packet) = (ctx.now, &ctx.packets[id]);
-        let marked = MarkedPacket { id, size: packet.size, is_data: packet.is_data() };
-        let (mut output, at) = self.marked(output, packet.vl);
-        self.marking.departs(&mut Ordered::new(ctx, self.place), &mut output, at, fill, marked, now);
+        let judged = JudgedPacket { id, size: packet.size, is_data: packet.is_data() };
+        let (mut output, at) = self.marking_output(output, packet.vl);
+        self.marking.departs(&mut EventLinks::new(ctx, self.place), &mut output, at, fill, judged, now);
     }
 
     /// Marks a packet at an output, or notifies the packet's source.

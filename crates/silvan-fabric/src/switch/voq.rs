@@ -10,7 +10,7 @@ use silvan_network::port::{Port, Vl};
 use crate::context::Context;
 use crate::link::ChannelId;
 use crate::packet::{PacketId, Pool};
-use crate::switch::ordered::{OnChannel, Ordered};
+use crate::switch::ordered::{EventLinks, OnChannel};
 use crate::switch::{Architecture, Ports};
 use crate::voq::{ALL_EVENTS, Head, Output, QueueRoom, Slot, VoqOutputs};
 
@@ -19,7 +19,7 @@ mod tests;
 
 /// The data that the event-ordered scheduler stores with an output.
 #[derive(Debug, Clone, Copy, Saved)]
-struct OutputOrder {
+struct EventOutput {
     /// The channel on which the output sends.
     channel: ChannelId,
     port: Port,
@@ -27,7 +27,7 @@ struct OutputOrder {
     dirty: bool,
 }
 
-impl<const L: usize> OnChannel for Output<L, OutputOrder> {
+impl<const L: usize> OnChannel for Output<L, EventOutput> {
     #[inline(always)]
     fn channel(&self) -> ChannelId {
         self.own.channel
@@ -45,7 +45,7 @@ impl<const L: usize> OnChannel for Output<L, OutputOrder> {
 #[derive(Debug, Saved)]
 pub(crate) struct VoqSwitch<const LANES: usize, const FIFO: bool> {
     pub ports: Ports,
-    outputs: VoqOutputs<LANES, ALL_EVENTS, FIFO, OutputOrder>,
+    outputs: VoqOutputs<LANES, ALL_EVENTS, FIFO, EventOutput>,
 }
 
 /// Whether the variant for one lane supports the outputs of a switch.
@@ -58,7 +58,7 @@ impl<const LANES: usize, const FIFO: bool> VoqSwitch<LANES, FIFO> {
     /// `control_first` states whether control packets precede data in the queues of a `FIFO`.
     pub fn new(ports: Ports, control_first: bool) -> Self {
         let record = |port: Port| {
-            Output::new(port.0 as u8, OutputOrder { channel: ports.out(port), port, dirty: false })
+            Output::new(port.0 as u8, EventOutput { channel: ports.out(port), port, dirty: false })
         };
         let records = Port::all(ports.count()).map(record).collect();
         let reads_queues = !FIFO && ports.marking.marker.needs_queues();
@@ -130,7 +130,7 @@ impl<const LANES: usize, const FIFO: bool> Architecture for VoqSwitch<LANES, FIF
         let (head, vl) = (Head::of(id, packet), packet.vl.index());
         let slot = Slot::new(output.index(), vl, input.index());
         let (now, place) = (ctx.now, self.ports.place);
-        let schedule = &mut Ordered::new(ctx, place);
+        let schedule = &mut EventLinks::new(ctx, place);
         if !self.outputs.enqueue(schedule, &mut self.ports.marking, slot, head, now) {
             return;
         }
@@ -163,7 +163,7 @@ impl<const LANES: usize, const FIFO: bool> Architecture for VoqSwitch<LANES, FIF
             return;
         }
         let place = self.ports.place;
-        let schedule = &mut Ordered::new(ctx, place);
+        let schedule = &mut EventLinks::new(ctx, place);
         let Ok(sending) = self.outputs.settle(schedule, &mut self.ports.marking, output.index(), now) else {
             return;
         };

@@ -271,7 +271,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
 
     /// The place of a lane in the state of the marking rule.
     #[inline(always)]
-    fn marked(&self, slot: Slot) -> MarkedLane {
+    fn marking_lane(&self, slot: Slot) -> MarkedLane {
         let (output, vl) = (slot.output(), slot.vl());
         MarkedLane { output, lane: self.lane_index(output, vl), vl }
     }
@@ -286,9 +286,9 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
         head: Head,
         now: Time,
     ) {
-        let (at, record) = (self.marked(slot), &self.records[slot.output()]);
+        let (at, record) = (self.marking_lane(slot), &self.records[slot.output()]);
         let fill = OutputFill::of_queues(record.lanes[slot.vl()].sum);
-        marking.arrives(schedule, record, at, fill, head.marked(), now);
+        marking.arrives(schedule, record, at, fill, head.judged(), now);
     }
 
     /// Reports a change in the size of a queue to the marking rule.
@@ -312,7 +312,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
         } else {
             (None, Ports256::from_words([self.records[output].lanes[vl].requests, 0, 0, 0]))
         };
-        let at = self.marked(slot);
+        let at = self.marking_lane(slot);
         let record = &mut self.records[output];
         let change = QueueChange { now, queue, queue_bytes: record.lanes[vl].sum, inputs };
         record.lanes[vl].above = marking.queue_changed(schedule, record, at, &change);
@@ -328,9 +328,9 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
         head: Head,
         now: Time,
     ) {
-        let (at, record) = (self.marked(slot), &mut self.records[slot.output()]);
+        let (at, record) = (self.marking_lane(slot), &mut self.records[slot.output()]);
         let fill = OutputFill::of_queues(record.lanes[slot.vl()].sum);
-        marking.departs(schedule, record, at, fill, head.marked(), now);
+        marking.departs(schedule, record, at, fill, head.judged(), now);
     }
 
     /// Selects the packet that an output with a free link sends now, and removes it from its queue. If no

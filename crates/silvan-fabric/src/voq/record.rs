@@ -6,7 +6,7 @@ use silvan_engine::saved::Saved;
 use silvan_network::port::Vl;
 
 use crate::packet::{Packet, PacketId};
-use crate::switch_marking::MarkedPacket;
+use crate::switch_marking::JudgedPacket;
 
 /// Number of queue heads that an [`Output`] stores by value.
 const HELD: usize = 4;
@@ -36,10 +36,10 @@ impl Head {
         Self { packet: id, to: packet.dst | flag, size: packet.size, space: packet.space }
     }
 
-    /// The packet for the marking rule.
+    /// The packet, as the marking rule judges it.
     #[inline(always)]
-    pub fn marked(&self) -> MarkedPacket {
-        MarkedPacket { id: self.packet, size: self.size, is_data: self.is_data() }
+    pub fn judged(&self) -> JudgedPacket {
+        JudgedPacket { id: self.packet, size: self.size, is_data: self.is_data() }
     }
 
     #[inline(always)]

@@ -44,7 +44,7 @@ impl<const L: usize> Schedule for Link<L> {
         self.ready[need.vl]
     }
 
-    fn applied(&mut self, _output: &Self::Output, _applied: Applied) {}
+    fn note_applied(&mut self, _output: &Self::Output, _applied: Applied) {}
 
     fn report_broken(&mut self, _output: &Self::Output, _what: &str) {
         self.is_broken = true;

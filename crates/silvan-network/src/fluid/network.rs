@@ -27,8 +27,10 @@ pub struct FluidNetwork<'a> {
 }
 
 /// The rate at which a host sends or drains.
+#[derive(Debug, Clone, Copy)]
 struct HostLimit {
     rate: Rate,
+    /// "injection of" or "drain of".
     what: &'static str,
     host: NodeRef,
 }

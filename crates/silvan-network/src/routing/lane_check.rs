@@ -162,7 +162,7 @@ impl Walk<'_> {
             };
             let Some(lane) = lane.map(self.fold) else { break true };
             let Target::Switch(_) = target else { break false };
-            let onward: LaneOf = LaneOf { switch: at, port, lane: usize::from(lane) };
+            let onward = LaneOf { switch: at, port, lane: usize::from(lane) };
             if let Some(&waiting) = self.path.last() {
                 self.dependencies.add(self.network, waiting, onward);
             }

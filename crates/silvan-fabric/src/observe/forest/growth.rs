@@ -195,7 +195,7 @@ mod tests {
     fn bytes_that_wait_for_two_trees_are_divided() {
         let mut sample = moment(&[(1, 0, 0), (2, 1, 0), (3, 0, 1)]);
         // Link 3 waits for both roots.
-        sample.sets[3] = 0b11;
+        sample.set_trees_of(3, 0b11);
         let mut growth = TreeHistory::default();
         assert_eq!(growth.follow(&mut sample, (0, 10)), [0, 1]);
         assert_eq!([0, 1].map(|tree| growth.trees[tree].peak_queued), [150, 150]);

@@ -201,6 +201,7 @@ pub(crate) struct JudgedTree<'a> {
 }
 
 impl Judged {
+    /// All trees, with their verdicts.
     pub fn trees(&self) -> impl Iterator<Item = JudgedTree<'_>> {
         let trees = self.forest.growth.trees.iter().zip(&self.verdicts);
         trees.map(|(tree, kind)| JudgedTree { root: tree.root, samples: tree.samples, kind })

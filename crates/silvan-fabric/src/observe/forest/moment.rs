@@ -216,7 +216,7 @@ pub(super) struct Moment {
     lacks_credit: Vec<bool>,
     /// For each link, a fixed number of words with one bit per root for which the link waits, directly or
     /// indirectly.
-    pub(super) sets: Vec<u64>,
+    sets: Vec<u64>,
     words: usize,
 }
 
@@ -233,6 +233,12 @@ impl Moment {
     pub fn mark_nearest(&mut self) {
         self.words = 1;
         self.sets = self.members.iter().map(|one| if one.root == NONE { 0 } else { 1 << one.root }).collect();
+    }
+
+    /// Makes a link wait for the roots with these bits.
+    #[cfg(test)]
+    pub fn set_trees_of(&mut self, link: usize, roots: u64) {
+        self.sets[link] = roots;
     }
 
     /// The indices of the roots for which a link waits, directly or indirectly.

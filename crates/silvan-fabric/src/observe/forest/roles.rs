@@ -165,7 +165,7 @@ pub(super) struct Roles {
 }
 
 /// The trees at a sample.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Seen<'a> {
     pub moment: &'a Moment,
     /// The numbers of the current trees.
