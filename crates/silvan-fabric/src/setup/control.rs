@@ -17,7 +17,7 @@ use silvan_network::routing::port_groups::{Choices, PortGroups};
 use silvan_network::topology::{End, NodeRef, Topology};
 
 use super::model::{Model, PacketChoice};
-use super::{Builder, ChannelEnds};
+use super::{Builder, WiredChannel};
 use crate::error::{Reason, SetupError};
 use crate::host::Announcer;
 use crate::switch::{
@@ -104,7 +104,7 @@ impl Builder<'_> {
         }
         let mut rates: Vec<Vec<Rate>> =
             self.topology.switches.iter().map(|switch| vec![Rate(0); usize::from(switch.ports)]).collect();
-        for ChannelEnds { link, from, .. } in self.directed() {
+        for WiredChannel { link, from, .. } in self.directed() {
             if let NodeRef::Switch(switch) = from.node {
                 rates[switch as usize][usize::from(from.port) - 1] = link.rate;
             }

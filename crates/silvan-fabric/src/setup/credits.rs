@@ -3,7 +3,7 @@
 use silvan_network::port::Port;
 use silvan_network::topology::NodeRef;
 
-use super::{Builder, ChannelEnds, small};
+use super::{Builder, WiredChannel, small};
 use crate::config::{Credits, LinkRetry, SharedCredits};
 use crate::error::{Reason, SetupError};
 use crate::host::PacketSizes;
@@ -12,7 +12,7 @@ use crate::link::{CreditPool, CreditRules, Limit, Retry, RetrySpec, ReturnClock,
 impl Builder<'_> {
     /// For each channel, the number from which its random streams are derived.
     fn channel_owners(&self) -> impl Iterator<Item = u64> {
-        self.directed().map(|ChannelEnds { from, .. }| match from.node {
+        self.directed().map(|WiredChannel { from, .. }| match from.node {
             NodeRef::Host(host) => owner(true, host, 0),
             NodeRef::Switch(switch) => owner(false, switch, Port::of_number(from.port).0),
         })
@@ -42,7 +42,7 @@ impl Builder<'_> {
 
     /// The pool of each channel, and the limit that all channels have in common.
     fn shared_credits(&self, given: &SharedCredits) -> Result<Shared, SetupError> {
-        let pools = self.directed().map(|ChannelEnds { to, .. }| match to.node {
+        let pools = self.directed().map(|WiredChannel { to, .. }| match to.node {
             NodeRef::Host(_) => self.pool(given, self.model.host.lane),
             NodeRef::Switch(_) => self.pool(given, self.model.switch.lane),
         });
@@ -88,7 +88,7 @@ impl Builder<'_> {
         if bytes < largest {
             return Err(Reason::NoRoomForFrame { largest }.of("link.retry.bytes", given.bytes));
         }
-        for ChannelEnds { link, .. } in self.directed() {
+        for WiredChannel { link, .. } in self.directed() {
             let pace = link.rate.pace();
             let frame = pace.time(largest);
             let least = link.delay + link.delay + frame + frame + pace.time(ack_spacing);

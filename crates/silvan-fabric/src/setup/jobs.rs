@@ -11,7 +11,7 @@ use silvan_network::traffic::{Job, MOST_SHARING, Sends};
 use silvan_trace::Kind;
 use silvan_trace::execute::{Carrier, Copies, Crossbar, Execution, Interleaved, Parameters, Ranks};
 
-use super::{Builder, ChannelEnds};
+use super::{Builder, WiredChannel};
 use crate::error::{Reason, SetupError};
 use crate::host::Host;
 use crate::jobs::{Ideal, Place, Setup};
@@ -131,7 +131,7 @@ impl Builder<'_> {
     /// The rate of each reduction unit's link, by the number of its node.
     fn unit_rates(&self) -> FxHashMap<u32, Rate> {
         let units = self.topology.end_hosts();
-        let rate = |ChannelEnds { link, from, .. }: ChannelEnds| match from.node {
+        let rate = |WiredChannel { link, from, .. }: WiredChannel| match from.node {
             NodeRef::Host(host) if host >= units => Some((host, link.rate)),
             _ => None,
         };

@@ -141,7 +141,7 @@ impl Network {
 
 /// A channel: one direction of a link, with its two ends.
 #[derive(Debug, Clone, Copy)]
-struct ChannelEnds<'a> {
+struct WiredChannel<'a> {
     id: ChannelId,
     link: &'a Link,
     from: End,
@@ -321,9 +321,9 @@ impl<'a> Builder<'a> {
 
     /// All channels in the order of their links: first the channel from end a of a link, then, unless the
     /// link is one-way, the channel from its end b.
-    fn directed(&self) -> impl Iterator<Item = ChannelEnds<'a>> {
+    fn directed(&self) -> impl Iterator<Item = WiredChannel<'a>> {
         let ways = self.topology.links.iter().flat_map(|link| link.channels().map(move |way| (link, way)));
-        (0..).zip(ways).map(|(id, (link, (from, to)))| ChannelEnds { id, link, from, to })
+        (0..).zip(ways).map(|(id, (link, (from, to)))| WiredChannel { id, link, from, to })
     }
 
     fn links(&self) -> Result<(Links, Vec<Receiver>), SetupError> {
@@ -339,7 +339,7 @@ impl<'a> Builder<'a> {
             .collect::<Result<_, _>>()?;
         let specs: Vec<ChannelSpec> = self
             .directed()
-            .map(|ChannelEnds { link, from, to, .. }| {
+            .map(|WiredChannel { link, from, to, .. }| {
                 let ((from_host, from_node, from_port), (to_host, to_node, to_port)) = (node(from), node(to));
                 receiver.push((!to_host).then_some((to_node, to_port)));
                 let arrival = if to_host { Class::HostArrival } else { Class::SwitchArrival };
@@ -478,7 +478,7 @@ impl<'a> Builder<'a> {
         let rates = self.topology.links.iter().map(|link| link.rate);
         let slowest = rates.chain(self.changes.links.iter().map(|change| change.state.rate)).min();
         let slowest = slowest.unwrap_or_default();
-        for ChannelEnds { id, link, from, to } in self.directed() {
+        for WiredChannel { id, link, from, to } in self.directed() {
             if let NodeRef::Switch(index) = from.node {
                 wiring[index as usize][Port::of_number(from.port).index()] = Some(PortWiring {
                     out: id,
@@ -490,7 +490,7 @@ impl<'a> Builder<'a> {
                 });
             }
         }
-        for ChannelEnds { id, to, .. } in self.directed() {
+        for WiredChannel { id, to, .. } in self.directed() {
             if let NodeRef::Switch(index) = to.node
                 && let Some(port) = &mut wiring[index as usize][Port::of_number(to.port).index()]
             {
@@ -561,7 +561,7 @@ impl<'a> Builder<'a> {
         let mut lanes: FxHashMap<usize, Option<Arc<[u8]>>> = FxHashMap::default();
         let mut channels = vec![None; self.topology.hosts.len()];
         let mut into = vec![ChannelId::MAX; self.topology.hosts.len()];
-        for ChannelEnds { id, link, from, to } in self.directed() {
+        for WiredChannel { id, link, from, to } in self.directed() {
             match (from.node, to.node) {
                 (NodeRef::Host(index), _) => channels[index as usize] = Some((id, link.rate)),
                 (_, NodeRef::Host(index)) => into[index as usize] = id,
@@ -652,7 +652,7 @@ impl<'a> Builder<'a> {
     fn link_names(&self) -> Vec<(String, LinkName)> {
         let lanes = usize::from(self.model.lanes.count);
         self.directed()
-            .map(|ChannelEnds { id: channel, from, to, .. }| {
+            .map(|WiredChannel { id: channel, from, to, .. }| {
                 let switch = match from.node {
                     NodeRef::Switch(index) => Some((index, Port::of_number(from.port))),
                     NodeRef::Host(_) => None,

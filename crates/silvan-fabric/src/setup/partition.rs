@@ -10,7 +10,7 @@ use silvan_network::port::Vl;
 use silvan_network::topology::NodeRef;
 use silvan_network::traffic::source::{Clock, SizeLaw, Source};
 
-use super::{Builder, ChannelEnds};
+use super::{Builder, WiredChannel};
 use crate::config::Scheduler;
 use crate::context::{Ahead, Borders, Context};
 use crate::error::{Reason, SetupError};
@@ -148,14 +148,14 @@ impl Builder<'_> {
             NodeRef::Host(host) => of_host[host as usize].0,
             NodeRef::Switch(switch) => of_switch[switch as usize].0,
         };
-        let senders = self.directed().map(|ChannelEnds { from, .. }| partition(from.node)).collect();
+        let senders = self.directed().map(|WiredChannel { from, .. }| partition(from.node)).collect();
         Places { senders, hosts: of_host, switches: of_switch }
     }
 
     /// The partitions of the sender and of the receiver of each channel.
     fn partitions_of_channels(&self, places: &Places) -> impl Iterator<Item = (u16, u16)> {
         self.directed()
-            .map(|ChannelEnds { from, to, .. }| (place_of(from.node, places).0, place_of(to.node, places).0))
+            .map(|WiredChannel { from, to, .. }| (place_of(from.node, places).0, place_of(to.node, places).0))
     }
 
     fn partitions(
@@ -166,7 +166,7 @@ impl Builder<'_> {
         count: usize,
     ) -> Result<Vec<Partition>, SetupError> {
         let Whole { mut links, meters, mut hosts, switches, triggers, mut jobs } = whole;
-        for ChannelEnds { id: channel, from, to, .. } in self.directed() {
+        for WiredChannel { id: channel, from, to, .. } in self.directed() {
             links.renumber(channel, place_of(from.node, places).1, place_of(to.node, places).1);
         }
         for place in jobs.iter_mut().flat_map(|job| &mut job.places) {
@@ -219,7 +219,7 @@ impl Builder<'_> {
 
     /// The properties of the network that determine how soon nodes affect each other.
     fn effects<'p>(&self, links: &'p Links, receivers: &'p [Receiver], hosts: &[Host]) -> Effects<'p> {
-        let host_at = |ChannelEnds { id: channel, to, .. }: ChannelEnds| match to.node {
+        let host_at = |WiredChannel { id: channel, to, .. }: WiredChannel| match to.node {
             NodeRef::Host(host) => Some((channel, host)),
             NodeRef::Switch(_) => None,
         };

@@ -4,7 +4,7 @@ use silvan_engine::{Bytes, Rate, Time};
 use silvan_network::routing::Tables;
 use silvan_network::topology::{Link, NodeRef, Topology};
 
-use super::{Builder, ChannelEnds, FaultPlan, small};
+use super::{Builder, WiredChannel, FaultPlan, small};
 use crate::config::{Config, FlowControl, SharedMemory, WatchdogAction};
 use crate::error::{Reason, SetupError};
 use crate::faults::PlannedChanges;
@@ -48,7 +48,7 @@ pub fn pause_memory(
     let Some(pfc) = &builder.model.pauses else { return Ok(None) };
     let to_switch = builder.directed().filter(|way| matches!(way.to.node, NodeRef::Switch(_)));
     let headrooms: Vec<u32> = to_switch
-        .map(|ChannelEnds { id, link, .. }| builder.headroom(pfc, builder.paced(id, link), false))
+        .map(|WiredChannel { id, link, .. }| builder.headroom(pfc, builder.paced(id, link), false))
         .collect();
     let (Some(&least), Some(&most)) = (headrooms.iter().min(), headrooms.iter().max()) else {
         return Ok(None);
@@ -158,7 +158,7 @@ impl Builder<'_> {
         };
         let slowest = self.topology.links.iter().map(|link| link.rate).min().unwrap_or_default();
         let mut channels = Vec::new();
-        for ChannelEnds { id, link, to, .. } in self.directed() {
+        for WiredChannel { id, link, to, .. } in self.directed() {
             let paced = self.paced(id, link);
             let capacity = match to.node {
                 NodeRef::Switch(_) => self.model.switch.lane,
@@ -314,7 +314,7 @@ impl Builder<'_> {
         let (lanes, paused) = (u64::from(self.model.lanes.count), u64::from(self.paused_lanes(pfc)));
         let count = self.topology.switches.len();
         let (mut ports, mut headroom) = (vec![0u64; count], vec![0u64; count]);
-        for ChannelEnds { id, link, to, .. } in self.directed() {
+        for WiredChannel { id, link, to, .. } in self.directed() {
             if let NodeRef::Switch(switch) = to.node {
                 ports[switch as usize] += 1;
                 headroom[switch as usize] +=

@@ -11,7 +11,7 @@ use silvan_network::port_set::PortSet;
 use silvan_network::topology::NodeRef;
 
 use super::model::{Model, SwitchModel};
-use super::{Builder, ChannelEnds, small};
+use super::{Builder, WiredChannel, small};
 use crate::config::{Arbitration, Architecture, Assignment};
 use crate::error::{Reason, SetupError};
 use crate::host::{Adapter, Paths};
@@ -216,7 +216,7 @@ impl Builder<'_> {
     /// The switch to which each host is connected.
     pub(super) fn first_switches(&self) -> Vec<usize> {
         let mut first = vec![0; self.topology.hosts.len()];
-        for ChannelEnds { from, to, .. } in self.directed() {
+        for WiredChannel { from, to, .. } in self.directed() {
             if let (NodeRef::Host(host), NodeRef::Switch(switch)) = (from.node, to.node) {
                 first[host as usize] = switch as usize;
             }

@@ -14,7 +14,7 @@ use silvan_network::traffic::{Arrivals, Bursts, Forest, ListedTransfer, MOST_LIS
 
 use super::model::Model;
 use super::offered::{Offered, OfferedFlow};
-use super::{Builder, ChannelEnds};
+use super::{Builder, WiredChannel};
 use crate::error::{Reason, SetupError};
 use crate::host::Host;
 use crate::meters::ClassMeter;
@@ -403,7 +403,7 @@ impl Builder<'_> {
     /// The rate of each host's link.
     fn link_rates(&self) -> Vec<Rate> {
         let mut rates = vec![Rate::from_gbit(1); self.topology.hosts.len()];
-        for ChannelEnds { link, from, .. } in self.directed() {
+        for WiredChannel { link, from, .. } in self.directed() {
             if let NodeRef::Host(host) = from.node {
                 rates[host as usize] = link.rate;
             }
