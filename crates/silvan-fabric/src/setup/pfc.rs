@@ -4,7 +4,7 @@ use silvan_engine::{Bytes, Rate, Time};
 use silvan_network::routing::Tables;
 use silvan_network::topology::{Link, NodeRef, Topology};
 
-use super::{Builder, WiredChannel, FaultPlan, small};
+use super::{Builder, FaultPlan, WiredChannel, small};
 use crate::config::{Config, FlowControl, SharedMemory, WatchdogAction};
 use crate::error::{Reason, SetupError};
 use crate::faults::PlannedChanges;
