@@ -478,14 +478,13 @@ impl Links {
         self.parameters(id).rate
     }
 
-    /// Index of the lane whose credit a packet for `dst` on a virtual lane needs. The lane of a destination
-    /// is created if it does not exist.
+    /// Index of the lane whose credit a packet needs. The lane of a destination is created if it does not exist.
     #[inline(always)]
-    fn lane_index(&mut self, id: ChannelId, vl: Vl, dst: u32) -> usize {
+    fn lane_index(&mut self, way: CreditWay) -> usize {
         if self.divided.is_some() {
-            return self.divided_lane(id, vl, dst);
+            return self.divided_lane(way);
         }
-        id as usize * self.lane_count + vl.index()
+        way.channel as usize * self.lane_count + way.vl.index()
     }
 
     /// Whether packets may overtake packets for other destinations that lack credit.
@@ -509,10 +508,10 @@ impl Links {
 
     /// Prefetches the ledger that a packet uses.
     #[inline]
-    pub fn prefetch_way(&self, CreditWay { channel: id, vl, dst }: CreditWay) {
+    pub fn prefetch_way(&self, way: CreditWay) {
         match &self.divided {
-            None => prefetch(&self.lanes, id as usize * self.lane_count + vl.index()),
-            Some(divided) => self.prefetch_divided(divided, CreditWay { channel: id, vl, dst }),
+            None => prefetch(&self.lanes, way.channel as usize * self.lane_count + way.vl.index()),
+            Some(divided) => self.prefetch_divided(divided, way),
         }
     }
 
@@ -539,14 +538,9 @@ impl Links {
 
     /// Whether a packet has `space` bytes of credit now.
     #[inline(always)]
-    pub fn has_credit(
-        &mut self,
-        CreditWay { channel: id, vl, dst }: CreditWay,
-        space: u32,
-        now: Time,
-    ) -> bool {
-        let index = self.lane_index(id, vl, dst);
-        self.ledger_has_credit((id, index), space, now)
+    pub fn has_credit(&mut self, way: CreditWay, space: u32, now: Time) -> bool {
+        let index = self.lane_index(way);
+        self.ledger_has_credit((way.channel, index), space, now)
     }
 
     #[inline(always)]
@@ -579,7 +573,7 @@ impl Links {
         packet: &mut Packet,
         now: Time,
     ) -> (Time, Event) {
-        let index = self.lane_index(id, packet.vl, packet.dst);
+        let index = self.lane_index(CreditWay { channel: id, vl: packet.vl, dst: packet.dst });
         if let Some(control) = self.control.as_deref_mut() {
             if let Some(control) = control.by_messages_mut() {
                 control.starts(index, packet.space, now);
@@ -645,9 +639,9 @@ impl Links {
         ReturnTimes { leaves_at: time, now, passed }: ReturnTimes,
         queue: &mut EventQueue,
     ) {
-        let CreditWay { channel: id, vl, dst } = way;
+        let id = way.channel;
         let mut back = time + self.parameters(id).delay;
-        let index = if ledger == NO_LEDGER { self.lane_index(id, vl, dst) } else { ledger as usize };
+        let index = if ledger == NO_LEDGER { self.lane_index(way) } else { ledger as usize };
         let is_wanted = self.lanes[index].wanted > 0;
         if let Some(rules) = self.rules() {
             back += rules.later(id, time);

@@ -51,10 +51,10 @@ pub(crate) struct MarkedLane {
     pub vl: usize,
 }
 
-/// The fill of an output when a packet arrives at it or leaves through it.
+/// The fill of an output when a packet leaves through it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OutputFill {
-    /// Bytes in all queues of the lane, including an arriving packet but excluding a departing one.
+    /// Bytes in all queues of the lane, excluding the packet.
     pub queue_bytes: u32,
     /// Bytes in use of the lane's share of the output buffer, including the packet; zero if there are no
     /// output buffers.
@@ -76,6 +76,13 @@ pub(crate) struct JudgedPacket {
     /// Bytes on the wire.
     pub size: u32,
     pub is_data: bool,
+}
+
+impl JudgedPacket {
+    #[inline]
+    pub fn of(id: PacketId, packet: &Packet) -> Self {
+        Self { id, size: packet.size, is_data: packet.is_data() }
+    }
 }
 
 impl SwitchMarking {
@@ -164,21 +171,20 @@ impl SwitchMarking {
         at: MarkedLane,
         change: &QueueChange,
     ) -> bool {
-        let now = change.now;
-        let space = self.root_space(schedule.free_at(output) <= now);
-        let need = Need { output: at.output, vl: at.vl, dst: 0, space, now };
+        let need = self.need_of_root(schedule, output, at, change.now);
         let has_credit = || schedule.has_some_credit(output, need);
         self.marker.queue_changed(at.lane, change, has_credit) || self.is_always_on
     }
 
-    /// Lets the rule decide about a packet that has entered the queues of an output, and carries out the decision.
+    /// Lets the rule decide about a packet that has entered the queues of an output, and carries out the decision. The
+    /// queues of the lane hold `queue_bytes`, including the packet.
     #[inline(always)]
     pub fn arrives<S: Schedule>(
         &mut self,
         schedule: &mut S,
         output: &S::Output,
         at: MarkedLane,
-        fill: OutputFill,
+        queue_bytes: u32,
         packet: JudgedPacket,
         now: Time,
     ) {
@@ -187,7 +193,7 @@ impl SwitchMarking {
             return;
         }
         let (sent_bytes, rate) = self.of_link(schedule, output);
-        let arrival = Arrival { now, size, is_data, queue_bytes: fill.queue_bytes, sent_bytes, rate };
+        let arrival = Arrival { now, size, is_data, queue_bytes, sent_bytes, rate };
         let verdict = self.arrival_verdict(at.lane, &arrival);
         self.carry_out(schedule, output, (at.output, now), id, verdict);
     }
@@ -222,10 +228,16 @@ impl SwitchMarking {
         let is_marked = schedule.packets()[id].fecn;
         let departure =
             Departure { now, size, is_data, is_marked, queue_bytes, buffer_bytes, sent_bytes, rate };
-        let space = self.root_space(schedule.free_at(output) <= now);
-        let need = Need { output: at.output, vl: at.vl, dst: 0, space, now };
+        let need = self.need_of_root(schedule, output, at, now);
         let verdict = self.marker.departs(at.lane, &departure, || schedule.has_some_credit(output, need));
         self.carry_out(schedule, output, (at.output, now), id, verdict);
+    }
+
+    /// The credit that an output must have to be a root; see [`Self::root_space`].
+    #[inline(always)]
+    fn need_of_root<S: Schedule>(&self, schedule: &S, output: &S::Output, at: MarkedLane, now: Time) -> Need {
+        let space = self.root_space(schedule.free_at(output) <= now);
+        Need { output: at.output, vl: at.vl, dst: 0, space, now }
     }
 
     /// The bytes that an output has sent, which are 0 if the rule does not read them, and the rate of its link.

@@ -192,11 +192,6 @@ impl Context {
         self.broken.get_or_insert((now, what));
     }
 
-    /// See [`Links::has_some_credit`].
-    pub fn has_some_credit(&mut self, channel: ChannelId, vl: Vl, space: u32) -> bool {
-        self.links.has_some_credit(channel, vl, space, self.now)
-    }
-
     /// Counts a decision of a marking rule about a packet. If the decision includes a report to the source, queues the
     /// report.
     pub fn note_applied(&mut self, cause: Cause, applied: Applied) {

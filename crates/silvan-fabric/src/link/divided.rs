@@ -314,9 +314,8 @@ impl Links {
     ) -> bool {
         let known = self.divided.as_mut().filter(|_| ledger != NO_LEDGER);
         let next = known.map_or(NO_LEDGER, |divided| divided.relay(ledger).next);
-        let CreditWay { channel: id, vl, dst } = way;
         if next == NO_LEDGER {
-            let index = self.lane_index(id, vl, dst) as u32;
+            let index = self.lane_index(way) as u32;
             // Only ledgers of destinations are stored in the memo.
             if ledger != NO_LEDGER
                 && let Some(divided) = &mut self.divided
@@ -332,20 +331,19 @@ impl Links {
     }
 
     #[inline(never)]
-    pub(super) fn divided_lane(&mut self, id: ChannelId, vl: Vl, dst: u32) -> usize {
+    pub(super) fn divided_lane(&mut self, way: CreditWay) -> usize {
+        let CreditWay { channel: id, vl, dst } = way;
         let Some(divided) = &mut self.divided else { return 0 };
         let first = |divided: &Divided| divided.first[id as usize] as usize + vl.index();
         match &divided.divisions[id as usize] {
             BufferDivision::PerDestination => {
-                if let Some((way, lane)) = divided.memo
-                    && way == (CreditWay { channel: id, vl, dst })
+                if let Some((known, lane)) = divided.memo
+                    && known == way
                 {
                     return lane as usize;
                 }
-                let Some(lane) = divided.by_destination.get(CreditWay { channel: id, vl, dst }) else {
-                    return self.grow(CreditWay { channel: id, vl, dst });
-                };
-                divided.memo = Some((CreditWay { channel: id, vl, dst }, lane));
+                let Some(lane) = divided.by_destination.get(way) else { return self.grow(way) };
+                divided.memo = Some((way, lane));
                 lane as usize
             }
             BufferDivision::Whole => first(divided),
@@ -496,7 +494,8 @@ mod tests {
         let mut links =
             links(&[BufferDivision::PerDestination, BufferDivision::PerDestination, BufferDivision::Whole]);
         let mut queue = EventQueue::new(Time(1), Time::ZERO);
-        let [here, next] = [0, 1].map(|channel| links.lane_index(channel, Vl::FIRST, 7) as u32);
+        let [here, next] =
+            [0, 1].map(|channel| links.lane_index(CreditWay { channel, vl: Vl::FIRST, dst: 7 }) as u32);
         let way = CreditWay { channel: 1, vl: Vl::FIRST, dst: 7 };
         for _ in 0..2 {
             assert!(links.has_credit_or_wait_behind(here, way, 100, Time(0), &mut queue));
@@ -519,7 +518,7 @@ mod tests {
     #[test]
     fn a_ledger_has_a_queue_until_the_queue_is_closed() {
         let mut links = links(&[BufferDivision::PerDestination]);
-        let ledger = links.lane_index(0, Vl::FIRST, 7) as u32;
+        let ledger = links.lane_index(CreditWay { channel: 0, vl: Vl::FIRST, dst: 7 }) as u32;
         assert_eq!(links.relay_queue(ledger), None);
         links.open_relay(ledger, 5);
         assert_eq!(
@@ -538,7 +537,7 @@ mod tests {
     fn send(links: &mut Links, channel: ChannelId, dst: u32, back: Time) -> usize {
         let way = CreditWay { channel, vl: Vl::FIRST, dst };
         let mut queue = EventQueue::new(Time(1), Time::ZERO);
-        let ledger = links.lane_index(channel, Vl::FIRST, dst);
+        let ledger = links.lane_index(way);
         assert!(links.has_credit(way, 60, Time(0)));
         links.ledger(ledger).spend(60);
         links.release((way, NO_LEDGER), 60, ReturnTimes::new(back, Time(0)), &mut queue);
@@ -579,7 +578,7 @@ mod tests {
             Time(0),
             &mut queue
         ));
-        let next = links.lane_index(1, Vl::FIRST, 7);
+        let next = links.lane_index(CreditWay { channel: 1, vl: Vl::FIRST, dst: 7 });
         let of = |links: &Links, channel| links.ledgers(channel, Vl::FIRST).collect::<Vec<_>>();
         links.remove_some(Time(9));
         assert_eq!((of(&links, 0), of(&links, 1)), (vec![here], vec![next]), "the first ledger lacks credit");

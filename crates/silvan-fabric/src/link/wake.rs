@@ -50,28 +50,19 @@ impl Links {
 
     /// Wakes the sender when the credit that a packet lacks arrives.
     #[inline(never)]
-    pub fn wait_for_credit(
-        &mut self,
-        CreditWay { channel: id, vl, dst }: CreditWay,
-        space: u32,
-        queue: &mut EventQueue,
-    ) {
-        let index = self.lane_index(id, vl, dst);
+    pub fn wait_for_credit(&mut self, way: CreditWay, space: u32, queue: &mut EventQueue) {
+        let index = self.lane_index(way);
         self.ledger(index).wait(space);
-        self.wake_with_credit(id, index, Time::ZERO, queue);
+        self.wake_with_credit(way.channel, index, Time::ZERO, queue);
     }
 
     /// Same as [`Self::wait_for_credit`], but returns the time of the attempt that the sender must make if
     /// its credit is on its way. If the credit is not on its way, or if other credit arrives earlier, the
     /// sender is woken.
-    pub fn expect_credit(
-        &mut self,
-        CreditWay { channel: id, vl, dst }: CreditWay,
-        space: u32,
-    ) -> Option<Time> {
-        let index = self.lane_index(id, vl, dst);
+    pub fn expect_credit(&mut self, way: CreditWay, space: u32) -> Option<Time> {
+        let index = self.lane_index(way);
         self.ledger(index).wait(space);
-        let time = self.ready_at(id, index)?;
+        let time = self.ready_at(way.channel, index)?;
         self.ready[index] = time;
         Some(time)
     }

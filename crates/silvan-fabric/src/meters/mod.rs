@@ -365,8 +365,9 @@ impl Meters {
     #[inline]
     pub fn injected(&mut self, packet: &Packet) {
         self.packets_injected += 1;
-        self.sent_bytes[packet.src as usize] += u64::from(packet.payload());
-        self.classes[usize::from(packet.class)].injected_bytes += u64::from(packet.payload());
+        let bytes = u64::from(packet.payload());
+        self.sent_bytes[packet.src as usize] += bytes;
+        self.classes[usize::from(packet.class)].injected_bytes += bytes;
     }
 
     /// Data packets that were injected but neither delivered nor trimmed, lost or discarded. `None` if the

@@ -31,31 +31,31 @@ pub(crate) fn find_deadlock(view: View) -> Option<Vec<SwitchLane>> {
             }
         }
     }
-    let next = |place: SwitchLane| -> Option<Vec<SwitchLane>> {
-        let channel = view.ports(place.switch).out(place.output);
+    let next = |lane: SwitchLane| -> Option<Vec<SwitchLane>> {
+        let channel = view.ports(lane.switch).out(lane.output);
         let (far, input) = (*view.receiver.get(channel as usize)?)?;
-        let heads = view.heads(far, input, place.vl);
-        let lane = |(output, vl)| SwitchLane { switch: far, output, vl };
-        (!heads.is_empty()).then(|| heads.into_iter().map(lane).collect())
+        let heads = view.heads(far, input, lane.vl);
+        let at_far = |(output, vl)| SwitchLane { switch: far, output, vl };
+        (!heads.is_empty()).then(|| heads.into_iter().map(at_far).collect())
     };
     loop {
         let free: Vec<SwitchLane> = stuck
             .iter()
             .copied()
-            .filter(|&place| next(place).is_none_or(|heads| heads.iter().any(|head| !stuck.contains(head))))
+            .filter(|&lane| next(lane).is_none_or(|heads| heads.iter().any(|head| !stuck.contains(head))))
             .collect();
         if free.is_empty() {
             break;
         }
-        free.iter().for_each(|place| {
-            stuck.remove(place);
+        free.iter().for_each(|lane| {
+            stuck.remove(lane);
         });
     }
     let mut at = *stuck.iter().min()?;
     let mut path = vec![at];
     loop {
         at = next(at)?.into_iter().min()?;
-        if let Some(start) = path.iter().position(|&place| place == at) {
+        if let Some(start) = path.iter().position(|&lane| lane == at) {
             return Some(path.split_off(start));
         }
         path.push(at);

@@ -225,10 +225,11 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     pub(super) fn credit_host(
         &mut self,
         around: &mut Around,
-        CreditWay { channel, vl, dst }: CreditWay,
+        way: CreditWay,
         (freed, now): (Time, Time),
         space: u32,
     ) {
+        let CreditWay { channel, vl, .. } = way;
         let link = &self.wiring.links[around.links.parameters_index(channel)];
         let back = freed + link.parameters.delay;
         let until_back = back.0 - self.start.0;
@@ -237,9 +238,8 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
             let lane = channel as usize * self.wiring.credits.lanes + vl.index();
             self.wiring.credits.early_of_hosts.note(lane, back, space);
         } else {
-            let way = (CreditWay { channel, vl, dst }, NO_LEDGER);
             let times = ReturnTimes { leaves_at: freed, now, passed: around.hosts_at };
-            around.links.release(way, space, times, around.queue);
+            around.links.release((way, NO_LEDGER), space, times, around.queue);
         }
     }
 

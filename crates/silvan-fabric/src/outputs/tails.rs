@@ -98,14 +98,14 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         let since = u64::from(arrival.when.wrapping_sub(start.0 as u32));
         let ready = start + Time(since) + lag - own;
         (arrival.when, arrival.input) = (ready.0 as u32, arrival.input | READY);
-        let is_due = ready < before;
-        if !is_due {
+        let is_late = ready >= before;
+        if is_late {
             if let Some(pauses) = &mut self.pauses {
                 pauses.is_underway(arrival, input, ready);
             }
             self.arrivals.push(self.arrivals.bin(ready), *arrival);
         }
-        !is_due
+        is_late
     }
 }
 

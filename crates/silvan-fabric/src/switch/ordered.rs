@@ -78,8 +78,8 @@ impl<O: OnChannel> Schedule for EventLinks<'_, O> {
         self.ctx.links.has_credit(CreditWay { channel: output.channel(), vl: Vl::new(vl), dst }, space, now)
     }
 
-    fn has_some_credit(&mut self, output: &mut O, Need { vl, space, .. }: Need) -> bool {
-        self.ctx.has_some_credit(output.channel(), Vl::new(vl), space)
+    fn has_some_credit(&mut self, output: &mut O, Need { vl, space, now, .. }: Need) -> bool {
+        self.ctx.links.has_some_credit(output.channel(), Vl::new(vl), space, now)
     }
 
     fn wait_for_credit(&mut self, output: &mut O, Need { vl, dst, space, .. }: Need) -> Time {

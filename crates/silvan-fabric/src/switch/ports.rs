@@ -379,10 +379,10 @@ impl Ports {
     #[inline(never)]
     fn judge_arrival(&mut self, ctx: &mut Context, output: Port, id: PacketId, queue_bytes: u32) {
         let (now, packet) = (ctx.now, &ctx.packets[id]);
-        let judged = JudgedPacket { id, size: packet.size, is_data: packet.is_data() };
+        let judged = JudgedPacket::of(id, packet);
         let (output, at) = self.marking_output(output, packet.vl);
-        let fill = OutputFill::of_queues(queue_bytes);
-        self.marking.arrives(&mut EventLinks::new(ctx, self.place), &output, at, fill, judged, now);
+        let schedule = &mut EventLinks::new(ctx, self.place);
+        self.marking.arrives(schedule, &output, at, queue_bytes, judged, now);
     }
 
     /// Applies the marking rule to a packet that starts to leave through an output. The caller must have
@@ -399,7 +399,7 @@ impl Ports {
     #[inline(never)]
     fn judge_departure(&mut self, ctx: &mut Context, output: Port, id: PacketId, fill: OutputFill) {
         let (now, packet) = (ctx.now, &ctx.packets[id]);
-        let judged = JudgedPacket { id, size: packet.size, is_data: packet.is_data() };
+        let judged = JudgedPacket::of(id, packet);
         let (mut output, at) = self.marking_output(output, packet.vl);
         self.marking.departs(&mut EventLinks::new(ctx, self.place), &mut output, at, fill, judged, now);
     }

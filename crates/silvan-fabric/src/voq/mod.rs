@@ -287,8 +287,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
         now: Time,
     ) {
         let (at, record) = (self.marking_lane(slot), &self.records[slot.output()]);
-        let fill = OutputFill::of_queues(record.lanes[slot.vl()].sum);
-        marking.arrives(schedule, record, at, fill, head.judged(), now);
+        marking.arrives(schedule, record, at, record.lanes[slot.vl()].sum, head.judged(), now);
     }
 
     /// Reports a change in the size of a queue to the marking rule.

@@ -204,8 +204,7 @@ impl Roles {
     }
 
     /// If there are trees, counts the deliveries of the interval that starts at `from_ns` and the packets
-    /// inside the network. Returns whether the hosts and
-    /// flows whose deliveries must be counted have changed.
+    /// inside the network. Returns whether the hosts and flows whose deliveries must be counted have changed.
     pub fn sample(
         &mut self,
         view: View,
