@@ -12,7 +12,7 @@ use silvan_network::traffic::source::{Chooser, Clock, Source};
 use super::NONE;
 use super::growth::TreeHistory;
 use super::moment::{Map, Moment, TreePosition};
-use super::ways::{Meets, meets, pass};
+use super::ways::{Meets, Routes};
 use crate::config::Config;
 use crate::host::WantedWay;
 use crate::meters::{RoutedFlow, Watch};
@@ -217,8 +217,9 @@ impl Roles {
         let delivered: Vec<(RoutedFlow, u64)> = view.totals.deliveries.iter().collect();
         if !numbers.is_empty() {
             let times = (from_ns, view.now.0 / 1_000);
-            self.feed(view, map, (numbers, &delivered), times);
-            let met = meet(view, map, moment);
+            let mut routes = Routes::new(view, map);
+            self.feed(&mut routes, (numbers, &delivered), times);
+            let met = meet(&mut routes, moment);
             self.count_inside(view, map, (moment, &met), numbers, times);
             for group in in_order(&met, view.host_count()).chunk_by(|one, other| one.who == other.who) {
                 if group.iter().any(|one| matches!(one.meets, Meets::Branch(_))) {
@@ -237,11 +238,11 @@ impl Roles {
     /// Counts the payload that passed through the roots of the trees with these numbers.
     fn feed(
         &mut self,
-        view: View,
-        map: &Map,
+        routes: &mut Routes,
         (numbers, delivered): (&[u32], &[(RoutedFlow, u64)]),
         (from_ns, now_ns): (u64, u64),
     ) {
+        let Routes { view, map, .. } = *routes;
         let watched: Vec<(u32, u32)> =
             self.watched.iter().copied().filter(|(_, tree)| numbers.contains(tree)).collect();
         let endpoint = |root: u32| map.links[root as usize].host;
@@ -272,7 +273,7 @@ impl Roles {
                     destination: sender.destination,
                     connection: u32::from(sender.source),
                 };
-                pass(key, view, map, |link| {
+                routes.pass(key, |link| {
                     let tree = of_link[link as usize];
                     if tree != NONE {
                         add(tree);
@@ -473,16 +474,17 @@ fn in_order(met: &[Met], hosts: usize) -> Vec<Met> {
 /// Finds the branches and roots on the routes of packets inside the network, and of messages that wait for
 /// injection. If there are many packets, only a subset is examined. A hash of the injection time and the
 /// source selects it, so the subset does not depend on the scheduler or the number of partitions.
-fn meet(view: View, map: &Map, moment: &Moment) -> Vec<Met> {
+fn meet(routes: &mut Routes, moment: &Moment) -> Vec<Met> {
+    let Routes { view, map, .. } = *routes;
     let mask = (view.alive() / Roles::MOST).next_power_of_two() as u64 - 1;
     let is_looked_at = |packet: &&Packet| {
         let Contents::Data { injected, .. } = packet.contents else { return false };
         let bits = (injected.0 ^ (u64::from(packet.src) << 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         (bits >> 40) & mask == 0
     };
-    let met = |class: u16, (key, vl): (FlowKey, u8), payload: u32| Met {
+    let mut met = |class: u16, (key, vl): (FlowKey, u8), payload: u32| Met {
         who: Who { class, host: key.source },
-        meets: meets((key, vl), view, map, moment),
+        meets: routes.meets((key, vl), moment),
         destination: key.destination,
         payload,
     };

@@ -1,6 +1,8 @@
 //! The routes of flows through the network, link by link, and the congestion trees on these routes.
 
-use rustc_hash::FxHashSet;
+use std::ops::Range;
+
+use rustc_hash::{FxHashMap, FxHashSet};
 use silvan_network::routing::adaptive::FlowKey;
 
 use super::NONE;
@@ -19,24 +21,54 @@ pub(super) enum Meets {
     Root(u32),
 }
 
-/// Finds the root on a packet's route from its source to its destination or, if there is none, the first
-/// branch. If the packets of a flow can take several routes, all of these are considered.
-pub(super) fn meets((key, vl): (FlowKey, u8), view: View, map: &Map, moment: &Moment) -> Meets {
-    if let Some(tables) = &map.tables {
-        let links = plain_way(key, tables, map);
-        return first_met(links, vl, map, moment);
-    }
-    if map.has_choice {
-        return first_met(ways(key, view, map).into_iter(), vl, map, moment);
-    }
-    first_met(way(key, view, map), vl, map, moment)
+/// The routes of flows at one moment. The route of a flow is followed only once, because many packets of a flow may be
+/// in the network.
+pub(super) struct Routes<'a> {
+    pub view: View<'a>,
+    pub map: &'a Map,
+    /// The range in `links` of the route of each flow.
+    of: FxHashMap<FlowKey, Range<usize>>,
+    links: Vec<u32>,
 }
 
-/// Visits the links on a flow's current route, starting at the source.
-pub(super) fn pass(key: FlowKey, view: View, map: &Map, each: impl FnMut(u32)) {
-    match &map.tables {
-        Some(tables) => plain_way(key, tables, map).for_each(each),
-        None => way(key, view, map).for_each(each),
+impl<'a> Routes<'a> {
+    pub fn new(view: View<'a>, map: &'a Map) -> Self {
+        Self { view, map, of: FxHashMap::default(), links: Vec::new() }
+    }
+
+    /// Finds the root on a packet's route from its source to its destination or, if there is none, the first
+    /// branch. If the packets of a flow can take several routes, all of these are considered.
+    pub fn meets(&mut self, (key, vl): (FlowKey, u8), moment: &Moment) -> Meets {
+        let map = self.map;
+        match &map.tables {
+            Some(tables) => first_met(plain_way(key, tables, map), vl, map, moment),
+            None => first_met(self.links_of(key).iter().copied(), vl, map, moment),
+        }
+    }
+
+    /// Visits the links on a flow's current route, starting at the source.
+    pub fn pass(&mut self, key: FlowKey, each: impl FnMut(u32)) {
+        let (view, map) = (self.view, self.map);
+        match &map.tables {
+            Some(tables) => plain_way(key, tables, map).for_each(each),
+            None if map.has_choice => way(key, view, map).for_each(each),
+            None => self.links_of(key).iter().copied().for_each(each),
+        }
+    }
+
+    /// The links that packets of a flow can take.
+    fn links_of(&mut self, key: FlowKey) -> &[u32] {
+        let Self { view, map, of, links } = self;
+        let range = of.entry(key).or_insert_with(|| {
+            let first = links.len();
+            if map.has_choice {
+                links.append(&mut ways(key, *view, map));
+            } else {
+                links.extend(way(key, *view, map));
+            }
+            first..links.len()
+        });
+        &links[range.clone()]
     }
 }
 
