@@ -39,8 +39,8 @@ pub(super) struct Divided {
     base: usize,
     /// The ledgers that are not in use.
     free: Vec<u32>,
-    /// The position in `ledgers` at which the search for ledgers that can be removed continues.
-    hand: usize,
+    /// Number of ledgers of destinations at which those that have all of their credit are next removed.
+    tidy_at: usize,
 }
 
 /// The ledgers of destinations of a channel and virtual lane.
@@ -67,8 +67,8 @@ struct OfDestination {
     relays: u32,
 }
 
-/// Number of ledgers of destinations that are checked for removal when a packet is sent and no ledger is free.
-const CHECKED: usize = 3;
+/// Smallest number of ledgers of destinations at which those that have all of their credit are removed.
+const LEAST_TIDIED: usize = 64;
 
 /// The path of packets for a destination through a switch, which is stored to avoid searches by destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
@@ -210,8 +210,9 @@ impl Divided {
         *self.record(ledger) = OfDestination { key, before: NO_LEDGER, after, relays: 0 };
     }
 
-    /// Removes a ledger. It must have all of its credit, and no relay may lead to it.
-    fn remove(&mut self, ledger: u32, of: usize) {
+    /// Removes a ledger. It must have all of its credit, and no relay may lead to it. Returns the ledger to which its relay
+    /// led, if no other relay leads there.
+    fn remove(&mut self, ledger: u32, of: usize) -> Option<u32> {
         let OfDestination { key, before, after, .. } = *self.record(ledger);
         self.record(ledger).key = UNUSED;
         if after != NO_LEDGER {
@@ -226,13 +227,15 @@ impl Divided {
         if self.memo.is_some_and(|(_, known)| known == ledger) {
             self.memo = None;
         }
-        if let Some(relay) = self.relays.get_mut(ledger as usize) {
-            let next = std::mem::replace(&mut relay.next, NO_LEDGER);
-            if next != NO_LEDGER {
-                self.record(next).relays -= 1;
-            }
-        }
         self.free.push(ledger);
+        let relay = self.relays.get_mut(ledger as usize)?;
+        let next = std::mem::replace(&mut relay.next, NO_LEDGER);
+        if next == NO_LEDGER {
+            return None;
+        }
+        let record = self.record(next);
+        record.relays -= 1;
+        (record.relays == 0).then_some(next)
     }
 
     fn relay(&mut self, ledger: u32) -> &mut Relay {
@@ -285,12 +288,19 @@ impl Links {
         }
     }
 
-    /// Prefetches the ledger and the ledger of the next link, if they are known.
+    /// Prefetches a ledger, and the ledger of the next link or, if it is not known, what a search for it reads first.
     #[inline]
-    pub fn prefetch_ledgers(&self, ledger: u32) {
+    pub fn prefetch_ledgers(&self, ledger: u32, next: CreditWay) {
         prefetch(&self.lanes, ledger as usize);
-        if let Some(relay) = self.divided.as_ref().and_then(|divided| divided.relays.get(ledger as usize)) {
-            prefetch(&self.lanes, relay.next as usize);
+        let Some(divided) = &self.divided else { return };
+        match divided.relays.get(ledger as usize) {
+            Some(relay) if relay.next != NO_LEDGER => prefetch(&self.lanes, relay.next as usize),
+            _ => {
+                let table = &divided.by_destination;
+                prefetch(&table.slots, table.start(WayTable::key(next)));
+                prefetch(&divided.divisions, next.channel as usize);
+                prefetch(&divided.grown, next.channel as usize * self.lane_count + next.vl.index());
+            }
         }
     }
 
@@ -397,36 +407,50 @@ impl Links {
         lane
     }
 
-    /// Removes ledgers of destinations that have all of their credit, if there is no unused ledger. Checks
-    /// only a few of them.
+    /// Removes the ledgers of destinations that have all of their credit, if there is no unused ledger and twice as many
+    /// ledgers as remained after the last removal.
     #[inline]
     pub(super) fn tidy(&mut self, now: Time) {
+        let is_due =
+            |divided: &Box<Divided>| divided.free.is_empty() && divided.ledgers.len() >= divided.tidy_at;
         // Other rules have their own state for each ledger.
-        if self.control.is_none() && self.divided.as_ref().is_some_and(|divided| divided.free.is_empty()) {
-            self.remove_some(now);
+        if self.control.is_none() && self.divided.as_ref().is_some_and(is_due) {
+            self.remove_full(now);
         }
     }
 
     #[inline(never)]
-    fn remove_some(&mut self, now: Time) {
-        for _ in 0..CHECKED {
-            let Some(divided) = &mut self.divided else { return };
-            if divided.ledgers.is_empty() {
-                return;
-            }
-            divided.hand = if divided.hand + 1 < divided.ledgers.len() { divided.hand + 1 } else { 0 };
-            let (ledger, record) = (divided.base + divided.hand, divided.ledgers[divided.hand]);
-            let Lane { available, wanted, returns } = &mut self.lanes[ledger];
-            if *wanted > 0 || record.relays > 0 || record.key == UNUSED {
-                continue;
-            }
-            Ledger { available, wanted, returns, spills: &mut self.spills }.collect(now);
-            let has_queue = divided.relays.get(ledger).is_some_and(|relay| relay.queue != NONE);
-            if *available == self.capacities[ledger] && !has_queue {
-                let CreditWay { channel: id, vl, .. } = WayTable::way(record.key);
-                divided.remove(ledger as u32, id as usize * self.lane_count + vl.index());
+    fn remove_full(&mut self, now: Time) {
+        let Some(Divided { base, ledgers, .. }) = self.divided.as_deref() else { return };
+        for ledger in *base..*base + ledgers.len() {
+            let mut next = Some(ledger as u32);
+            while let Some(ledger) = next {
+                next = self.remove_if_full(ledger, now);
             }
         }
+        if let Some(divided) = &mut self.divided {
+            let left = divided.ledgers.len() - divided.free.len();
+            divided.tidy_at = (2 * left).max(LEAST_TIDIED);
+        }
+    }
+
+    /// Removes a ledger of a destination if it has all of its credit, and nothing refers to it. Returns the ledger to which
+    /// its relay led, if no other relay leads there.
+    fn remove_if_full(&mut self, ledger: u32, now: Time) -> Option<u32> {
+        let divided = self.divided.as_mut()?;
+        let at = ledger as usize;
+        let record = *divided.record(ledger);
+        let Lane { available, wanted, returns } = &mut self.lanes[at];
+        if *wanted > 0 || record.relays > 0 || record.key == UNUSED {
+            return None;
+        }
+        Ledger { available, wanted, returns, spills: &mut self.spills }.collect(now);
+        let has_queue = divided.relays.get(at).is_some_and(|relay| relay.queue != NONE);
+        if *available < self.capacities[at] || has_queue {
+            return None;
+        }
+        let CreditWay { channel: id, vl, .. } = WayTable::way(record.key);
+        divided.remove(ledger, id as usize * self.lane_count + vl.index())
     }
 
     /// Whether a wake-up for the credit of a ledger is for the sender that now owns the ledger. The key of the wake-up
@@ -550,10 +574,10 @@ mod tests {
         let first = send(&mut links, 0, 7, Time(100));
         let other = send(&mut links, 0, 8, Time(300));
         assert_eq!(links.ledgers(0, Vl::FIRST).collect::<Vec<_>>(), [other, first]);
-        links.tidy(Time(99));
+        links.remove_full(Time(99));
         assert_eq!(links.ledgers(0, Vl::FIRST).count(), 2, "the credit is on its way");
         assert!(!links.has_full_ledgers(0, Vl::FIRST));
-        links.tidy(Time(100));
+        links.remove_full(Time(100));
         assert_eq!(links.ledgers(0, Vl::FIRST).collect::<Vec<_>>(), [other]);
         assert!(links.has_full_ledgers(0, Vl::FIRST) && links.has_some_credit(0, Vl::FIRST, 100, Time(100)));
         // Another destination uses the ledger.
@@ -580,13 +604,48 @@ mod tests {
         ));
         let next = links.lane_index(CreditWay { channel: 1, vl: Vl::FIRST, dst: 7 });
         let of = |links: &Links, channel| links.ledgers(channel, Vl::FIRST).collect::<Vec<_>>();
-        links.remove_some(Time(9));
+        links.remove_full(Time(9));
         assert_eq!((of(&links, 0), of(&links, 1)), (vec![here], vec![next]), "the first ledger lacks credit");
-        links.remove_some(Time(10));
+        links.remove_full(Time(10));
         assert!(of(&links, 0).is_empty(), "its credit is back");
-        links.remove_some(Time(10));
         assert!(of(&links, 1).is_empty(), "no relay leads to it any more");
         assert_eq!(links.divided.as_ref().unwrap().by_destination.len, 0);
+    }
+
+    /// The ledger of the second link precedes that of the first one, so it is checked while a relay still leads to it.
+    #[test]
+    fn the_ledgers_of_a_route_are_removed_together() {
+        let mut links = links(&[BufferDivision::PerDestination, BufferDivision::PerDestination]);
+        let way = |channel| CreditWay { channel, vl: Vl::FIRST, dst: 7 };
+        let next = links.lane_index(way(1));
+        let here = send(&mut links, 0, 7, Time(10));
+        assert!(next < here);
+        let mut queue = EventQueue::new(Time(1), Time::ZERO);
+        assert!(links.has_credit_or_wait_behind(here as u32, way(1), 60, Time(0), &mut queue));
+        links.remove_full(Time(9));
+        assert_eq!(links.divided.as_ref().unwrap().by_destination.len, 2);
+        links.remove_full(Time(10));
+        assert_eq!(links.divided.as_ref().unwrap().by_destination.len, 0);
+    }
+
+    #[test]
+    fn ledgers_are_checked_when_their_number_has_doubled() {
+        let mut links = links(&[BufferDivision::PerDestination]);
+        let count = |links: &Links| links.ledgers(0, Vl::FIRST).count();
+        // The credit of the first 40 ledgers is back at 10, and that of the others is not.
+        for dst in 0..60 {
+            send(&mut links, 0, dst, Time(if dst < 40 { 10 } else { 1000 }));
+        }
+        links.remove_full(Time(10));
+        assert_eq!(count(&links), 20);
+        for dst in 60..LEAST_TIDIED as u32 + 39 {
+            send(&mut links, 0, dst, Time(100));
+        }
+        links.tidy(Time(100));
+        assert_eq!(count(&links), LEAST_TIDIED - 1, "there is one ledger less than twice the number");
+        send(&mut links, 0, 1000, Time(100));
+        links.tidy(Time(100));
+        assert_eq!(count(&links), 20);
     }
 
     /// A wake-up that was scheduled for another sender has no effect on the sender that now owns the ledger.
@@ -596,7 +655,7 @@ mod tests {
         links.channels[1].wake_key = 2;
         let ledger = send(&mut links, 0, 7, Time(10));
         assert!(links.is_of_sender(ledger, 1) && !links.is_of_sender(ledger, 2));
-        links.remove_some(Time(10));
+        links.remove_full(Time(10));
         assert!(!links.is_of_sender(ledger, 1), "the ledger is not in use");
         assert_eq!(send(&mut links, 1, 7, Time(20)), ledger);
         assert!(links.is_of_sender(ledger, 2) && !links.is_of_sender(ledger, 1));

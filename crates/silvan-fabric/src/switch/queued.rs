@@ -367,7 +367,8 @@ impl<S: PortSet, L: Lanes, A: Arbiter<S, L>> Architecture for QueuedSwitch<S, L,
         self.arbiter.prefetch_input(input);
         ctx.links.prefetch_channel(self.ports.out(output));
         if ledger != NO_LEDGER {
-            return ctx.links.prefetch_ledgers(ledger);
+            let next = CreditWay { channel: self.ports.out(output), vl, dst: packet.dst };
+            return ctx.links.prefetch_ledgers(ledger, next);
         }
         self.ports.prefetch_credit(ctx, (input, output), packet);
     }
