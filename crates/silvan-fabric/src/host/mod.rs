@@ -272,6 +272,13 @@ impl Host {
             .is_some_and(|reactor| reactor.counts_answers() && reactor.level() == ControlLevel::Qp)
     }
 
+    /// Whether flows have states, and the destinations of all messages of the first source are drawn at random.
+    pub fn draws_flows(&self) -> bool {
+        let is_drawn = |source: &Source| source.next_destination().is_some();
+        self.reactor.as_ref().is_some_and(|reactor| reactor.level() == ControlLevel::Qp)
+            && self.sources.first().is_some_and(is_drawn)
+    }
+
     /// Whether the states of flows probably exceed the cache, so that prefetching is worthwhile.
     #[inline]
     fn has_many_flows(&self) -> bool {

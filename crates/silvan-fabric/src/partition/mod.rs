@@ -91,8 +91,8 @@ pub(crate) struct Partition {
 struct Handling {
     /// Whether to prefetch for events.
     prefetches: bool,
-    /// Whether any host awaits answers; see [`Host::awaits_answers`].
-    has_answers: bool,
+    /// Whether to prefetch the flows of answers and of messages to random hosts.
+    finds_flows: bool,
     next_sample: Time,
     /// The time of an instant that a sample or a change of links interrupted: arrivals have been handled, but no decisions.
     unfinished: Option<Time>,
@@ -128,9 +128,12 @@ impl Partition {
         triggers: Triggers,
         is_large: bool,
     ) -> Self {
-        // The binned scheduler prefetches for its outputs. Its hosts need prefetching if answers concern many flows.
-        let has_answers = hosts.iter().any(Host::awaits_answers);
-        let prefetches = is_large && (outputs.is_none() || has_answers);
+        // The binned scheduler prefetches for its outputs. Its hosts need prefetching if they search for flows often, in contrast
+        // to hosts most of whose wake-ups generate no message.
+        let drawing = hosts.iter().filter(|host| host.draws_flows()).count();
+        let finds_flows =
+            hosts.iter().any(Host::awaits_answers) || outputs.is_some() && 2 * drawing > hosts.len();
+        let prefetches = is_large && (outputs.is_none() || finds_flows);
         Self {
             ctx,
             hosts,
@@ -140,7 +143,7 @@ impl Partition {
             binned,
             jobs,
             triggers,
-            handling: Handling { prefetches, has_answers, next_sample: Time::ZERO, unfinished: None },
+            handling: Handling { prefetches, finds_flows, next_sample: Time::ZERO, unfinished: None },
         }
     }
 

@@ -299,6 +299,13 @@ impl Generator {
         self.hotspots.next_move(now).map(|moved| moved.max(self.hot.next_at))
     }
 
+    /// The host itself, and the number of hosts among which destinations are drawn; `None` if there are messages for a
+    /// hotspot.
+    #[inline]
+    pub fn only_random(&self) -> Option<(u32, u32)> {
+        (self.p == 0).then_some((self.me, self.hosts))
+    }
+
     /// The time at which a message for a random host may be generated. `None` if p is 100 or the host cannot
     /// store more messages.
     #[inline]
@@ -351,7 +358,7 @@ impl Generator {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use silvan_engine::Rate;
 
@@ -359,7 +366,7 @@ mod tests {
     const BYTES: u32 = 4096;
     const MS: u64 = 1_000_000_000;
 
-    fn forest() -> Forest {
+    pub fn forest() -> Forest {
         Forest { hotspots: 8, contributors: 60, victims: 15, mixed: 25, p: 60, lifetime: None }
     }
 
@@ -373,7 +380,7 @@ mod tests {
     }
 
     /// The generator of one mixed host at 13.5 Gbit/s.
-    fn generator(p: u8, forest: &Forest, me: u32) -> Generator {
+    pub fn generator(p: u8, forest: &Forest, me: u32) -> Generator {
         let pace = |share: u8| Rate(135_000_000 * u64::from(share)).pace();
         let hotspots = place(forest, 1).hotspots;
         let paces = [pace(p), pace(100 - p)];

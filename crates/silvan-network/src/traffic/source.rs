@@ -393,17 +393,17 @@ impl Source {
         }
     }
 
-    /// The destination of the next message, without generating the message. `None` unless destinations
-    /// are uniform and exclude the sender.
+    /// The destination of the next message, without generating the message. `None` unless all
+    /// destinations are uniform and exclude the sender.
     #[inline]
     pub fn next_destination(&self) -> Option<u32> {
-        match self.chooser {
-            Chooser::Uniform { me, hosts, include_self: false } => {
-                let drawn = self.destinations.clone().below(hosts - 1);
-                Some(drawn + u32::from(drawn >= me))
-            }
-            _ => None,
-        }
+        let (me, hosts) = match &self.chooser {
+            Chooser::Uniform { me, hosts, include_self: false } => (*me, *hosts),
+            Chooser::Forest(generator) => generator.only_random()?,
+            _ => return None,
+        };
+        let drawn = self.destinations.clone().below(hosts - 1);
+        Some(drawn + u32::from(drawn >= me))
     }
 
     /// Chooses the destination of a message generated now, and returns it with whether it is for a hotspot.
@@ -434,6 +434,7 @@ impl Source {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::traffic::forest::tests::{forest, generator};
     use silvan_engine::Rate;
 
     fn source(chooser: Chooser, clock: Clock) -> Source {
@@ -465,6 +466,20 @@ mod tests {
             assert_ne!(next, Some(3));
         }
         assert_eq!(source(Chooser::Fixed(7), Clock::Saturating).next_destination(), None);
+    }
+
+    #[test]
+    fn the_next_destination_of_a_forest_is_known_without_hotspots() {
+        for (p, is_known) in [(0, true), (1, false), (100, false)] {
+            let generator = generator(p, &forest(), 3);
+            let mut source = source(Chooser::Forest(Box::new(generator)), Clock::Saturating);
+            for at in 0..100 {
+                let next = source.next_destination();
+                assert_eq!(next.is_some(), is_known);
+                let drawn = source.draw(Time(at * 1_000_000_000)).destination;
+                assert!(next.is_none_or(|next| next == drawn));
+            }
+        }
     }
 
     #[test]
