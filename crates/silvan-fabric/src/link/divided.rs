@@ -188,6 +188,12 @@ impl Divided {
         self.base = base;
     }
 
+    /// Whether ledgers that have all of their credit are to be removed.
+    #[inline]
+    fn is_untidy(&self) -> bool {
+        self.free.is_empty() && self.ledgers.len() >= self.tidy_at
+    }
+
     /// The record of a ledger of a destination.
     fn record(&mut self, ledger: u32) -> &mut OfDestination {
         &mut self.ledgers[ledger as usize - self.base]
@@ -411,10 +417,8 @@ impl Links {
     /// ledgers as remained after the last removal.
     #[inline]
     pub(super) fn tidy(&mut self, now: Time) {
-        let is_due =
-            |divided: &Box<Divided>| divided.free.is_empty() && divided.ledgers.len() >= divided.tidy_at;
         // Other rules have their own state for each ledger.
-        if self.control.is_none() && self.divided.as_ref().is_some_and(is_due) {
+        if self.control.is_none() && self.divided.as_deref().is_some_and(Divided::is_untidy) {
             self.remove_full(now);
         }
     }

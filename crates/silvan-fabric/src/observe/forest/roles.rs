@@ -12,7 +12,7 @@ use silvan_network::traffic::source::{Chooser, Clock, Source};
 use super::NONE;
 use super::growth::TreeHistory;
 use super::moment::{Map, Moment, TreePosition};
-use super::ways::{Meets, Routes};
+use super::ways::{Meets, SampledRoutes};
 use crate::config::Config;
 use crate::host::WantedWay;
 use crate::meters::{RoutedFlow, Watch};
@@ -217,7 +217,7 @@ impl Roles {
         let delivered: Vec<(RoutedFlow, u64)> = view.totals.deliveries.iter().collect();
         if !numbers.is_empty() {
             let times = (from_ns, view.now.0 / 1_000);
-            let mut routes = Routes::new(view, map);
+            let mut routes = SampledRoutes::new(view, map);
             self.feed(&mut routes, (numbers, &delivered), times);
             let met = meet(&mut routes, moment);
             self.count_inside(view, map, (moment, &met), numbers, times);
@@ -238,11 +238,11 @@ impl Roles {
     /// Counts the payload that passed through the roots of the trees with these numbers.
     fn feed(
         &mut self,
-        routes: &mut Routes,
+        routes: &mut SampledRoutes,
         (numbers, delivered): (&[u32], &[(RoutedFlow, u64)]),
         (from_ns, now_ns): (u64, u64),
     ) {
-        let Routes { view, map, .. } = *routes;
+        let SampledRoutes { view, map, .. } = *routes;
         let watched: Vec<(u32, u32)> =
             self.watched.iter().copied().filter(|(_, tree)| numbers.contains(tree)).collect();
         let endpoint = |root: u32| map.links[root as usize].host;
@@ -474,8 +474,8 @@ fn in_order(met: &[Met], hosts: usize) -> Vec<Met> {
 /// Finds the branches and roots on the routes of packets inside the network, and of messages that wait for
 /// injection. If there are many packets, only a subset is examined. A hash of the injection time and the
 /// source selects it, so the subset does not depend on the scheduler or the number of partitions.
-fn meet(routes: &mut Routes, moment: &Moment) -> Vec<Met> {
-    let Routes { view, map, .. } = *routes;
+fn meet(routes: &mut SampledRoutes, moment: &Moment) -> Vec<Met> {
+    let SampledRoutes { view, map, .. } = *routes;
     let mask = (view.alive() / Roles::MOST).next_power_of_two() as u64 - 1;
     let is_looked_at = |packet: &&Packet| {
         let Contents::Data { injected, .. } = packet.contents else { return false };

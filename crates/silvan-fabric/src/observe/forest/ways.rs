@@ -23,7 +23,7 @@ pub(super) enum Meets {
 
 /// The routes of flows at one moment. The route of a flow is followed only once, because many packets of a flow may be
 /// in the network.
-pub(super) struct Routes<'a> {
+pub(super) struct SampledRoutes<'a> {
     pub view: View<'a>,
     pub map: &'a Map,
     /// The range in `links` of the route of each flow.
@@ -31,7 +31,7 @@ pub(super) struct Routes<'a> {
     links: Vec<u32>,
 }
 
-impl<'a> Routes<'a> {
+impl<'a> SampledRoutes<'a> {
     pub fn new(view: View<'a>, map: &'a Map) -> Self {
         Self { view, map, of: FxHashMap::default(), links: Vec::new() }
     }
