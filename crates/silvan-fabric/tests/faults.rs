@@ -10,12 +10,12 @@ use silvan_congestion::Mechanism;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::FaultPlan;
 use silvan_fabric::config::{
-    AdaptiveRouting, Arbitration, Config, Ecmp, FlowControl, LinkConfig, LinkRetry, OnOff, Pfc, RoutePer,
-    SharedMemory,
+    AdaptiveRouting, Arbitration, Architecture, Config, Ecmp, FlowControl, LinkConfig, LinkRetry, OnOff, Pfc,
+    RoutePer, SharedMemory,
 };
 use silvan_fabric::faults::{Event, EventKind, Recovery, RecoveryKind, Rerouting};
 use silvan_fabric::outcome::{LossSummary, Outcome, Summary, Values};
-use silvan_fabric::queueing::Memory;
+use silvan_fabric::queueing::{Memory, Queues};
 use silvan_fabric::simulation::{ModelError, Simulation};
 use silvan_network::topology::Topology;
 use silvan_network::traffic::Flow;
@@ -375,6 +375,30 @@ fn new_tables_take_effect_after_the_delay() {
     // In the first case, the link is up again before the tables change; in the second case, only afterwards.
     assert_eq!(sorted(lost_at(["L1:2", "L1:3"], &topology, &config, Some(us(7)))), [0, 1]);
     assert_eq!(sorted(lost_at(["L1:2", "L1:3"], &topology, &config, Some(us(40)))), [0, 2]);
+}
+
+/// A sends without pause. With the memory of one packet per destination, the link of each spine alternately waits for
+/// credit, also after the tables have changed.
+#[test]
+fn queues_per_destination_use_the_credit_of_new_routes() {
+    let (topology, mut config) = two_spines();
+    config.flows = vec![flow("A", "B")];
+    config.switch.queues = Some(Queues::PerDestination);
+    config.switch.queue_buffer = Some(Bytes(1_100));
+    config.measure.interval = us(3);
+    let delivered = |config: &Config| {
+        let alone = run(&topology, config);
+        let threads = run(&topology, &Config { threads: 2, ..config.clone() });
+        assert_eq!(alone, threads);
+        let lost = alone.summary.losses.map_or(0, |losses| losses.data_packets);
+        alone.summary.packets_delivered + lost
+    };
+    let undisturbed = delivered(&config);
+    for port in ["L1:2", "L1:3"] {
+        config.events = vec![Event { lasts: None, ..down(port, us(15), us(1)) }];
+        let events = delivered(&config);
+        assert!(undisturbed.abs_diff(events) <= 2, "{port}: {events} of {undisturbed}");
+    }
 }
 
 #[test]
@@ -942,6 +966,10 @@ fn run_changing(kind: u8, events: &[Change], load: &RandomLoad, threads: u16) ->
             config.switch.buffer = Bytes(1 << 20);
             config.host.buffer = Bytes(1 << 20);
             config.host.drain_rate = Some(Rate::from_gbit(4));
+        } else if kind == 2 && load.architecture == 1 {
+            config.switch.architecture = Some(Architecture::Voq);
+            config.switch.queues = Some(Queues::PerDestination);
+            config.switch.queue_buffer = Some(Bytes(8_192));
         }
     })
 }

@@ -127,7 +127,8 @@ pub(crate) struct QueuedSwitch<S: PortSet, L: Lanes, A> {
 
 impl<S: PortSet, L: Lanes, A: Arbiter<S, L>> QueuedSwitch<S, L, A> {
     pub fn new(ports: Ports, mut buffers: Buffers<S, L>, arbiter: A, crossbar: Option<BytePace>) -> Self {
-        buffers.relays = buffers.is_per_destination() && ports.steering.is_none();
+        // Relays store routes, so they require routes that do not change.
+        buffers.relays = buffers.is_per_destination() && !ports.stores_routes();
         Self { ports, buffers, arbiter, crossbar: crossbar.map(Box::new) }
     }
 
