@@ -274,7 +274,7 @@ impl Host {
 
     /// Whether flows have states, and the destinations of all messages of the first source are drawn at random.
     pub fn draws_flows(&self) -> bool {
-        let is_drawn = |source: &Source| source.next_destination().is_some();
+        let is_drawn = |source: &Source| !source.has_own_flows() && source.next_destination().is_some();
         self.reactor.as_ref().is_some_and(|reactor| reactor.level() == ControlLevel::Qp)
             && self.sources.first().is_some_and(is_drawn)
     }
@@ -313,7 +313,7 @@ impl Host {
             return None;
         }
         // The exact test takes longer than a superfluous prefetch.
-        let wants = |number: &u16| self.sources[usize::from(*number)].next_at <= at;
+        let wants = |number: &u16| self.sources[usize::from(*number)].due().is_some_and(|due| due <= at);
         let number = match &self.live {
             None => (0..self.drawing as u16).find(wants)?,
             Some(live) => live.indexes().iter().copied().find(wants)?,
@@ -321,7 +321,7 @@ impl Host {
         Some((number, self.sources[usize::from(number)].next_destination()?))
     }
 
-    /// Prefetches the entry that leads to the flow of the next message, if it is due at a time.
+    /// Prefetches the entry that leads to the flow of the next message, if it is probably due at a time.
     #[inline]
     pub fn prefetch_entry(&self, at: Time) {
         if let Some((source, destination)) = self.next_message(at) {
@@ -329,7 +329,7 @@ impl Host {
         }
     }
 
-    /// Prefetches the flow of the next message, if it is due at a time.
+    /// Prefetches the flow of the next message, if it is probably due at a time.
     #[inline]
     pub fn prefetch_flow(&self, at: Time) {
         if let Some((source, destination)) = self.next_message(at) {

@@ -1,8 +1,8 @@
 //! Selects the lane whose credit a packet needs, if receive buffers are divided.
 //!
-//! A destination gets a ledger on a channel when a packet for it first needs credit. A ledger that has all of its credit
-//! again is removed, so memory is proportional to the packets in the network, not to all pairs of channels and
-//! destinations that were ever used.
+//! A destination gets a ledger on a channel when a packet for it first needs credit. Ledgers that have all of their credit
+//! again are removed from time to time, so memory is proportional to the largest number of packets in the network, not to
+//! the number of all pairs of channels and destinations that were ever used.
 
 use silvan_engine::cache::prefetch;
 use silvan_engine::saved::Saved;
@@ -405,7 +405,9 @@ impl Links {
             self.lanes.len() as u32 - 1
         });
         let lane = ledger as usize;
-        (self.lanes[lane], self.capacities[lane]) = (Lane::new(capacity), capacity);
+        // The ledger may own a list of returning credits, which is empty now.
+        self.lanes[lane].available = capacity;
+        self.capacities[lane] = capacity;
         self.ready[lane] = Time::NEVER;
         divided.by_destination.insert(way, ledger);
         divided.memo = Some((way, ledger));
@@ -413,8 +415,9 @@ impl Links {
         lane
     }
 
-    /// Removes the ledgers of destinations that have all of their credit, if there is no unused ledger and twice as many
-    /// ledgers as remained after the last removal.
+    /// Removes the ledgers of destinations that have all of their credit, if there is no unused ledger, and at least twice as
+    /// many ledgers as remained after the last removal. Because at least half of the ledgers have come into use since then,
+    /// reading all of them takes little time per ledger.
     #[inline]
     pub(super) fn tidy(&mut self, now: Time) {
         // Other rules have their own state for each ledger.
@@ -450,7 +453,7 @@ impl Links {
         }
         Ledger { available, wanted, returns, spills: &mut self.spills }.collect(now);
         let has_queue = divided.relays.get(at).is_some_and(|relay| relay.queue != NONE);
-        if *available < self.capacities[at] || has_queue {
+        if *available != self.capacities[at] || has_queue {
             return None;
         }
         let CreditWay { channel: id, vl, .. } = WayTable::way(record.key);
@@ -637,19 +640,29 @@ mod tests {
         let mut links = links(&[BufferDivision::PerDestination]);
         let count = |links: &Links| links.ledgers(0, Vl::FIRST).count();
         // The credit of the first 40 ledgers is back at 10, and that of the others is not.
-        for dst in 0..60 {
+        for dst in 0..90 {
             send(&mut links, 0, dst, Time(if dst < 40 { 10 } else { 1000 }));
         }
         links.remove_full(Time(10));
-        assert_eq!(count(&links), 20);
-        for dst in 60..LEAST_TIDIED as u32 + 39 {
-            send(&mut links, 0, dst, Time(100));
-        }
+        assert_eq!(count(&links), 50);
+        let add = |links: &mut Links, dst, back| {
+            send(links, 0, dst, back);
+        };
+        (100..149).for_each(|dst| add(&mut links, dst, Time(100)));
         links.tidy(Time(100));
-        assert_eq!(count(&links), LEAST_TIDIED - 1, "there is one ledger less than twice the number");
-        send(&mut links, 0, 1000, Time(100));
+        assert_eq!(count(&links), 99, "one ledger less than twice the number");
+        add(&mut links, 149, Time(100));
         links.tidy(Time(100));
-        assert_eq!(count(&links), 20);
+        assert_eq!(count(&links), 50);
+        // While one of the 100 ledgers is unused, none is removed, although there are more than the minimum.
+        links.remove_full(Time(1000));
+        assert_eq!(count(&links), 0);
+        (200..299).for_each(|dst| add(&mut links, dst, Time(2000)));
+        links.tidy(Time(2000));
+        assert_eq!(count(&links), 99);
+        add(&mut links, 299, Time(2000));
+        links.tidy(Time(2000));
+        assert_eq!(count(&links), 0);
     }
 
     /// A wake-up that was scheduled for another sender has no effect on the sender that now owns the ledger.

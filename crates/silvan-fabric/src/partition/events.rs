@@ -326,7 +326,9 @@ impl<A: Architecture> Handler<'_, A> {
                     self.hosts[node].prefetch_answer(&ctx.packets[event.data]);
                     ctx.packets.prefetch_telemetry(event.data);
                 }
-                Class::HostWake if self.handling.finds_flows => self.hosts[node].prefetch_entry(event.time),
+                Class::HostWake if self.handling.prefetches_flows => {
+                    self.hosts[node].prefetch_entry(event.time)
+                }
                 _ => {}
             }
         }
@@ -347,7 +349,7 @@ impl<A: Architecture> Handler<'_, A> {
             }
             match class {
                 Class::SwitchArrival | Class::SwitchWake => self.switches[node as usize].prefetch(),
-                Class::HostArrival if self.handling.finds_flows => {
+                Class::HostArrival if self.handling.prefetches_flows => {
                     prefetch_lines::<_, 10>(std::slice::from_ref(&self.hosts[node as usize]), 0);
                 }
                 Class::HostArrival => prefetch(std::slice::from_ref(&self.hosts[node as usize]), 0),
@@ -357,8 +359,8 @@ impl<A: Architecture> Handler<'_, A> {
                 _ => {}
             }
         }
-        let finds_flows = self.handling.finds_flows;
-        if finds_flows || self.switches.first().is_some_and(A::prefetches_in_steps) {
+        let prefetches_flows = self.handling.prefetches_flows;
+        if prefetches_flows || self.switches.first().is_some_and(A::prefetches_in_steps) {
             self.prefetch_first_step();
         }
         for event in ctx.queue.current() {
@@ -370,7 +372,7 @@ impl<A: Architecture> Handler<'_, A> {
                 Class::HostArrival => self.hosts[node].prefetch_arrival(ctx, event.data),
                 Class::HostWake => {
                     self.hosts[node].prefetch_wake(ctx);
-                    if self.handling.finds_flows {
+                    if self.handling.prefetches_flows {
                         self.hosts[node].prefetch_flow(event.time);
                     }
                 }

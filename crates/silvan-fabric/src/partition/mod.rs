@@ -92,7 +92,7 @@ struct Handling {
     /// Whether to prefetch for events.
     prefetches: bool,
     /// Whether to prefetch the flows of answers and of messages to random hosts.
-    finds_flows: bool,
+    prefetches_flows: bool,
     next_sample: Time,
     /// The time of an instant that a sample or a change of links interrupted: arrivals have been handled, but no decisions.
     unfinished: Option<Time>,
@@ -128,12 +128,13 @@ impl Partition {
         triggers: Triggers,
         is_large: bool,
     ) -> Self {
-        // The binned scheduler prefetches for its outputs. Its hosts need prefetching if they search for flows often, in contrast
-        // to hosts most of whose wake-ups generate no message.
+        // The binned scheduler prefetches for its outputs. Prefetching for its hosts saves time if they search for flows often:
+        // if answers arrive for many flows, or if most hosts send to random hosts, so that the flow of the next message is known
+        // in advance. With the event-ordered scheduler, prefetching the flows of messages took more time than it saved.
         let drawing = hosts.iter().filter(|host| host.draws_flows()).count();
-        let finds_flows =
+        let prefetches_flows =
             hosts.iter().any(Host::awaits_answers) || outputs.is_some() && 2 * drawing > hosts.len();
-        let prefetches = is_large && (outputs.is_none() || finds_flows);
+        let prefetches = is_large && (outputs.is_none() || prefetches_flows);
         Self {
             ctx,
             hosts,
@@ -143,7 +144,7 @@ impl Partition {
             binned,
             jobs,
             triggers,
-            handling: Handling { prefetches, finds_flows, next_sample: Time::ZERO, unfinished: None },
+            handling: Handling { prefetches, prefetches_flows, next_sample: Time::ZERO, unfinished: None },
         }
     }
 

@@ -21,12 +21,12 @@ pub(super) enum Meets {
     Root(u32),
 }
 
-/// The routes of flows at one moment. The route of a flow is followed only once, because many packets of a flow may be
-/// in the network.
+/// The routes of flows at one moment. If a flow has one route that does not follow from forwarding tables alone, the route is
+/// stored, because finding it takes several searches in hash tables, and many packets of a flow may be in the network.
 pub(super) struct SampledRoutes<'a> {
     pub view: View<'a>,
     pub map: &'a Map,
-    /// The range in `links` of the route of each flow.
+    /// The range in `links` of each stored route.
     of: FxHashMap<FlowKey, Range<usize>>,
     links: Vec<u32>,
 }
@@ -42,6 +42,7 @@ impl<'a> SampledRoutes<'a> {
         let map = self.map;
         match &map.tables {
             Some(tables) => first_met(plain_way(key, tables, map), vl, map, moment),
+            None if map.has_choice => first_met(ways(key, self.view, map).into_iter(), vl, map, moment),
             None => first_met(self.links_of(key).iter().copied(), vl, map, moment),
         }
     }
@@ -56,16 +57,12 @@ impl<'a> SampledRoutes<'a> {
         }
     }
 
-    /// The links that packets of a flow can take.
+    /// The links on a flow's current route, starting at the source.
     fn links_of(&mut self, key: FlowKey) -> &[u32] {
         let Self { view, map, of, links } = self;
         let range = of.entry(key).or_insert_with(|| {
             let first = links.len();
-            if map.has_choice {
-                links.append(&mut ways(key, *view, map));
-            } else {
-                links.extend(way(key, *view, map));
-            }
+            links.extend(way(key, *view, map));
             first..links.len()
         });
         &links[range.clone()]
