@@ -26,6 +26,12 @@ def test_drawn_scenarios_use_all_path_bits() -> None:
     assert set(drawn) == {"zero", "per-flow", "per-packet"}
 
 
+def test_a_notification_at_the_time_of_a_decrease_does_not_change_turns() -> None:
+    scenario = lid_drawing.variant(425)
+    assert scenario
+    assert compare.differences(scenario) == []
+
+
 def test_a_wrong_salt_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = (pair for pair in lid_drawing.many(1, 100) if pair[1]["routing"]["path_bits"] == "per-flow")
     scenarios = list(itertools.islice(drawn, 8))

@@ -1,6 +1,8 @@
 //! Tests of single decisions of a host: turns of flows, precedence of control packets, times of attempts and
 //! of deliveries.
 
+use silvan_congestion::Mechanism;
+use silvan_congestion::reaction::{Dcqcn, Reaction};
 use silvan_engine::Event;
 use silvan_network::port::Port;
 
@@ -9,6 +11,7 @@ use super::outbox::ControlPacket;
 use super::*;
 use crate::config::{Config, Scheduler};
 use crate::link::{Class, CreditWay, key, unkey};
+use crate::message::SourceReport;
 use crate::packet::{Contents, Kind};
 use crate::partition::Partition;
 use crate::tests::{packet, star};
@@ -404,4 +407,35 @@ fn an_event_for_a_timer_is_scheduled_once() {
     assert_eq!(timers(ctx), [700], "the receiver component arms its timer again when it expires");
     host.arm_responder(ctx, Time(300));
     assert_eq!(timers(ctx), [300, 700]);
+}
+
+#[test]
+fn the_turn_of_a_flow_does_not_depend_on_the_order_of_a_notification_and_its_timer() {
+    let queued = [[true, false], [false, true]].map(|steps| {
+        let mut partition = partition(|config| {
+            config.congestion.mechanism = Mechanism::Dcqcn;
+            let reaction = Dcqcn { first_rate_percent: 90, ..Dcqcn::default() };
+            config.congestion.reaction = Some(Reaction::Dcqcn(reaction));
+        });
+        let (host, ctx) = parts(&mut partition);
+        let notify = |host: &mut Host, ctx: &mut Context| {
+            let sent_at = ctx.now;
+            host.reported(ctx, SourceReport { to: 0, destination: 3, source: 0, severity: 0, sent_at });
+        };
+        add(host, ctx, 3, 2);
+        notify(host, ctx);
+        host.settle(ctx);
+        let flow = host.flows.find(0, 3).unwrap();
+        let released_at = host.may_send_at(flow, ctx.now).unwrap();
+        assert_eq!(host.throttled_flows(), 1);
+        // The flow may have sent long ago, but the host has not looked for it before its rate changes.
+        ctx.now = host.reactor.as_ref().unwrap().next_timer(host.reference(flow)).unwrap();
+        assert!(ctx.now > released_at);
+        for is_notified in steps {
+            if is_notified { notify(host, ctx) } else { host.expire_timers(ctx) }
+        }
+        add(host, ctx, 1, 1);
+        send(host, ctx, 2)
+    });
+    assert_eq!(queued, [[3, 1]; 2]);
 }

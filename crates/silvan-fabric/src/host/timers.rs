@@ -161,12 +161,14 @@ impl Host {
             if reactor.next_timer(of).is_some_and(|time| time <= ctx.now) {
                 return self.has_stuck_timer(ctx, "reaction");
             }
-            if is_of_flow {
-                self.recheck_permission(owner);
-                self.reconsider(owner, ctx.now);
-            }
-            self.wake(ctx);
         }
+        // An answer at the same time may already have updated the state. The flow is checked in any case, so
+        // that its turn does not depend on the order of the two events.
+        if is_of_flow {
+            self.recheck_permission(owner);
+            self.reconsider(owner, ctx.now);
+        }
+        self.wake(ctx);
         self.arm(ctx, of);
     }
 
