@@ -109,7 +109,8 @@ impl Builder<'_> {
             };
         }
         match (architecture, is_small, self.model.lanes.count) {
-            (Architecture::Cioq, true, _) => Switches::Cioq(all.map(|ports| self.cioq(ports)).collect()),
+            (Architecture::Cioq, true, 1) => Switches::Cioq(all.map(|ports| self.cioq(ports)).collect()),
+            (Architecture::Cioq, true, _) => Switches::LanedCioq(all.map(|ports| self.cioq(ports)).collect()),
             (Architecture::Cioq, false, _) => {
                 Switches::LargeCioq(all.map(|ports| self.cioq(ports)).collect())
             }
@@ -148,7 +149,7 @@ impl Builder<'_> {
     }
 
     /// Builds a switch with buffers at inputs and outputs.
-    fn cioq<S: PortSet>(&self, ports: Ports) -> CioqSwitch<S> {
+    fn cioq<S: PortSet, L: Lanes>(&self, ports: Ports) -> CioqSwitch<S, L> {
         let buffers = self.buffers(&ports);
         let crossbar = self.model.crossbar.unwrap_or(BytePace::INSTANT);
         CioqSwitch::new(ports, buffers, crossbar, self.model.switch.output_lane)

@@ -18,7 +18,7 @@ use silvan_engine::Time;
 use silvan_engine::cache::{prefetch, prefetch_lines};
 use silvan_engine::saved::Saved;
 use silvan_engine::units::BytePace;
-use silvan_network::port::{ManyLanes, Port, PortVl, Vl};
+use silvan_network::port::{LaneOrder, Lanes, Port, PortVl, Vl};
 use silvan_network::port_set::PortSet;
 
 use super::rounds::Rounds;
@@ -88,9 +88,9 @@ struct CioqOutput {
 }
 
 #[derive(Debug, Saved)]
-pub(crate) struct CioqSwitch<S: PortSet> {
+pub(crate) struct CioqSwitch<S: PortSet, L: Lanes> {
     pub ports: Ports,
-    pub buffers: Buffers<S, ManyLanes>,
+    pub buffers: Buffers<S, L>,
     inputs: Box<[CioqInput]>,
     /// Memory in use for each input and virtual lane, including packets that are leaving.
     used: Box<[u32]>,
@@ -103,8 +103,8 @@ pub(crate) struct CioqSwitch<S: PortSet> {
     output_lane: u32,
 }
 
-impl<S: PortSet> CioqSwitch<S> {
-    pub fn new(ports: Ports, buffers: Buffers<S, ManyLanes>, crossbar: BytePace, output_lane: u32) -> Self {
+impl<S: PortSet, L: Lanes> CioqSwitch<S, L> {
+    pub fn new(ports: Ports, buffers: Buffers<S, L>, crossbar: BytePace, output_lane: u32) -> Self {
         let (count, lanes) = (ports.count(), ports.lanes);
         let input = |_| CioqInput { leaving: LeavingPacket::NOTHING, read_free: Time::ZERO };
         let output = |_| CioqOutput {
@@ -128,12 +128,31 @@ impl<S: PortSet> CioqSwitch<S> {
         }
     }
 
+    /// Number of virtual lanes.
+    #[inline(always)]
+    fn lanes(&self) -> usize {
+        self.buffers.lanes()
+    }
+
+    /// Combines a port and a virtual lane of this switch.
+    #[inline(always)]
+    fn lane(&self, port: Port, vl: Vl) -> PortVl {
+        PortVl::of(port, vl, self.lanes())
+    }
+
+    /// The order in which the virtual lanes of an output take turns.
+    #[inline(always)]
+    fn lane_order(&self) -> LaneOrder {
+        let order = self.ports.lane_order();
+        LaneOrder { lanes: self.lanes(), first: if self.lanes() == 1 { None } else { order.first } }
+    }
+
     /// Bytes of an input's memory that are in use. Frees the space of a packet that has already left it.
     fn used_of_input(&mut self, input: Port, vl: Vl, now: Time) -> u32 {
         if let Some((lane, space)) = self.inputs[input.index()].leaving.left(now) {
             self.used[lane.index()] -= space;
         }
-        self.used[self.ports.lane(input, vl).index()]
+        self.used[self.lane(input, vl).index()]
     }
 
     /// Frees the space of a packet that has already left the memory of an output.
@@ -179,7 +198,7 @@ impl<S: PortSet> CioqSwitch<S> {
     #[inline]
     fn fill_changed(&mut self, ctx: &mut Context, (output, vl): (Port, Vl), queue: Option<(Port, u32)>) {
         let sum = self.waiting_bytes(output, vl);
-        if self.ports.watches_queue(self.ports.lane(output, vl), sum) {
+        if self.ports.watches_queue(self.lane(output, vl), sum) {
             self.report_fill(ctx, (output, vl), queue, sum);
         }
     }
@@ -198,7 +217,7 @@ impl<S: PortSet> CioqSwitch<S> {
             QueueFill { input, bytes }
         };
         let queue = queue.filter(|_| self.ports.marking.marker.needs_queues()).map(fill);
-        let inputs = self.buffers.requests(self.ports.lane(output, vl)).widen();
+        let inputs = self.buffers.requests(self.lane(output, vl)).widen();
         let change = QueueChange { now: ctx.now, queue, queue_bytes: sum, inputs };
         self.ports.queue_changed(ctx, output, vl, &change);
     }
@@ -213,7 +232,7 @@ impl<S: PortSet> CioqSwitch<S> {
             ctx.report_broken(format!("switch {}: {what}", self.ports.node));
         }
         while let Some((lane, input)) = self.buffers.changes.asked().pop() {
-            self.ask(ctx, lane.port(self.ports.lanes), input);
+            self.ask(ctx, lane.port(self.lanes()), input);
         }
         self.buffers.changes.clear();
     }
@@ -237,8 +256,8 @@ impl<S: PortSet> CioqSwitch<S> {
             return;
         }
         let first = self.outputs[output.index()].link_turn;
-        for vl in self.ports.lane_order().from(first) {
-            let lane = self.ports.lane(output, vl);
+        for vl in self.lane_order().from(first) {
+            let lane = self.lane(output, vl);
             let Some(id) = self.lanes[lane.index()].queue.head() else { continue };
             let packet = &ctx.packets[id];
             let (dst, space) = (packet.dst, packet.space);
@@ -251,8 +270,8 @@ impl<S: PortSet> CioqSwitch<S> {
 
     /// Puts the packet at the head of an output lane on the link.
     fn send_head(&mut self, ctx: &mut Context, (output, vl): (Port, Vl), id: PacketId) {
-        let order = self.ports.lane_order();
-        let (at, packet) = (self.ports.lane(output, vl), &ctx.packets[id]);
+        let order = self.lane_order();
+        let (at, packet) = (self.lane(output, vl), &ctx.packets[id]);
         let (space, size) = (packet.space, packet.size);
         let lane = &mut self.lanes[at.index()];
         lane.queue.pop(&mut ctx.packets);
@@ -275,7 +294,7 @@ impl<S: PortSet> CioqSwitch<S> {
         // Report the fill that remains after the packet has left (Paper I, 3.2.1).
         self.fill_changed(ctx, (output, vl), None);
         self.expire(output, ctx.now);
-        let buffer_bytes = self.lanes[self.ports.lane(output, vl).index()].used;
+        let buffer_bytes = self.lanes[self.lane(output, vl).index()].used;
         let queue_bytes = self.waiting_bytes(output, vl);
         self.ports.departs(ctx, output, id, OutputFill { queue_bytes, buffer_bytes });
     }
@@ -285,7 +304,7 @@ impl<S: PortSet> CioqSwitch<S> {
         if self.outputs[output.index()].write_free > ctx.now {
             return false;
         }
-        let order = self.ports.lane_order();
+        let order = self.lane_order();
         let first = self.outputs[output.index()].write_turn;
         for vl in order.from(first) {
             if let Some((input, queue)) = self.choose(ctx, output, vl) {
@@ -300,7 +319,7 @@ impl<S: PortSet> CioqSwitch<S> {
     /// Selects the next readable input and its queue. Returns `None` if there is none, if the output waits
     /// for a busy input, or if the packet does not fit into the output buffer.
     fn choose(&mut self, ctx: &mut Context, output: Port, vl: Vl) -> Option<(Port, QueueId)> {
-        let lane = self.ports.lane(output, vl);
+        let lane = self.lane(output, vl);
         let asking = self.buffers.requests(lane);
         if asking.is_empty() {
             return None;
@@ -332,13 +351,14 @@ impl<S: PortSet> CioqSwitch<S> {
         let (dst, size, space, tail) = (packet.dst, packet.size, packet.space, packet.tail_lag);
         self.buffers.take(&mut ctx.packets, ctx.now, queue, output);
         let end = (ctx.now + self.crossbar.time(size)).max(tail);
+        let input_lane = self.lane(input, vl);
         let from = &mut self.inputs[input.index()];
         from.read_free = end;
         // The transmission of the previous packet ends at or before `end`.
         if let Some((lane, space)) = from.leaving.left(end) {
             self.used[lane.index()] -= space;
         }
-        from.leaving = LeavingPacket { end, lane: self.ports.lane(input, vl), space };
+        from.leaving = LeavingPacket { end, lane: input_lane, space };
         let way = CreditWay { channel: self.ports.feeder(input), vl, dst };
         if space > 0 {
             ctx.release(CreditReturn { way, space, leaves_at: end, ledger: ctx.packets.ledger(id) });
@@ -346,7 +366,7 @@ impl<S: PortSet> CioqSwitch<S> {
         let state = &mut self.outputs[output.index()];
         state.write_free = end;
         state.held += 1;
-        let at = self.ports.lane(output, vl);
+        let at = self.lane(output, vl);
         let to = &mut self.lanes[at.index()];
         to.turn = input.after(self.inputs.len());
         to.queue.push(id, &mut ctx.packets);
@@ -362,7 +382,7 @@ impl<S: PortSet> CioqSwitch<S> {
     fn plan(&mut self, ctx: &mut Context, output: Port) {
         let (channel, now) = (self.ports.out(output), ctx.now);
         let state = &self.outputs[output.index()];
-        let requests = output.with_lanes(self.ports.lanes).map(|lane| self.buffers.requests(lane));
+        let requests = output.with_lanes(self.lanes()).map(|lane| self.buffers.requests(lane));
         let asking = requests.fold(S::default(), S::or);
         let asked = !asking.is_empty();
         let mut at = Time::NEVER;
@@ -384,7 +404,7 @@ impl<S: PortSet> CioqSwitch<S> {
     }
 }
 
-impl<S: PortSet> Architecture for CioqSwitch<S> {
+impl<S: PortSet, L: Lanes> Architecture for CioqSwitch<S, L> {
     #[inline(always)]
     fn ports(&self) -> &Ports {
         &self.ports
@@ -403,7 +423,7 @@ impl<S: PortSet> Architecture for CioqSwitch<S> {
 
     /// Bytes that wait for an output lane on both sides of the crossbar.
     fn waiting_bytes(&self, output: Port, vl: Vl) -> u32 {
-        let lane = self.ports.lane(output, vl);
+        let lane = self.lane(output, vl);
         self.buffers.sum(lane) + self.lanes[lane.index()].bytes
     }
 
@@ -411,7 +431,7 @@ impl<S: PortSet> Architecture for CioqSwitch<S> {
         let packet = &ctx.packets[id];
         let (vl, space, dst) = (packet.vl, packet.space, packet.dst);
         let output = self.ports.route_of(packet);
-        self.used[self.ports.lane(input, vl).index()] += space;
+        self.used[self.lane(input, vl).index()] += space;
         let stored = self.buffers.store(&mut ctx.packets, ctx.now, input, output, id);
         if self.ports.marking.marker.watches_input_buffers() {
             self.arrived(ctx, (input, vl), id);
@@ -449,7 +469,7 @@ impl<S: PortSet> Architecture for CioqSwitch<S> {
     }
 
     fn queued_bytes(&self, output: Port) -> u32 {
-        let lanes = self.ports.lanes;
+        let lanes = self.lanes();
         let waiting: u32 = output.with_lanes(lanes).map(|lane| self.buffers.sum(lane)).sum();
         let held = &self.lanes[output.lane_range(lanes)];
         waiting + held.iter().map(|lane| lane.bytes).sum::<u32>()
@@ -482,7 +502,7 @@ impl<S: PortSet> Architecture for CioqSwitch<S> {
     #[inline]
     fn prefetch_output(&self, output: Port) {
         prefetch(&self.outputs, output.index());
-        prefetch(&self.lanes, self.ports.lane(output, Vl::FIRST).index());
+        prefetch(&self.lanes, self.lane(output, Vl::FIRST).index());
     }
 
     #[inline]
@@ -492,7 +512,7 @@ impl<S: PortSet> Architecture for CioqSwitch<S> {
         if output.index() >= self.ports.count() {
             return;
         }
-        let lane = self.ports.lane(output, vl);
+        let lane = self.lane(output, vl);
         self.buffers.prefetch(input, vl, output, packet.dst, None);
         self.prefetch_output(output);
         self.rounds.prefetch(lane);
@@ -502,7 +522,7 @@ impl<S: PortSet> Architecture for CioqSwitch<S> {
 
     #[inline]
     fn prefetch_wake(&self, ctx: &Context, output: Port) {
-        let lane = self.ports.lane(output, Vl::FIRST);
+        let lane = self.lane(output, Vl::FIRST);
         ctx.links.prefetch_lane(self.ports.out(output), Vl::FIRST);
         self.rounds.prefetch(lane);
         if let Some(id) = self.lanes[lane.index()].queue.head() {

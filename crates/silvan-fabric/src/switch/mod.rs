@@ -50,9 +50,10 @@ pub(crate) enum Switches {
     Islip(Vec<QueuedSwitch<Ports64, OneLane, Islip<Ports64>>>),
     LanedIslip(Vec<QueuedSwitch<Ports64, ManyLanes, Islip<Ports64>>>),
     LargeIslip(Vec<QueuedSwitch<Ports256, ManyLanes, Islip<Ports256>>>),
-    /// The first variant is for up to 64 ports.
-    Cioq(Vec<CioqSwitch<Ports64>>),
-    LargeCioq(Vec<CioqSwitch<Ports256>>),
+    /// Switches with buffers at inputs and outputs, with the same three variants.
+    Cioq(Vec<CioqSwitch<Ports64, OneLane>>),
+    LanedCioq(Vec<CioqSwitch<Ports64, ManyLanes>>),
+    LargeCioq(Vec<CioqSwitch<Ports256, ManyLanes>>),
 }
 
 /// Evaluates an expression for switches of any architecture.
@@ -70,6 +71,7 @@ macro_rules! with_switches {
             $crate::switch::Switches::LanedIslip($name) => $then,
             $crate::switch::Switches::LargeIslip($name) => $then,
             $crate::switch::Switches::Cioq($name) => $then,
+            $crate::switch::Switches::LanedCioq($name) => $then,
             $crate::switch::Switches::LargeCioq($name) => $then,
         }
     };

@@ -1,5 +1,6 @@
 //! Tests of the times at which packets move through the crossbar, and of the memory on both sides.
 
+use silvan_network::port::OneLane;
 use silvan_network::port_set::Ports64;
 
 use super::*;
@@ -15,17 +16,17 @@ fn partition() -> Partition {
     star(|config| config.switch.architecture = Some(config::Architecture::Cioq))
 }
 
-fn parts(partition: &mut Partition) -> (&mut CioqSwitch<Ports64>, &mut Context) {
+fn parts(partition: &mut Partition) -> (&mut CioqSwitch<Ports64, OneLane>, &mut Context) {
     let Switches::Cioq(switches) = &mut partition.switches else { panic!("the switch is of another kind") };
     (&mut switches[0], &mut partition.ctx)
 }
 
-fn arrive(switch: &mut CioqSwitch<Ports64>, ctx: &mut Context, input: u16) -> PacketId {
+fn arrive(switch: &mut CioqSwitch<Ports64, OneLane>, ctx: &mut Context, input: u16) -> PacketId {
     enqueue(switch, ctx, Port(input), packet(input.into(), OUTPUT.0.into()))
 }
 
 /// Bytes of the packets at the output.
-fn at_output(switch: &CioqSwitch<Ports64>) -> u32 {
+fn at_output(switch: &CioqSwitch<Ports64, OneLane>) -> u32 {
     switch.lanes[switch.ports.lane(OUTPUT, Vl::FIRST).index()].bytes
 }
 
