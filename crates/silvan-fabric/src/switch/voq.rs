@@ -8,11 +8,14 @@ use silvan_engine::saved::Saved;
 use silvan_network::port::{Port, Vl};
 
 use crate::context::Context;
-use crate::link::ChannelId;
+use crate::link::{ChannelId, MAX_NODES, MAX_PORTS};
 use crate::packet::{PacketId, Pool};
 use crate::switch::ordered::{EventLinks, OnChannel};
 use crate::switch::{Architecture, Ports};
-use crate::voq::{ALL_EVENTS, Head, Output, QueueRoom, Slot, VoqOutputs};
+use crate::voq::{ALL_EVENTS, Head, MOST_HOSTS, MOST_INPUTS, Output, QueueRoom, Slot, VoqOutputs};
+
+// Outputs store the number of each host and, with queues that all inputs share, of each input.
+const _: () = assert!(MAX_NODES <= MOST_HOSTS && MAX_PORTS <= MOST_INPUTS);
 
 #[cfg(test)]
 mod tests;

@@ -33,7 +33,7 @@ use crate::packet::{Fifo, PacketId, Pool};
 use crate::schedule::{Need, Schedule};
 use crate::switch_marking::{MarkedLane, OutputFill, SwitchMarking};
 
-pub(crate) use record::{Head, Output, OutputLane};
+pub(crate) use record::{Head, MOST_HOSTS, MOST_INPUTS, Output, OutputLane};
 
 /// Number of virtual lanes of the variant that supports all networks. This variant does not store the heads of queues.
 pub(crate) const MOST_LANES: usize = 16;
@@ -127,9 +127,9 @@ pub(crate) struct VoqOutputs<const LANES: usize, const MARKS: u8, const FIFO: bo
     beyond: Box<[[u64; 3]]>,
     /// Bytes per queue; empty unless the marking rule reads single queues.
     queue_bytes: Box<[u32]>,
-    /// The queues of lanes if `FIFO`, which are then the only queues.
+    /// The queues of lanes if `FIFO`, which are then the only queues, without their first packets.
     fifos: Box<[fifo::FifoLane]>,
-    /// Whether control packets precede data in `fifos`. Tear-down packets are an exception: they stay behind
+    /// Whether control packets precede data if `FIFO`. Tear-down packets are an exception: they stay behind
     /// the data of their flow.
     pub control_first: bool,
 }
@@ -407,7 +407,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
             record.lanes[vl].blocked = head.space;
             return Err(schedule.wait_for_credit(record, need));
         }
-        self.take_head(schedule.packets(), slot, place);
+        self.take_head(schedule.packets(), NextPacket { slot, head, place });
         let lane = &mut self.records[output].lanes[vl];
         lane.sum -= head.size;
         // After the last of 256 inputs, it is the turn of the first.
@@ -449,9 +449,9 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
 
     /// Removes the packet at the head of a queue.
     #[inline(always)]
-    fn take_head(&mut self, packets: &mut Pool, slot: Slot, place: Option<usize>) {
+    fn take_head(&mut self, packets: &mut Pool, NextPacket { slot, head, place }: NextPacket) {
         if FIFO {
-            return self.pop_first(slot);
+            return self.pop_first(slot, head);
         }
         let queue = self.queue_index(slot);
         let (output, vl, input) = (slot.output(), slot.vl(), slot.input());

@@ -26,7 +26,7 @@ pub(crate) struct Head {
     pub space: u32,
 }
 
-/// Flag in [`Head::to`] for control packets. Host numbers have at most 20 bits.
+/// Flag in [`Head::to`] for control packets.
 const CONTROL: u32 = 1 << 31;
 
 impl Head {
@@ -67,9 +67,11 @@ struct HeldHead {
 #[derive(Debug, Clone, Copy, Default, Saved)]
 #[repr(C)]
 pub(crate) struct OutputLane {
-    /// Inputs 0 to 63 that have packets for the lane, one bit each.
+    /// Inputs 0 to 63 that have packets for the lane, one bit each. If all inputs share a queue, its first packet
+    /// ([`Self::front`]).
     pub requests: u64,
-    /// The inputs in `requests` with packets that are not stored heads.
+    /// The inputs in `requests` with packets that are not stored heads. If all inputs share a queue, the sizes of its first
+    /// packet.
     pub more: u64,
     /// Bytes in all queues of the lane.
     pub sum: u32,
@@ -78,7 +80,7 @@ pub(crate) struct OutputLane {
     /// Buffer space that the next packet needs and for which there is no credit; zero if there is credit. Until credit
     /// returns, packets that need at least as much space cannot be sent either.
     pub blocked: u32,
-    /// The input to serve next, if it has a packet.
+    /// The input to serve next, if it has a packet. Unused if all inputs share a queue.
     pub turn: u8,
     /// Whether the marking rule needs every change of the queues.
     pub above: bool,
@@ -86,6 +88,44 @@ pub(crate) struct OutputLane {
     pub short: bool,
     /// Whether a pause frame has stopped the lane; used only by the binned scheduler.
     pub paused: bool,
+}
+
+/// Maximum number of hosts, whose numbers occupy the lower bits of [`Head::to`].
+pub(crate) const MOST_HOSTS: u32 = 1 << 20;
+/// Maximum number of inputs of a switch whose inputs share queues. The number of an input fits between that of the host and
+/// [`CONTROL`].
+pub(crate) const MOST_INPUTS: u32 = CONTROL / MOST_HOSTS;
+
+impl OutputLane {
+    /// The first packet of the queue that all inputs share, with its input; `None` if the queue is empty.
+    #[inline(always)]
+    pub fn front(&self) -> Option<QueuedPacket> {
+        let Self { requests, more, .. } = *self;
+        let (upper, space) = ((requests >> 32) as u32, (more >> 32) as u32);
+        let (to, input) = (upper & !Self::INPUTS, (upper & Self::INPUTS) / MOST_HOSTS);
+        let head = Head { packet: requests as u32, to, size: more as u32, space };
+        (head.size > 0).then_some(QueuedPacket { head, input: input as u16 })
+    }
+
+    /// Sets the first packet of the queue that all inputs share.
+    #[inline(always)]
+    pub fn set_front(&mut self, first: Option<QueuedPacket>) {
+        let QueuedPacket { head, input } = first.unwrap_or_default();
+        debug_assert!(first.is_none_or(|_| head.size > 0), "a packet has a size");
+        debug_assert!(u32::from(input) < MOST_INPUTS && head.dst() < MOST_HOSTS, "both numbers fit");
+        let upper = head.to + u32::from(input) * MOST_HOSTS;
+        self.requests = u64::from(upper) << 32 | u64::from(head.packet);
+        self.more = u64::from(head.space) << 32 | u64::from(head.size);
+    }
+
+    const INPUTS: u32 = CONTROL - MOST_HOSTS;
+}
+
+/// A waiting packet, and the input whose memory it occupies.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Saved)]
+pub(crate) struct QueuedPacket {
+    pub head: Head,
+    pub input: u16,
 }
 
 /// One output of a VOQ switch with `L` virtual lanes. `X` is the data that its scheduler stores with it.
@@ -188,6 +228,21 @@ mod tests {
         assert_eq!((size_of::<OutputLane>(), size_of::<HeldHead>()), (32, 12));
         assert_eq!(size_of::<Output<1, [u64; 4]>>(), 128);
         assert_eq!(size_of::<Output<2, [u64; 4]>>(), 192);
+    }
+
+    #[test]
+    fn a_lane_stores_the_first_packet_of_its_queue() {
+        let mut lane = OutputLane::default();
+        assert_eq!(lane.front(), None);
+        let head = Head { packet: u32::MAX, to: 0, size: 70_000, space: 70_016 };
+        let last = MOST_INPUTS as u16 - 1;
+        for (input, to) in [(last, 3), (0, CONTROL | 3), (255, CONTROL | (MOST_HOSTS - 1)), (256, 0)] {
+            let first = QueuedPacket { head: Head { to, ..head }, input };
+            lane.set_front(Some(first));
+            assert_eq!(lane.front(), Some(first));
+        }
+        lane.set_front(None);
+        assert_eq!(lane.front(), None);
     }
 
     #[test]
