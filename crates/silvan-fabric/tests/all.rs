@@ -28,6 +28,7 @@ mod phases;
 mod qcn;
 mod rdma;
 mod repeatable;
+mod rerouting;
 mod resolved;
 mod schedulers;
 mod setup;

@@ -8,7 +8,7 @@ use silvan_network::topology::Topology;
 
 use crate::config::{Config, RoutePer};
 use crate::error::SetupError;
-use crate::faults::{FaultRoutes, PlannedChanges, Remaining, Reroutes, around};
+use crate::faults::{FaultRoutes, LinkChange, PlannedChanges, Remaining, Reroutes, around};
 
 /// The largest number of instants with changes of links for which [`FaultPlan::remaining_networks`] returns
 /// networks.
@@ -88,18 +88,29 @@ impl FaultPlan {
         None
     }
 
+    /// The changes of links at each instant.
+    fn changes_of_links(&self) -> impl Iterator<Item = &[LinkChange]> {
+        self.changes.links.chunk_by(|one, other| one.time == other.time)
+    }
+
+    /// The number of networks that [`Self::remaining_networks`] returns.
+    #[must_use]
+    pub fn count_remaining(&self) -> usize {
+        let count = self.changes_of_links().count();
+        if count > MOST_REMAINING { 0 } else { count }
+    }
+
     /// The network and the tables that remain after each instant at which links change. Empty if there are
     /// more than a hundred such instants.
-    #[must_use]
-    pub fn remaining_networks(&self, topology: &Topology, tables: &Tables) -> Vec<RemainingNetwork> {
-        let instants = self.changes.links.chunk_by(|one, other| one.time == other.time);
-        if instants.clone().count() > MOST_REMAINING {
-            return Vec::new();
-        }
+    pub fn remaining_networks(
+        &self,
+        topology: &Topology,
+        tables: &Tables,
+    ) -> impl Iterator<Item = RemainingNetwork> {
         let mut current = topology.clone();
         let mut is_down = vec![false; topology.links.len()];
         let mut computed: FxHashMap<Vec<bool>, Tables> = FxHashMap::default();
-        let remaining = instants.map(|together| {
+        self.changes_of_links().take(self.count_remaining()).map(move |together| {
             let mut worse = Vec::new();
             for change in together {
                 let (link, state) = (change.link, change.state);
@@ -119,7 +130,6 @@ impl FaultPlan {
             };
             let topology = Remaining::without(&current, &is_down);
             RemainingNetwork { time: together[0].time, topology, tables, worse }
-        });
-        remaining.collect()
+        })
     }
 }
