@@ -144,29 +144,38 @@ def _links(messages: _Messages, routes: FlowRoutes, name: str) -> list[Shared]:
     if not len(own):
         return []
     number = {host: at for at, host in enumerate(routes.hosts)}
-    pairs, pair = np.unique(
-        [[number[host] for host in messages.source], [number[host] for host in messages.destination]],
-        axis=1, return_inverse=True,
-    )  # fmt: skip
-    of_pair, of_link, part = (np.array(one) for one in routes.ways(pairs[0].tolist(), pairs[1].tolist()))
+    source, destination = (
+        np.array([number[host] for host in ends]) for ends in (messages.source, messages.destination)
+    )
+    pairs, pair = np.unique(source * len(number) + destination, return_inverse=True)
+    ends = np.divmod(pairs, len(number))
+    of_pair, of_link, part = (np.array(one) for one in routes.ways(*(one.tolist() for one in ends)))
     inner = np.array(routes.are_between_switches)[of_link]
-    of_pair, of_link, part = of_pair[inner], of_link[inner], part[inner]
-    share = np.zeros(pairs.shape[1])
+    order = np.flatnonzero(inner)[np.argsort(of_link[inner], kind="stable")]
+    of_pair, of_link, part = of_pair[order], of_link[order], part[order]
+    # The messages of pair p are `by_pair[first[p]:first[p + 1]]`.
+    by_pair = np.argsort(pair, kind="stable")
+    first = np.searchsorted(pair[by_pair], np.arange(len(pairs) + 1))
+    share = np.zeros(len(pairs))
     threshold = np.quantile(messages.lost_ns[own], 0.9)
     critical = own[messages.lost_ns[own] >= threshold]
     critical = critical[np.argsort(-messages.lost_ns[critical], kind="stable")][:MESSAGES_AT_MOST]
+    # Each access to an attribute of `routes` copies a list.
+    names, rates = routes.links, routes.rates_gbit_s
     found: list[Shared] = []
-    for link in np.unique(of_link[np.isin(of_pair, pair.ravel()[critical])]).tolist():
-        share[:] = 0.0
-        share[of_pair[of_link == link]] = part[of_link == link]
-        over = np.flatnonzero(share[pair.ravel()] > 0)
-        mine = critical[share[pair.ravel()[critical]] > 0]
-        used, there = _used(messages, mine, over, share[pair.ravel()[over]], routes.rates_gbit_s[link])
+    for link in np.unique(of_link[np.isin(of_pair, pair[critical])]).tolist():
+        ways = slice(*np.searchsorted(of_link, [link, link + 1]))
+        share[of_pair[ways]] = part[ways]
+        crossing = [by_pair[first[at] : first[at + 1]] for at in of_pair[ways]]
+        over = np.sort(np.concatenate(crossing))
+        mine = critical[share[pair[critical]] > 0]
+        used, there = _used(messages, mine, over, share[pair[over]], rates[link])
+        share[of_pair[ways]] = 0.0
         flows = sorted(
             {(messages.class_[at], messages.source[at], messages.destination[at]) for at in there.tolist()}
         )
         if len(flows) > 1 and used >= BUSY:
-            found.append(Shared(routes.links[link], min(used, 1.0), tuple(flows)))
+            found.append(Shared(names[link], min(used, 1.0), tuple(flows)))
     return sorted(found, key=lambda one: (-round(one.utilisation, 2), -len(one.flows), one.link))
 
 
