@@ -72,6 +72,13 @@ impl Stream {
         (product >> 32) as u32
     }
 
+    /// A uniform number in `0..bound` except `other`, which must be in this range.
+    #[inline]
+    pub fn below_except(&mut self, bound: u32, other: u32) -> u32 {
+        let drawn = self.below(bound - 1);
+        drawn + u32::from(drawn >= other)
+    }
+
     /// True with probability `numerator / denominator`.
     #[inline]
     pub fn chance(&mut self, numerator: u32, denominator: u32) -> bool {
@@ -180,6 +187,17 @@ mod tests {
         assert_ne!(numbers(1, "destinations", 0), numbers(1, "destinations", 1));
         assert_ne!(numbers(1, "destinations", 0), numbers(1, "arrivals", 0));
         assert_ne!(numbers(1, "destinations", 0), numbers(2, "destinations", 0));
+    }
+
+    #[test]
+    fn a_number_is_left_out_and_all_others_are_drawn() {
+        let mut stream = Stream::new(1, "destinations", 0);
+        for other in 0..4 {
+            let mut drawn: Vec<u32> = (0..100).map(|_| stream.below_except(4, other)).collect();
+            drawn.sort_unstable();
+            drawn.dedup();
+            assert_eq!(drawn, (0..4).filter(|&number| number != other).collect::<Vec<_>>());
+        }
     }
 
     #[test]

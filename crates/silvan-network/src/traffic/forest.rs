@@ -344,8 +344,7 @@ impl Generator {
             }
         }
         self.random.spend(bytes);
-        let drawn = destinations.below(self.hosts - 1);
-        (drawn + u32::from(drawn >= self.me), false)
+        (destinations.below_except(self.hosts, self.me), false)
     }
 
     /// Called when a message has left the host.

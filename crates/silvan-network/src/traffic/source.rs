@@ -402,8 +402,7 @@ impl Source {
             Chooser::Forest(generator) => generator.only_random()?,
             _ => return None,
         };
-        let drawn = self.destinations.clone().below(hosts - 1);
-        Some(drawn + u32::from(drawn >= me))
+        Some(self.destinations.clone().below_except(hosts, me))
     }
 
     /// Chooses the destination of a message generated now, and returns it with whether it is for a hotspot.
@@ -412,8 +411,7 @@ impl Source {
             Chooser::Fixed(host) => *host,
             Chooser::Uniform { hosts, include_self: true, .. } => self.destinations.below(*hosts),
             Chooser::Uniform { me, hosts, include_self: false } => {
-                let drawn = self.destinations.below(*hosts - 1);
-                drawn + u32::from(drawn >= *me)
+                self.destinations.below_except(*hosts, *me)
             }
             Chooser::InTurn { me, hosts, next } => {
                 let host = (*me + *next) % *hosts;
