@@ -428,7 +428,7 @@ impl Links {
         let Some(control) = self.by_messages_mut() else { return false };
         let opened = control.obey(channel, signal, now);
         for vl in (0..self.lane_count).filter(|vl| opened >> vl & 1 != 0) {
-            let index = channel as usize * self.lane_count + vl;
+            let index = self.of_vl(channel, Vl::new(vl));
             if self.lanes[index].wanted > 0 {
                 self.wake_lane(channel, index, now, queue);
             }
@@ -464,7 +464,7 @@ impl Links {
 
     /// The size of the receive buffer of an undivided virtual lane, in bytes.
     pub fn capacity(&self, id: ChannelId, vl: Vl) -> u32 {
-        self.capacities[id as usize * self.lane_count + vl.index()]
+        self.capacities[self.of_vl(id, vl)]
     }
 
     /// The propagation delay of a channel.
@@ -478,13 +478,19 @@ impl Links {
         self.parameters(id).rate
     }
 
+    /// Index into arrays with one entry per virtual lane of each channel.
+    #[inline(always)]
+    fn of_vl(&self, channel: ChannelId, vl: Vl) -> usize {
+        channel as usize * self.lane_count + vl.index()
+    }
+
     /// Index of the lane whose credit a packet needs. The lane of a destination is created if it does not exist.
     #[inline(always)]
     fn lane_index(&mut self, way: CreditWay) -> usize {
         if self.divided.is_some() {
             return self.divided_lane(way);
         }
-        way.channel as usize * self.lane_count + way.vl.index()
+        self.of_vl(way.channel, way.vl)
     }
 
     /// Whether packets may overtake packets for other destinations that lack credit.
@@ -502,7 +508,7 @@ impl Links {
     #[inline]
     pub fn prefetch_lane(&self, id: ChannelId, vl: Vl) {
         if self.divided.is_none() {
-            prefetch(&self.lanes, id as usize * self.lane_count + vl.index());
+            prefetch(&self.lanes, self.of_vl(id, vl));
         }
     }
 
@@ -510,7 +516,7 @@ impl Links {
     #[inline]
     pub fn prefetch_way(&self, way: CreditWay) {
         match &self.divided {
-            None => prefetch(&self.lanes, way.channel as usize * self.lane_count + way.vl.index()),
+            None => prefetch(&self.lanes, self.of_vl(way.channel, way.vl)),
             Some(divided) => self.prefetch_divided(divided, way),
         }
     }
@@ -665,7 +671,8 @@ impl Links {
         is_ample: impl FnOnce(u32) -> bool,
     ) -> bool {
         let has_no_rules = self.rules().is_none();
-        let lane = &mut self.lanes[id as usize * self.lane_count + vl.index()];
+        let index = self.of_vl(id, vl);
+        let lane = &mut self.lanes[index];
         let is_early = has_no_rules && is_ample(lane.available);
         if is_early {
             lane.available += space;

@@ -27,6 +27,9 @@ pub(super) struct Divided {
     memo: Option<(CreditWay, u32)>,
     /// The lanes of destinations of each channel and virtual lane.
     grown: Vec<Grown>,
+    /// Number of virtual lanes of each channel.
+    #[saved(constant)]
+    lane_count: usize,
     /// Bytes of the receive buffer per region of a virtual lane, for each channel.
     #[saved(constant)]
     pub capacities: Vec<u32>,
@@ -185,7 +188,7 @@ impl Divided {
     pub fn ready(&mut self, channels: usize, lane_count: usize, base: usize) {
         let none = Grown { first: NO_LEDGER, count: 0, ever: 0, destinations: Vec::new() };
         self.grown = vec![none; channels * lane_count];
-        self.base = base;
+        (self.lane_count, self.base) = (lane_count, base);
     }
 
     /// Whether ledgers that have all of their credit are to be removed.
@@ -194,17 +197,22 @@ impl Divided {
         self.free.is_empty() && self.ledgers.len() >= self.tidy_at
     }
 
+    /// The ledgers of destinations of a channel and virtual lane.
+    fn grown(&mut self, CreditWay { channel, vl, .. }: CreditWay) -> &mut Grown {
+        &mut self.grown[channel as usize * self.lane_count + vl.index()]
+    }
+
     /// The record of a ledger of a destination.
     fn record(&mut self, ledger: u32) -> &mut OfDestination {
         &mut self.ledgers[ledger as usize - self.base]
     }
 
     /// Adds a ledger to those of its channel and virtual lane.
-    fn enter(&mut self, (of, dst): (usize, u32), key: u64, ledger: u32) {
-        let grown = &mut self.grown[of];
+    fn enter(&mut self, way: CreditWay, ledger: u32) {
+        let grown = self.grown(way);
         let after = std::mem::replace(&mut grown.first, ledger);
         grown.count += 1;
-        let (word, bit) = (dst as usize / 64, 1 << (dst % 64));
+        let (word, bit) = (way.dst as usize / 64, 1 << (way.dst % 64));
         if grown.destinations.len() <= word {
             grown.destinations.resize(word + 1, 0);
         }
@@ -213,22 +221,24 @@ impl Divided {
         if after != NO_LEDGER {
             self.record(after).before = ledger;
         }
+        let key = WayTable::key(way);
         *self.record(ledger) = OfDestination { key, before: NO_LEDGER, after, relays: 0 };
     }
 
     /// Removes a ledger. It must have all of its credit, and no relay may lead to it. Returns the ledger to which its relay
     /// led, if no other relay leads there.
-    fn remove(&mut self, ledger: u32, of: usize) -> Option<u32> {
+    fn remove(&mut self, ledger: u32) -> Option<u32> {
         let OfDestination { key, before, after, .. } = *self.record(ledger);
+        let way = WayTable::way(key);
         self.record(ledger).key = UNUSED;
         if after != NO_LEDGER {
             self.record(after).before = before;
         }
         match before {
-            NO_LEDGER => self.grown[of].first = after,
+            NO_LEDGER => self.grown(way).first = after,
             before => self.record(before).after = after,
         }
-        self.grown[of].count -= 1;
+        self.grown(way).count -= 1;
         self.by_destination.remove(key);
         if self.memo.is_some_and(|(_, known)| known == ledger) {
             self.memo = None;
@@ -305,7 +315,7 @@ impl Links {
                 let table = &divided.by_destination;
                 prefetch(&table.slots, table.start(WayTable::key(next)));
                 prefetch(&divided.divisions, next.channel as usize);
-                prefetch(&divided.grown, next.channel as usize * self.lane_count + next.vl.index());
+                prefetch(&divided.grown, self.of_vl(next.channel, next.vl));
             }
         }
     }
@@ -389,9 +399,8 @@ impl Links {
     /// Creates the lane of a destination on a virtual lane of a channel.
     #[cold]
     fn grow(&mut self, way: CreditWay) -> usize {
-        let CreditWay { channel: id, vl, dst } = way;
         let Some(divided) = &mut self.divided else { return self.lanes.len() };
-        let capacity = divided.capacities[id as usize];
+        let capacity = divided.capacities[way.channel as usize];
         let ledger = divided.free.pop().unwrap_or_else(|| {
             self.lanes.push(Lane::new(capacity));
             self.ready.push(Time::NEVER);
@@ -411,7 +420,7 @@ impl Links {
         self.ready[lane] = Time::NEVER;
         divided.by_destination.insert(way, ledger);
         divided.memo = Some((way, ledger));
-        divided.enter((id as usize * self.lane_count + vl.index(), dst), WayTable::key(way), ledger);
+        divided.enter(way, ledger);
         lane
     }
 
@@ -456,8 +465,7 @@ impl Links {
         if *available != self.capacities[at] || has_queue {
             return None;
         }
-        let CreditWay { channel: id, vl, .. } = WayTable::way(record.key);
-        divided.remove(ledger, id as usize * self.lane_count + vl.index())
+        divided.remove(ledger)
     }
 
     /// Whether a wake-up for the credit of a ledger is for the sender that now owns the ledger. The key of the wake-up
@@ -475,7 +483,7 @@ impl Links {
     /// credit.
     pub(super) fn has_full_ledgers(&self, id: ChannelId, vl: Vl) -> bool {
         self.divided.as_ref().is_some_and(|divided| {
-            let Grown { count, ever, .. } = divided.grown[id as usize * self.lane_count + vl.index()];
+            let Grown { count, ever, .. } = divided.grown[self.of_vl(id, vl)];
             ever > count
         })
     }
@@ -491,7 +499,7 @@ impl Links {
                     BufferDivision::Table(_, regions) => *regions as usize,
                     BufferDivision::PerDestination => 0,
                 };
-                let grown = &divided.grown[id as usize * self.lane_count + vl.index()];
+                let grown = &divided.grown[self.of_vl(id, vl)];
                 (divided.first[id as usize] as usize, regions, grown.first)
             }
         };

@@ -5,6 +5,7 @@
 //! counts all that the lane uses, so the free part of the pool follows from the ledgers.
 
 use silvan_engine::{EventQueue, Time};
+use silvan_network::port::Vl;
 
 use super::{ChannelId, Links};
 
@@ -64,7 +65,7 @@ impl Links {
 
     /// The ledgers of a channel without regions.
     fn ledgers_of(&self, id: ChannelId) -> std::ops::Range<usize> {
-        let first = id as usize * self.lane_count;
+        let first = self.of_vl(id, Vl::FIRST);
         first..first + self.lane_count
     }
 
