@@ -364,6 +364,12 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
         self.lanes.count()
     }
 
+    /// Combines a port and a virtual lane.
+    #[inline(always)]
+    pub fn lane(&self, port: Port, vl: Vl) -> PortVl {
+        PortVl::of(port, vl, self.lanes())
+    }
+
     fn route(&self, packet: &Packet) -> Port {
         self.routes.of(packet)
     }

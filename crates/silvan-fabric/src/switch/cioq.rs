@@ -128,23 +128,13 @@ impl<S: PortSet, L: Lanes> CioqSwitch<S, L> {
         }
     }
 
-    /// Number of virtual lanes.
-    #[inline(always)]
-    fn lanes(&self) -> usize {
-        self.buffers.lanes()
-    }
-
-    /// Combines a port and a virtual lane of this switch.
-    #[inline(always)]
-    fn lane(&self, port: Port, vl: Vl) -> PortVl {
-        PortVl::of(port, vl, self.lanes())
-    }
-
-    /// The order in which the virtual lanes of an output take turns.
+    /// The order in which the virtual lanes of an output take turns. With one lane, the compiler knows the result.
     #[inline(always)]
     fn lane_order(&self) -> LaneOrder {
-        let order = self.ports.lane_order();
-        LaneOrder { lanes: self.lanes(), first: if self.lanes() == 1 { None } else { order.first } }
+        match self.buffers.lanes() {
+            1 => LaneOrder { lanes: 1, first: None },
+            _ => self.ports.lane_order(),
+        }
     }
 
     /// Bytes of an input's memory that are in use. Frees the space of a packet that has already left it.
@@ -152,7 +142,7 @@ impl<S: PortSet, L: Lanes> CioqSwitch<S, L> {
         if let Some((lane, space)) = self.inputs[input.index()].leaving.left(now) {
             self.used[lane.index()] -= space;
         }
-        self.used[self.lane(input, vl).index()]
+        self.used[self.buffers.lane(input, vl).index()]
     }
 
     /// Frees the space of a packet that has already left the memory of an output.
@@ -198,7 +188,7 @@ impl<S: PortSet, L: Lanes> CioqSwitch<S, L> {
     #[inline]
     fn fill_changed(&mut self, ctx: &mut Context, (output, vl): (Port, Vl), queue: Option<(Port, u32)>) {
         let sum = self.waiting_bytes(output, vl);
-        if self.ports.watches_queue(self.lane(output, vl), sum) {
+        if self.ports.watches_queue(self.buffers.lane(output, vl), sum) {
             self.report_fill(ctx, (output, vl), queue, sum);
         }
     }
@@ -217,7 +207,7 @@ impl<S: PortSet, L: Lanes> CioqSwitch<S, L> {
             QueueFill { input, bytes }
         };
         let queue = queue.filter(|_| self.ports.marking.marker.needs_queues()).map(fill);
-        let inputs = self.buffers.requests(self.lane(output, vl)).widen();
+        let inputs = self.buffers.requests(self.buffers.lane(output, vl)).widen();
         let change = QueueChange { now: ctx.now, queue, queue_bytes: sum, inputs };
         self.ports.queue_changed(ctx, output, vl, &change);
     }
@@ -232,7 +222,7 @@ impl<S: PortSet, L: Lanes> CioqSwitch<S, L> {
             ctx.report_broken(format!("switch {}: {what}", self.ports.node));
         }
         while let Some((lane, input)) = self.buffers.changes.asked().pop() {
-            self.ask(ctx, lane.port(self.lanes()), input);
+            self.ask(ctx, lane.port(self.buffers.lanes()), input);
         }
         self.buffers.changes.clear();
     }
@@ -257,7 +247,7 @@ impl<S: PortSet, L: Lanes> CioqSwitch<S, L> {
         }
         let first = self.outputs[output.index()].link_turn;
         for vl in self.lane_order().from(first) {
-            let lane = self.lane(output, vl);
+            let lane = self.buffers.lane(output, vl);
             let Some(id) = self.lanes[lane.index()].queue.head() else { continue };
             let packet = &ctx.packets[id];
             let (dst, space) = (packet.dst, packet.space);
@@ -271,7 +261,7 @@ impl<S: PortSet, L: Lanes> CioqSwitch<S, L> {
     /// Puts the packet at the head of an output lane on the link.
     fn send_head(&mut self, ctx: &mut Context, (output, vl): (Port, Vl), id: PacketId) {
         let order = self.lane_order();
-        let (at, packet) = (self.lane(output, vl), &ctx.packets[id]);
+        let (at, packet) = (self.buffers.lane(output, vl), &ctx.packets[id]);
         let (space, size) = (packet.space, packet.size);
         let lane = &mut self.lanes[at.index()];
         lane.queue.pop(&mut ctx.packets);
@@ -294,7 +284,7 @@ impl<S: PortSet, L: Lanes> CioqSwitch<S, L> {
         // Report the fill that remains after the packet has left (Paper I, 3.2.1).
         self.fill_changed(ctx, (output, vl), None);
         self.expire(output, ctx.now);
-        let buffer_bytes = self.lanes[self.lane(output, vl).index()].used;
+        let buffer_bytes = self.lanes[self.buffers.lane(output, vl).index()].used;
         let queue_bytes = self.waiting_bytes(output, vl);
         self.ports.departs(ctx, output, id, OutputFill { queue_bytes, buffer_bytes });
     }
@@ -319,7 +309,7 @@ impl<S: PortSet, L: Lanes> CioqSwitch<S, L> {
     /// Selects the next readable input and its queue. Returns `None` if there is none, if the output waits
     /// for a busy input, or if the packet does not fit into the output buffer.
     fn choose(&mut self, ctx: &mut Context, output: Port, vl: Vl) -> Option<(Port, QueueId)> {
-        let lane = self.lane(output, vl);
+        let lane = self.buffers.lane(output, vl);
         let asking = self.buffers.requests(lane);
         if asking.is_empty() {
             return None;
@@ -351,7 +341,7 @@ impl<S: PortSet, L: Lanes> CioqSwitch<S, L> {
         let (dst, size, space, tail) = (packet.dst, packet.size, packet.space, packet.tail_lag);
         self.buffers.take(&mut ctx.packets, ctx.now, queue, output);
         let end = (ctx.now + self.crossbar.time(size)).max(tail);
-        let input_lane = self.lane(input, vl);
+        let input_lane = self.buffers.lane(input, vl);
         let from = &mut self.inputs[input.index()];
         from.read_free = end;
         // The transmission of the previous packet ends at or before `end`.
@@ -366,7 +356,7 @@ impl<S: PortSet, L: Lanes> CioqSwitch<S, L> {
         let state = &mut self.outputs[output.index()];
         state.write_free = end;
         state.held += 1;
-        let at = self.lane(output, vl);
+        let at = self.buffers.lane(output, vl);
         let to = &mut self.lanes[at.index()];
         to.turn = input.after(self.inputs.len());
         to.queue.push(id, &mut ctx.packets);
@@ -382,7 +372,7 @@ impl<S: PortSet, L: Lanes> CioqSwitch<S, L> {
     fn plan(&mut self, ctx: &mut Context, output: Port) {
         let (channel, now) = (self.ports.out(output), ctx.now);
         let state = &self.outputs[output.index()];
-        let requests = output.with_lanes(self.lanes()).map(|lane| self.buffers.requests(lane));
+        let requests = output.with_lanes(self.buffers.lanes()).map(|lane| self.buffers.requests(lane));
         let asking = requests.fold(S::default(), S::or);
         let asked = !asking.is_empty();
         let mut at = Time::NEVER;
@@ -423,7 +413,7 @@ impl<S: PortSet, L: Lanes> Architecture for CioqSwitch<S, L> {
 
     /// Bytes that wait for an output lane on both sides of the crossbar.
     fn waiting_bytes(&self, output: Port, vl: Vl) -> u32 {
-        let lane = self.lane(output, vl);
+        let lane = self.buffers.lane(output, vl);
         self.buffers.sum(lane) + self.lanes[lane.index()].bytes
     }
 
@@ -431,7 +421,7 @@ impl<S: PortSet, L: Lanes> Architecture for CioqSwitch<S, L> {
         let packet = &ctx.packets[id];
         let (vl, space, dst) = (packet.vl, packet.space, packet.dst);
         let output = self.ports.route_of(packet);
-        self.used[self.lane(input, vl).index()] += space;
+        self.used[self.buffers.lane(input, vl).index()] += space;
         let stored = self.buffers.store(&mut ctx.packets, ctx.now, input, output, id);
         if self.ports.marking.marker.watches_input_buffers() {
             self.arrived(ctx, (input, vl), id);
@@ -469,7 +459,7 @@ impl<S: PortSet, L: Lanes> Architecture for CioqSwitch<S, L> {
     }
 
     fn queued_bytes(&self, output: Port) -> u32 {
-        let lanes = self.lanes();
+        let lanes = self.buffers.lanes();
         let waiting: u32 = output.with_lanes(lanes).map(|lane| self.buffers.sum(lane)).sum();
         let held = &self.lanes[output.lane_range(lanes)];
         waiting + held.iter().map(|lane| lane.bytes).sum::<u32>()
@@ -502,7 +492,7 @@ impl<S: PortSet, L: Lanes> Architecture for CioqSwitch<S, L> {
     #[inline]
     fn prefetch_output(&self, output: Port) {
         prefetch(&self.outputs, output.index());
-        prefetch(&self.lanes, self.lane(output, Vl::FIRST).index());
+        prefetch(&self.lanes, self.buffers.lane(output, Vl::FIRST).index());
     }
 
     #[inline]
@@ -512,7 +502,7 @@ impl<S: PortSet, L: Lanes> Architecture for CioqSwitch<S, L> {
         if output.index() >= self.ports.count() {
             return;
         }
-        let lane = self.lane(output, vl);
+        let lane = self.buffers.lane(output, vl);
         self.buffers.prefetch(input, vl, output, packet.dst, None);
         self.prefetch_output(output);
         self.rounds.prefetch(lane);
@@ -522,7 +512,7 @@ impl<S: PortSet, L: Lanes> Architecture for CioqSwitch<S, L> {
 
     #[inline]
     fn prefetch_wake(&self, ctx: &Context, output: Port) {
-        let lane = self.lane(output, Vl::FIRST);
+        let lane = self.buffers.lane(output, Vl::FIRST);
         ctx.links.prefetch_lane(self.ports.out(output), Vl::FIRST);
         self.rounds.prefetch(lane);
         if let Some(id) = self.lanes[lane.index()].queue.head() {

@@ -255,7 +255,7 @@ impl<S: PortSet, L: Lanes> Arbiter<S, L> for Islip<S> {
     #[inline(always)]
     fn ask(switch: &mut QueuedSwitch<S, L, Self>, ctx: &mut Context, lane: PortVl, input: Port) {
         let Input { read_free, feeding, .. } = switch.arbiter.inputs[input.index()];
-        let channel = switch.ports.out(lane.port(switch.lanes()));
+        let channel = switch.ports.out(lane.port(switch.buffers.lanes()));
         if read_free > ctx.now {
             ctx.wake(feeding, read_free);
         } else if ctx.free_at(channel) > ctx.now {
@@ -304,7 +304,7 @@ impl<S: PortSet, L: Lanes> QueuedSwitch<S, L, Islip<S>> {
         state.refresh(ctx, &self.ports, self.buffers.filled());
         let iterations = state.iterations;
         let mut matches = std::mem::take(&mut state.matches);
-        for step in 0..self.lanes() {
+        for step in 0..self.buffers.lanes() {
             let mut refused = S::default();
             for iteration in 0..iterations {
                 refused = self.match_once(ctx, step, iteration == 0, &mut matches);
@@ -333,7 +333,7 @@ impl<S: PortSet, L: Lanes> QueuedSwitch<S, L, Islip<S>> {
     fn repeat(&mut self, ctx: &mut Context, step: usize, refused: S) {
         let Islip { cells: Some(cells), sending, busy, .. } = &self.arbiter else { return };
         for output in refused.without(*sending).iter() {
-            let lane = self.lane(output, lane_at((&self.ports, &self.buffers), output, step));
+            let lane = self.buffers.lane(output, lane_at((&self.ports, &self.buffers), output, step));
             if !self.buffers.requests(lane).without(*busy).is_empty() {
                 ctx.wake(self.ports.out(output), ctx.now + cells[output.index()]);
             }
@@ -378,7 +378,7 @@ impl<S: PortSet, L: Lanes> QueuedSwitch<S, L, Islip<S>> {
     fn move_pointers(&mut self, accepted: &[Match]) {
         let count = self.arbiter.inputs.len();
         for pair in accepted {
-            let lane = self.lane(pair.output, Vl::FIRST);
+            let lane = self.buffers.lane(pair.output, Vl::FIRST);
             self.buffers.turn_mut(lane).input = pair.input.after(count);
             self.arbiter.inputs[pair.input.index()].accept = pair.output.after(count);
         }
@@ -409,10 +409,10 @@ impl<S: PortSet, L: Lanes> QueuedSwitch<S, L, Islip<S>> {
         let Match { input, output, vl, head, .. } = pair;
         let Served { read_until, end, .. } = self.serve(ctx, Passage { input, output, vl }, head);
         let channel = self.ports.out(output);
-        let lane = self.lane(output, vl);
-        if self.lanes() > 1 {
+        let lane = self.buffers.lane(output, vl);
+        if self.buffers.lanes() > 1 {
             let order = self.ports.lane_order();
-            let first = self.lane(output, Vl::FIRST);
+            let first = self.buffers.lane(output, Vl::FIRST);
             let turn = &mut self.buffers.turn_mut(first).lane;
             *turn = order.after(*turn, vl);
         }

@@ -157,7 +157,7 @@ impl<S: PortSet, L: Lanes, A: Arbiter<S, L>> QueuedSwitch<S, L, A> {
     /// Reports packets that have moved between queues to the marking rule.
     fn mark_moved(&mut self, ctx: &mut Context) {
         while let Some(moved) = self.buffers.changes.moved().pop() {
-            let lane = self.lane(moved.output, moved.vl);
+            let lane = self.buffers.lane(moved.output, moved.vl);
             let sum = self.buffers.sum(lane);
             if self.ports.watches_queue(lane, sum) {
                 self.fill_matters(ctx, moved, sum);
@@ -194,21 +194,9 @@ impl<S: PortSet, L: Lanes, A: Arbiter<S, L>> QueuedSwitch<S, L, A> {
             QueueFill { input, bytes: self.buffers.telling_bytes(Passage { input, output, vl }, dst, open) }
         };
         let queue = self.ports.marking.marker.needs_queues().then(fill);
-        let inputs = self.buffers.requests(self.lane(output, vl)).widen();
+        let inputs = self.buffers.requests(self.buffers.lane(output, vl)).widen();
         let change = QueueChange { now: ctx.now, queue, queue_bytes: sum, inputs };
         self.ports.queue_changed(ctx, output, vl, &change);
-    }
-
-    /// Number of virtual lanes.
-    #[inline(always)]
-    pub(super) fn lanes(&self) -> usize {
-        self.buffers.lanes()
-    }
-
-    /// Combines a port and a virtual lane of this switch.
-    #[inline(always)]
-    pub(super) fn lane(&self, port: Port, vl: Vl) -> PortVl {
-        PortVl::of(port, vl, self.lanes())
     }
 
     /// Sends the packet at the head of a queue.
@@ -226,7 +214,7 @@ impl<S: PortSet, L: Lanes, A: Arbiter<S, L>> QueuedSwitch<S, L, A> {
         {
             ctx.links.close_relay(ctx.packets.ledger(id));
         }
-        if self.ports.watches_queue(self.lane(output, vl), left) {
+        if self.ports.watches_queue(self.buffers.lane(output, vl), left) {
             self.fill_matters(ctx, Moved { input, output, vl, dst }, left);
         }
         let read =
@@ -261,7 +249,7 @@ impl<S: PortSet, L: Lanes, A: Arbiter<S, L>> Architecture for QueuedSwitch<S, L,
     }
 
     fn waiting_bytes(&self, output: Port, vl: Vl) -> u32 {
-        self.buffers.sum(self.lane(output, vl))
+        self.buffers.sum(self.buffers.lane(output, vl))
     }
 
     #[inline(never)]
@@ -280,7 +268,7 @@ impl<S: PortSet, L: Lanes, A: Arbiter<S, L>> Architecture for QueuedSwitch<S, L,
         } else {
             self.buffers.store(&mut ctx.packets, ctx.now, input, output, id)
         };
-        let lane = self.lane(output, vl);
+        let lane = self.buffers.lane(output, vl);
         let sum = self.buffers.sum(lane);
         self.ports.arrives(ctx, output, id, sum);
         if self.ports.watches_queue(lane, sum) {
@@ -296,7 +284,7 @@ impl<S: PortSet, L: Lanes, A: Arbiter<S, L>> Architecture for QueuedSwitch<S, L,
     /// Called when an output is free or credit has returned.
     fn wake(&mut self, ctx: &mut Context, output: Port) {
         if ctx.links.is_divided() {
-            let of_output = output.with_lanes(self.lanes());
+            let of_output = output.with_lanes(self.buffers.lanes());
             of_output.for_each(|lane| self.buffers.unpark(&ctx.packets, ctx.now, lane));
             self.buffers.changes.asked().clear();
         }
@@ -320,7 +308,7 @@ impl<S: PortSet, L: Lanes, A: Arbiter<S, L>> Architecture for QueuedSwitch<S, L,
     }
 
     fn queued_bytes(&self, output: Port) -> u32 {
-        output.with_lanes(self.lanes()).map(|lane| self.buffers.sum(lane)).sum()
+        output.with_lanes(self.buffers.lanes()).map(|lane| self.buffers.sum(lane)).sum()
     }
 
     fn buffered(&self, ctx: &Context, input: Port, vl: Vl) -> u32 {
@@ -350,7 +338,7 @@ impl<S: PortSet, L: Lanes, A: Arbiter<S, L>> Architecture for QueuedSwitch<S, L,
 
     #[inline]
     fn prefetch_output(&self, output: Port) {
-        self.buffers.prefetch_output(self.lane(output, Vl::FIRST));
+        self.buffers.prefetch_output(self.buffers.lane(output, Vl::FIRST));
     }
 
     #[inline]
@@ -360,7 +348,7 @@ impl<S: PortSet, L: Lanes, A: Arbiter<S, L>> Architecture for QueuedSwitch<S, L,
         if output.index() >= self.ports.count() {
             return;
         }
-        let lane = self.lane(output, vl);
+        let lane = self.buffers.lane(output, vl);
         let ledger = if self.buffers.relays { ctx.packets.ledger(id) } else { NO_LEDGER };
         let open = if ledger == NO_LEDGER { None } else { ctx.links.relay_queue(ledger) };
         self.buffers.prefetch(input, vl, output, packet.dst, open);
@@ -376,7 +364,7 @@ impl<S: PortSet, L: Lanes, A: Arbiter<S, L>> Architecture for QueuedSwitch<S, L,
 
     #[inline]
     fn prefetch_wake(&self, ctx: &Context, output: Port) {
-        let lane = self.lane(output, Vl::FIRST);
+        let lane = self.buffers.lane(output, Vl::FIRST);
         ctx.links.prefetch_lane(self.ports.out(output), Vl::FIRST);
         self.ports.marking.marker.prefetch(lane.index());
         let requests = self.buffers.requests(lane);

@@ -58,14 +58,14 @@ impl<S: PortSet, L: Lanes> QueuedSwitch<S, L, RoundRobin<S>> {
                 return;
             }
         }
-        let output = lane.port(self.lanes());
+        let output = lane.port(self.buffers.lanes());
         let channel = self.ports.out(output);
         let free_at = ctx.free_at(channel);
         if free_at > ctx.now {
             ctx.wake(channel, free_at);
             return;
         }
-        let turn = self.buffers.turn_mut(self.lane(output, Vl::FIRST));
+        let turn = self.buffers.turn_mut(self.buffers.lane(output, Vl::FIRST));
         if !std::mem::replace(&mut turn.dirty, true) {
             ctx.dirty_outputs.push((self.ports.place, output));
         }
@@ -73,16 +73,16 @@ impl<S: PortSet, L: Lanes> QueuedSwitch<S, L, RoundRobin<S>> {
 
     /// Called when an output may be able to send again. Returns whether it must be settled now.
     fn unblock(&mut self, output: Port) -> bool {
-        for lane in output.with_lanes(self.lanes()) {
+        for lane in output.with_lanes(self.buffers.lanes()) {
             self.buffers.turn_mut(lane).blocked = 0;
         }
-        !self.buffers.turn(self.lane(output, Vl::FIRST)).dirty
+        !self.buffers.turn(self.buffers.lane(output, Vl::FIRST)).dirty
     }
 
     /// Sends from an output, if possible, and schedules its next wake-up.
     fn settle_output(&mut self, ctx: &mut Context, output: Port) {
-        let lanes = self.lanes();
-        let turn = self.buffers.turn_mut(self.lane(output, Vl::FIRST));
+        let lanes = self.buffers.lanes();
+        let turn = self.buffers.turn_mut(self.buffers.lane(output, Vl::FIRST));
         turn.dirty = false;
         let first = turn.lane;
         let channel = self.ports.out(output);
@@ -102,7 +102,7 @@ impl<S: PortSet, L: Lanes> QueuedSwitch<S, L, RoundRobin<S>> {
         let order = self.ports.lane_order();
         for vl in order.from(first) {
             if self.settle_lane(ctx, (output, channel), vl) {
-                let turn = self.buffers.turn_mut(self.lane(output, Vl::FIRST));
+                let turn = self.buffers.turn_mut(self.buffers.lane(output, Vl::FIRST));
                 turn.lane = order.after(first, vl);
                 return;
             }
@@ -111,7 +111,7 @@ impl<S: PortSet, L: Lanes> QueuedSwitch<S, L, RoundRobin<S>> {
 
     #[inline(always)]
     fn settle_lane(&mut self, ctx: &mut Context, (output, channel): (Port, ChannelId), vl: Vl) -> bool {
-        let lane = self.lane(output, vl);
+        let lane = self.buffers.lane(output, vl);
         loop {
             let mut requests = self.buffers.in_turn(lane, S::default(), ctx.now);
             if let Some(rounds) = &mut self.arbiter.rounds {
@@ -127,7 +127,7 @@ impl<S: PortSet, L: Lanes> QueuedSwitch<S, L, RoundRobin<S>> {
                     }
                     let Served { end, left, .. } = self.serve(ctx, Passage { input, output, vl }, head);
                     self.spread(ctx);
-                    if left > 0 || self.lanes() > 1 && self.queued_bytes(output) > 0 {
+                    if left > 0 || self.buffers.lanes() > 1 && self.queued_bytes(output) > 0 {
                         ctx.wake(channel, end);
                     }
                     return true;

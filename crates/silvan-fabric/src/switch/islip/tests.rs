@@ -41,7 +41,7 @@ fn settle(switch: &mut Switch, ctx: &mut Context, packets: &[(u16, u16)]) -> Vec
 
 /// The pointers of the outputs, and those of the inputs.
 fn pointers(switch: &Switch) -> ([u16; 4], [u16; 4]) {
-    let granting = |port| switch.buffers.turn(switch.lane(Port(port), Vl::FIRST)).input.0;
+    let granting = |port| switch.buffers.turn(switch.buffers.lane(Port(port), Vl::FIRST)).input.0;
     let accepting = |port: usize| switch.arbiter.inputs[port].accept.0;
     ([0, 1, 2, 3].map(granting), [0, 1, 2, 3].map(accepting))
 }
@@ -113,7 +113,7 @@ fn an_input_prefers_a_grant_that_cannot_wait_and_then_the_nearest_one() {
     let mut partition = partition(1);
     let (switch, ctx) = parts(&mut partition);
     enqueue(switch, ctx, Port(1), packet(1, 0));
-    let lane = switch.lane(Port(0), Vl::FIRST);
+    let lane = switch.buffers.lane(Port(0), Vl::FIRST);
     let channel = switch.ports.out(Port(0));
     let head =
         candidate(ctx, &mut switch.buffers, LaneOnLink { lane, vl: Vl::FIRST, channel }, Port(1)).unwrap();
@@ -139,7 +139,7 @@ fn accepted_grants_are_ordered_by_input() {
     let mut partition = partition(1);
     let (switch, ctx) = parts(&mut partition);
     enqueue(switch, ctx, Port(1), packet(1, 0));
-    let lane = switch.lane(Port(0), Vl::FIRST);
+    let lane = switch.buffers.lane(Port(0), Vl::FIRST);
     let channel = switch.ports.out(Port(0));
     let head =
         candidate(ctx, &mut switch.buffers, LaneOnLink { lane, vl: Vl::FIRST, channel }, Port(1)).unwrap();

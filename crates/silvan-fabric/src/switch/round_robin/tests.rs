@@ -33,7 +33,7 @@ fn parts(partition: &mut Partition) -> (&mut Switch, &mut Context) {
 /// Queues a packet for the output. Returns whether the output will be settled.
 fn arrive(switch: &mut Switch, ctx: &mut Context, (input, vl): (u16, u8), space: u32) -> bool {
     ctx.dirty_outputs.clear();
-    let first = switch.lane(OUTPUT, Vl::FIRST);
+    let first = switch.buffers.lane(OUTPUT, Vl::FIRST);
     switch.buffers.turn_mut(first).dirty = false;
     let packet = Packet { vl: Vl(vl), space, ..packet(input.into(), OUTPUT.0.into()) };
     enqueue(switch, ctx, Port(input), packet);
@@ -102,7 +102,7 @@ fn an_input_that_lacks_credit_keeps_its_turn_and_does_not_block_the_other_lane()
         arrive(switch, ctx, of, space);
     }
     assert_eq!(sent(switch, ctx), [(2, 1)], "the small packet does not overtake the large one");
-    let blocked = switch.buffers.turn(switch.lane(OUTPUT, Vl(0))).blocked;
+    let blocked = switch.buffers.turn(switch.buffers.lane(OUTPUT, Vl(0))).blocked;
     assert_eq!(blocked, 1_024);
     assert!(!arrive(switch, ctx, (2, 0), 1_024), "the credit is too little for this one, too");
     assert!(arrive(switch, ctx, (3, 0), 512), "this one may have its turn first");
@@ -114,10 +114,10 @@ fn an_input_that_lacks_credit_keeps_its_turn_and_does_not_block_the_other_lane()
         ledger: crate::packet::NO_LEDGER,
     });
     ctx.now += ctx.links.delay(channel);
-    let first = switch.lane(OUTPUT, Vl::FIRST);
+    let first = switch.buffers.lane(OUTPUT, Vl::FIRST);
     switch.buffers.turn_mut(first).dirty = false;
     RoundRobin::wake(switch, ctx, OUTPUT);
-    assert_eq!(switch.buffers.turn(switch.lane(OUTPUT, Vl(0))).blocked, 0);
+    assert_eq!(switch.buffers.turn(switch.buffers.lane(OUTPUT, Vl(0))).blocked, 0);
     assert_eq!(waiting(switch, ctx).len(), 3, "the wake-up has sent the first packet");
     ctx.now = ctx.free_at(channel);
     assert_eq!(sent(switch, ctx), [(1, 0), (2, 0), (3, 0)]);
