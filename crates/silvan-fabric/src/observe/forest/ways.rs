@@ -190,3 +190,39 @@ fn way(key: FlowKey, view: View, map: &Map) -> impl Iterator<Item = u32> {
     };
     std::iter::successors(first, next).take(most)
 }
+
+#[cfg(test)]
+mod tests {
+    use silvan_engine::Time;
+
+    use super::*;
+    use crate::config::Ecmp;
+    use crate::tests::{config, network, topology};
+
+    #[test]
+    fn stored_routes_are_those_that_are_followed_anew() {
+        let topology =
+            topology(r#"{"kind": "two-level-fat-tree", "leaves": 2, "spines": 4, "hosts_per_leaf": 4}"#);
+        let mut config = config(Time::from_us(1));
+        config.ecmp = Some(Ecmp::default());
+        let mut network = network(&topology, &config);
+        let mut observer = network.forest.take().unwrap();
+        let view = network.view(Time::from_us(1));
+        observer.map.find_hosts(view);
+        assert!(observer.map.tables.is_none() && !observer.map.has_choice);
+        let mut routes = SampledRoutes::new(view, &observer.map);
+        let mut inner: FxHashSet<u32> = FxHashSet::default();
+        for key in (0..8).flat_map(|source| (0..8).map(move |destination| (source, destination))) {
+            let key = FlowKey { source: key.0, destination: key.1, connection: 0 };
+            let expected: Vec<u32> = way(key, view, &observer.map).collect();
+            for _ in 0..2 {
+                let mut found = Vec::new();
+                routes.pass(key, |link| found.push(link));
+                assert_eq!(found, expected, "{key:?}");
+            }
+            inner.extend(expected.get(1).filter(|_| expected.len() == 4));
+        }
+        assert_eq!(routes.of.len(), 64);
+        assert!(inner.len() > 4, "the leaves use several of their uplinks: {inner:?}");
+    }
+}
