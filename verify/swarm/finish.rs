@@ -11,6 +11,9 @@ use crate::variants::LONG_S;
 pub fn unfinished(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
     let (spec, summary) = (&scenario.spec, &outcome.summary);
     let mut found = Vec::new();
+    if headers_use_a_link_alone(scenario, outcome) {
+        return found;
+    }
     if summary.packets_inside > 0 && !may_repeat_longer(scenario) {
         found.push(format!("{} packets never leave the network", summary.packets_inside));
     }
@@ -60,6 +63,13 @@ fn needs_longer(scenario: &Scenario, outcome: &Outcome) -> bool {
 fn may_repeat_longer(scenario: &Scenario) -> bool {
     let spec = &scenario.spec;
     spec.link.retry.is_some() && is_limited(scenario)
+}
+
+/// Whether the headers of trimmed packets use all of the rate of a slow link, which they do if they precede data and
+/// sources send again at once. The link then sends no data, and the same packets are trimmed again and again.
+fn headers_use_a_link_alone(scenario: &Scenario, outcome: &Outcome) -> bool {
+    let trimmed = outcome.summary.trimming.as_ref().map_or(0, |trimming| trimming.trimmed_packets);
+    scenario.spec.lanes.control_priority && trimmed > 1_000 * outcome.summary.packets_delivered.max(1)
 }
 
 /// Whether a run ends before the longest time, because its hotspots move too often.
