@@ -152,9 +152,10 @@ nightly: ## `check`; slow pages, the playground, 5000 random scenarios, all orac
 	$(BIN)/python -m pytest -rs --numprocesses=$(JOBS) --dist=worksteal -m nightly
 	$(MAKE) site
 	$(MAKE) playground-check
-	$(MAKE) swarm N=5000
+	@first=$$(shuf -i 100000-999999999 -n 1) && echo "random scenarios from seed $$first on" && \
+	  $(MAKE) swarm N=5000 SWARM="--first $$first --out target/check/nightly --fresh"
 	$(MAKE) wheel-check-all
-	$(MAKE) verify
+	$(MAKE) verify VERIFY=--fresh
 	$(MAKE) audit
 	@if $(CARGO) +nightly fuzz --version >/dev/null 2>&1; then $(MAKE) fuzz RUNS=100000 CASES=1000; \
 	  else echo "left out: make fuzz (cargo-fuzz and a nightly compiler are not installed)"; fi
@@ -254,9 +255,11 @@ playground-check: $(VENV)/.built $(VENV)/.dev-deps
 	@if $(BIN)/python tools/site/playground.py target/playground.html; then \
 	  $(BIN)/python -m pytest -rs -m playground; else echo "left out: the tests of the playground"; fi
 
-verify: $(VENV)/.built ## the second model, closed forms, and the published experiments in quick form
-	$(BIN)/python -m verify
+verify: $(VENV)/.built ## the second model, closed forms, and the published experiments in quick form (VERIFY="--fresh": other seeds)
+	$(BIN)/python -m verify $(VERIFY)
 	$(BIN)/silvan papers run --all --quick
+
+VERIFY ?=
 
 # Continues where it was stopped. out/swarm contains the findings. SWARM="--fresh" deletes them.
 # SWARM="--books-every 10" uses the debug build less often.

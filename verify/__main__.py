@@ -1,4 +1,4 @@
-"""Run all oracles: ``python -m verify [--quick] [--drawn N] [--first SEED]``.
+"""Run all oracles: ``python -m verify [--quick] [--drawn N] [--first SEED | --fresh]``.
 
 The exit status is 1 if an oracle disagrees, or if the reference model does not cover a listed scenario.
 """
@@ -6,6 +6,7 @@ The exit status is 1 if an oracle disagrees, or if the reference model does not 
 from __future__ import annotations
 
 import argparse
+import secrets
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -56,8 +57,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m verify", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a subset that takes seconds")
     parser.add_argument("--drawn", type=int, metavar="N", help="scenarios drawn at random (500; quick: 40)")
-    parser.add_argument("--first", type=int, default=1, metavar="SEED", help="seed of the first of them (1)")
+    seeds = parser.add_mutually_exclusive_group()
+    seeds.add_argument("--first", type=int, default=1, metavar="SEED", help="seed of the first of them (1)")
+    seeds.add_argument("--fresh", action="store_true", help="select the first seed at random, and print it")
     given = parser.parse_args()
+    if given.fresh:
+        given.first = secrets.randbelow(10**9)
     count = given.drawn if given.drawn is not None else (40 if given.quick else 500)
     began = time.perf_counter()
     print("The simulator against the reference model, exactly:")

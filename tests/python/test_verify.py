@@ -1,7 +1,9 @@
 """Tests a quick subset of the oracles in `verify/`, and that the oracles detect errors."""
 
 import copy
+import itertools
 import sys
+import time
 from dataclasses import replace
 from fractions import Fraction
 
@@ -50,6 +52,22 @@ TABLE = dict(cases.table())
 def test_the_simulator_does_what_the_reference_does(name):
     found = compare.differences(TABLE[name])
     assert not found, f"{found[0]} ({len(found)} differences)"
+
+
+def test_announced_flows_take_turns_in_the_order_in_which_they_may_send():
+    """A flow whose wait ended while its host was busy precedes a flow whose announcement returns later."""
+    assert not compare.compare(drawing.many(880053, 1), show=False).wrong
+
+
+def test_an_error_of_one_scenario_does_not_end_the_comparison(monkeypatch):
+    cases = [("bad", {}), *itertools.islice(drawing.many(1, 1), 1)]
+    found = compare.compare(cases, show=False)
+    assert len(found.wrong) == 1
+    assert found.wrong[0].startswith("bad: ")
+    monkeypatch.setattr(compare, "differences", lambda _scenario: time.sleep(5))
+    monkeypatch.setattr(compare, "MOST_SECONDS", 1)
+    found = compare.compare(cases[:1], show=False)
+    assert found.wrong == ["bad: TimeoutError: has not ended within 1 s"]
 
 
 @pytest.mark.parametrize("listed", [{}, {"wrong": ["a: differs"]}, {"refused": ["a: no model"]}])

@@ -35,6 +35,11 @@ def test_scenarios_drawn_at_random() -> None:
     assert len(compared.refused) <= 6, compared.refused
 
 
+def test_an_output_that_waits_for_credit_and_replay_room_is_woken_by_both() -> None:
+    """A credit that returns at the instant of a wake-up for replay room must not cancel the wake-up."""
+    assert compare.differences(link_drawing.variant(660020)) == []
+
+
 def test_reactions_use_the_service_level_of_the_route(monkeypatch: pytest.MonkeyPatch) -> None:
     """The timers of service levels have different phases, which decide when an index returns to zero."""
     scenario = link_drawing.variant(316)

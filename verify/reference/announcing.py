@@ -180,5 +180,7 @@ class Announcer:
         else:
             # The flow sent its last packet before the probe returned.
             return False
+        # Flows take their turns in the order in which they may send.
+        self.host.release_due()
         self.host.reopen(flow)
         return True

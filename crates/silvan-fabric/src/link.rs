@@ -394,14 +394,8 @@ impl Links {
         let lanes = (0..self.lane_count as u8).flat_map(|vl| self.ledgers(channel, Vl(vl)));
         let waiting: Vec<usize> = lanes.filter(|&index| self.lanes[index].wanted > 0).collect();
         for index in waiting {
-            self.wake_lane(channel, index, now, queue);
+            self.wake_for_credit(channel, index, now, queue);
         }
-    }
-
-    /// Wakes the sender of a lane at this instant.
-    fn wake_lane(&mut self, channel: ChannelId, index: usize, now: Time, queue: &mut EventQueue) {
-        self.ready[index] = now;
-        queue.push(Event { time: now, key: self.channels[channel as usize].wake_key, data: index as u32 });
     }
 
     /// Puts a message of flow control for the sender of a channel on the wire of the other direction, which
@@ -430,7 +424,7 @@ impl Links {
         for vl in (0..self.lane_count).filter(|vl| opened >> vl & 1 != 0) {
             let index = self.of_vl(channel, Vl::new(vl));
             if self.lanes[index].wanted > 0 {
-                self.wake_lane(channel, index, now, queue);
+                self.wake_for_credit(channel, index, now, queue);
             }
         }
         true
@@ -657,7 +651,7 @@ impl Links {
         if self.has_shared_credits() {
             self.wake_lanes(id, (now, passed), queue);
         } else if is_wanted {
-            self.wake_with_credit(id, index, passed, queue);
+            self.wake_with_credit(id, index, (now, passed), queue);
         }
     }
 

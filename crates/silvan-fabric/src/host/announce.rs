@@ -379,6 +379,8 @@ impl Host {
         if let Some(id) = self.flows.find(key.source, key.destination)
             && self.flows.reopen(id)
         {
+            // Flows take their turns in the order in which they may send, even if the host was busy when a wait ended.
+            self.release_throttled(ctx.now);
             self.enlist(id, ctx.now);
         }
         self.wake(ctx);

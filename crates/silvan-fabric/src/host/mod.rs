@@ -475,9 +475,7 @@ impl Host {
         self.release_held(ctx.now);
         loop {
             self.generate(ctx);
-            while let Some(id) = self.flows.take_released(ctx.now) {
-                self.enlist(id, ctx.now);
-            }
+            self.release_throttled(ctx.now);
             let attempt = self.send_data(ctx, blocked_lanes);
             // Sources may generate other messages instead of those that are held or were just throttled.
             if attempt != Attempt::Idle || !self.drawing().any(|source| source.wants_to_draw(ctx.now)) {
@@ -496,6 +494,14 @@ impl Host {
             while let Some(id) = self.flows.take_held() {
                 self.enlist(id, now);
             }
+        }
+    }
+
+    /// Puts the throttled flows whose wait has ended into the ring.
+    #[inline(always)]
+    fn release_throttled(&mut self, now: Time) {
+        while let Some(id) = self.flows.take_released(now) {
+            self.enlist(id, now);
         }
     }
 

@@ -142,7 +142,7 @@ impl Links {
         }
         for ledger in ledgers {
             if self.lanes[ledger].wanted > 0 {
-                self.wake_with_credit(id, ledger, passed, queue);
+                self.wake_with_credit(id, ledger, (now, passed), queue);
             }
         }
     }

@@ -53,7 +53,11 @@ impl Links {
     pub fn wait_for_credit(&mut self, way: CreditWay, space: u32, queue: &mut EventQueue) {
         let index = self.lane_index(way);
         self.ledger(index).wait(space);
-        self.wake_with_credit(way.channel, index, Time::ZERO, queue);
+        if let Some(time) = self.ready_at(way.channel, index)
+            && time != self.ready[index]
+        {
+            self.wake_for_credit(way.channel, index, time, queue);
+        }
     }
 
     /// Same as [`Self::wait_for_credit`], but returns the time of the attempt that the sender must make if
@@ -68,23 +72,33 @@ impl Links {
     }
 
     /// Wakes the waiting sender when its credit arrives, if the credit is on its way and does not arrive before
-    /// `passed`.
+    /// `passed`. A pending attempt that is earlier remains: its reason may be another one than this credit, such as room in
+    /// the replay buffer.
     #[inline(never)]
     pub(super) fn wake_with_credit(
         &mut self,
         id: ChannelId,
         index: usize,
-        passed: Time,
+        (now, passed): (Time, Time),
         queue: &mut EventQueue,
     ) {
-        if let Some(time) = self.ready_at(id, index)
-            && time >= passed
-            && time != self.ready[index]
-        {
-            self.ready[index] = time;
-            let key = self.channels[id as usize].wake_key;
-            queue.push(Event { time, key, data: index as u32 });
+        let Some(time) = self.ready_at(id, index).filter(|&time| time >= passed) else { return };
+        let pending = self.ready[index];
+        if time < pending || pending < now.max(passed) {
+            self.wake_for_credit(id, index, time, queue);
         }
+    }
+
+    /// Wakes the sender of a lane at a time, regardless of other pending attempts.
+    pub(super) fn wake_for_credit(
+        &mut self,
+        id: ChannelId,
+        index: usize,
+        time: Time,
+        queue: &mut EventQueue,
+    ) {
+        self.ready[index] = time;
+        queue.push(Event { time, key: self.channels[id as usize].wake_key, data: index as u32 });
     }
 
     /// Wakes the sender at `time`, unless it has requested an earlier wake-up.
@@ -110,11 +124,12 @@ impl Links {
         let data = event.data;
         if data & ASKED == 0 {
             let index = data as usize;
-            let counts = self.lanes[index].wanted > 0
-                && self.ready[index] == now
-                && self.is_of_sender(index, event.key);
-            if counts {
+            let is_due = self.ready[index] == now && self.is_of_sender(index, event.key);
+            let counts = is_due && self.lanes[index].wanted > 0;
+            if is_due {
                 self.ready[index] = Time::NEVER;
+            }
+            if counts {
                 // If the lane is paused, a sender that was woken because the lane opened requests another wake-up.
                 if self.has_messages() {
                     self.lanes[index].wanted = 0;
