@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from verify.reading import end_of
+from verify.reference.draining import InputBuffer
 from verify.reference.streams import Stream
 
 if TYPE_CHECKING:
@@ -73,9 +74,8 @@ class Faults:
             for channel in self.channels(event):
                 channel.fault = channel.fault or Fault()
             for host in self.hosts(event):
-                if net.plan.drain is None:
-                    host.drain.pace = Fraction(0)
-                self.states[host] = host.drain.pace, False, 0
+                host.buffer = InputBuffer(net, host.usual_drain)
+                self.states[host] = host.usual_drain, False, 0
 
     def reroute(self, down: frozenset[Channel]) -> None:
         """Give all switches the tables of the network without some links.
@@ -225,11 +225,10 @@ class Faults:
                 host.stop()
                 mine = []
             slowest = max([Fraction(0), *(event.pace for event, _ in mine if event.pace is not None)])
-            pace = max(self.net.plan.drain or Fraction(0), slowest)
+            pace = max(host.usual_drain, slowest)
             is_shared = any(event.shared for event, _ in mine)
             until = max([0, *(end for event, end in mine if event.kind == "stall")])
             state = self.states[host] = pace, is_shared, until
             if state != before:
-                host.drain.pace, host.drain.rest = pace, Fraction(0)
-                host.drain.free_at = max(host.drain.free_at, until)
+                host.buffer.change(None if until else pace)
                 host.share(slowest if is_shared else None)

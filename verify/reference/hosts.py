@@ -16,6 +16,7 @@ from verify.reading import UNLIMITED
 from verify.reference.acknowledging import Acknowledger
 from verify.reference.announcing import Announcer
 from verify.reference.credits import Granter
+from verify.reference.draining import InputBuffer
 from verify.reference.links import Channel, Packet, Report
 from verify.reference.ordering import Order
 from verify.reference.own_flows import Generator, OwnSource, acknowledged
@@ -147,7 +148,10 @@ class Host:
         # The link limits the rate, so that the time per message is added to the time on the link.
         self.usual_injection = max(plan.injection or out.pace, out.pace) if has_limit else Fraction(0)
         self.injection = Limiter(self.usual_injection)
-        self.drain = Limiter(self.net.plan.drain or into.pace)
+        self.usual_drain = max(plan.drain or into.pace, into.pace)
+        self.drain = Limiter(self.usual_drain)
+        #: Replaces `drain` if the rate of the host changes.
+        self.buffer: InputBuffer | None = None
         #: Whether packets in both directions share the pace of the host.
         self.is_shared = False
         #: Whether the host has failed.
@@ -239,11 +243,12 @@ class Host:
             self.take_control(packet)
             return
         is_slowed = self.is_shared and self.injection.free_at > self.net.now
-        drained = max(self.drain.take(head, packet.size * (2 if is_slowed else 1)), self.net.now)
-        self.into.free(packet, drained, packet.lane)
+        size = packet.size * (2 if is_slowed else 1)
         is_new, is_answered = self.recovery.take(packet) if self.recovery else (True, True)
-        if is_new:
-            self.net.at(drained, lambda: self.take_out(packet))
+        if self.buffer:
+            self.buffer.add(head, size, lambda: self.leaves(packet, self.net.now, is_new=is_new))
+        else:
+            self.leaves(packet, max(self.drain.take(head, size), self.net.now), is_new=is_new)
         if not is_answered:
             return
         how = self.congestion.notification
@@ -515,6 +520,12 @@ class Host:
         for other in again:
             self.wait(other)
 
+    def leaves(self, packet: Packet, drained: int, *, is_new: bool) -> None:
+        """Let a packet leave the input buffer at a time, and deliver it if it is new."""
+        self.into.free(packet, drained, packet.lane)
+        if is_new:
+            self.net.at(drained, lambda: self.take_out(packet))
+
     def take_out(self, packet: Packet) -> None:
         """Remove a packet from the receive buffer, and deliver the packets that are then in order."""
         for ready in self.order.drained(packet, self.net.now) if self.order else [packet]:
@@ -632,6 +643,10 @@ class Host:
                     self.remember(flow)
                 if len(flow.messages) == 1 and not flow.lost:
                     self.wait(flow)
+        self.release_due()
+
+    def release_due(self) -> None:
+        """Put the flows whose wait has ended into the ring."""
         due = [(release, flow) for release, flow in self.waiting if release <= self.net.now]
         by_turn = sorted(due, key=lambda waits: (waits[0], waits[1].served_before, waits[1].number))
         for release, flow in by_turn:
@@ -780,7 +795,8 @@ class Host:
         packet.asks = packet.ends_message or packet.is_again or flow.control.must_ask(packet.size)
         self.served += 1
         flow.source.served = self.served
-        is_slowed = self.is_shared and self.drain.free_at > self.net.now
+        is_draining = self.buffer.is_draining() if self.buffer else self.drain.free_at > self.net.now
+        is_slowed = self.is_shared and is_draining
         self.injection.take(self.net.now, packet.size * (2 if is_slowed else 1))
         end = self.put(packet)
         if packet.ends_message and not packet.is_again:

@@ -249,12 +249,10 @@ fn rates(scenario: &Scenario, topology: &Topology, outcome: &Outcome, fail: Fail
     if let Some(table) = named(outcome, "hosts") {
         let sent = |name: &str| hosts.get(name).map_or(0, |rates| rates.0.min(injection));
         bounded(table, "host", "sent_bytes", full, &sent, fail);
-        let received = |name: &str| hosts.get(name).map_or(0, |rates| rates.1);
+        let drain = spec.host.drain_rate.map_or(u64::MAX, |rate| rate.0);
+        let received = |name: &str| hosts.get(name).map_or(0, |rates| rates.1.min(drain));
         // Packets that waited for an earlier packet are delivered at the same time.
         let held = outcome.summary.reordering.as_ref().map_or(0, |found| found.most_held_bytes);
-        // Packets that waited while their host stalled or drained slowly can be drained in one interval.
-        let waits = spec.event.iter().any(|event| event.kind.is_of_hosts());
-        let held = held + if waits { spec.host.buffer.0 } else { 0 };
         bounded(table, "host", "received_bytes", full + held, &received, fail);
     }
 }

@@ -27,7 +27,7 @@ impl Failure {
 }
 
 /// All checks by name.
-pub const CHECKS: [&str; 26] = [
+pub const CHECKS: [&str; 27] = [
     "panic",
     "broken",
     "deadlock",
@@ -37,6 +37,7 @@ pub const CHECKS: [&str; 26] = [
     "threads",
     "resume",
     "resolved",
+    "defaults",
     "measure",
     "order",
     "prefix",
@@ -204,6 +205,15 @@ pub fn check(case: &Case, wanted: &Wanted<'_>) -> Findings {
     if wanted.has("resolved") {
         findings.made.push("resolved");
         resolved(&base, scenario, &mut findings);
+    }
+    if wanted.has("defaults")
+        && let Some(other) = variants::with_defaults(table, scenario)
+    {
+        findings.made.push("defaults");
+        // Some rules refuse rates of hosts.
+        if let Ok(Ok(other)) = read(&other) {
+            same(&base, &run(&other), "defaults", &mut findings);
+        }
     }
     if is_done && wanted.has("measure") {
         measure(&base, (table, scenario), &mut findings);

@@ -7,7 +7,7 @@ use silvan_engine::{Rate, Time};
 use silvan_fabric::config::{Assignment, FlowControl, Pfc};
 use silvan_fabric::faults::{Event, EventKind};
 use silvan_fabric::pause_memory;
-use silvan_network::topology::{NodeRef, Topology};
+use silvan_network::topology::{Link, NodeRef, Topology};
 use silvan_network::traffic::Pattern;
 use silvan_scenario::Scenario;
 use silvan_scenario::spec::Spec;
@@ -48,6 +48,22 @@ pub fn measured(table: &Table, scenario: &Scenario) -> Table {
         }
     }
     other
+}
+
+/// The same scenario with the default rates of hosts written out; `None` if both rates are given.
+pub fn with_defaults(table: &Table, scenario: &Scenario) -> Option<Table> {
+    let host = &scenario.spec.host;
+    let (topology, _, _) = scenario.build().ok()?;
+    let of_host = |link: &&Link| [link.a, link.b].iter().any(|end| matches!(end.node, NodeRef::Host(_)));
+    let fastest = topology.links.iter().filter(of_host).map(|link| link.rate.0).max()?;
+    let mut other = table.clone();
+    let written = entry(&mut other, "host")?;
+    let given = [("drain_rate", host.drain_rate), ("injection_rate", host.injection_rate)];
+    let missing = given.into_iter().filter(|(_, given)| given.is_none());
+    for (key, _) in missing {
+        written.insert(key.to_owned(), Value::from(format!("{fastest} bit/s")));
+    }
+    given.iter().any(|(_, given)| given.is_none()).then_some(other)
 }
 
 /// The same scenario with an earlier end: after whole sampling intervals if there are several.

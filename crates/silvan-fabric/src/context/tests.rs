@@ -133,6 +133,29 @@ fn a_sender_that_waits_is_woken_once_when_its_credit_arrives() {
     assert!(!ctx.has_credit_or_wait(way(0), 129), "that is all");
 }
 
+/// A sender may wait for credit, room in the replay buffer and an open lane. Each of them wakes it at once.
+#[test]
+fn credit_that_returns_later_does_not_cancel_a_pending_attempt() {
+    let mut ctx = alone();
+    send(&mut ctx, 0, CAPACITY);
+    ctx.now = ctx.free_at(0);
+    assert!(!ctx.has_credit_or_wait(way(0), 100));
+    ctx.links.reopen(0, ctx.now, &mut ctx.queue);
+    ctx.release(credit(0, 128, ctx.now + Time(300)));
+    let wakes =
+        std::iter::from_fn(|| ctx.queue.pop()).filter(|event| unkey(event.key).class == Class::SwitchWake);
+    let wakes: Vec<Event> = wakes.collect();
+    assert_eq!(wakes[0].time, ctx.now);
+    assert!(ctx.take_wakes(wakes[0]));
+    // The attempt fails, and the next one is that of the credit.
+    assert!(!ctx.has_credit_or_wait(way(0), 100));
+    let back = ctx.now + Time(300) + DELAY;
+    let next: Vec<Event> = std::iter::from_fn(|| ctx.queue.pop()).collect();
+    let next = wakes.iter().chain(&next).filter(|event| event.time == back).copied().next().unwrap();
+    ctx.now = back;
+    assert!(ctx.take_wakes(next) && ctx.has_credit_or_wait(way(0), 100));
+}
+
 #[test]
 fn wake_ups_of_a_sender_at_one_instant_cause_one_attempt() {
     let mut ctx = alone();
@@ -299,7 +322,7 @@ fn deliveries_are_known_when_a_packet_starts_to_cross_its_last_link() {
     let mut ctx = divided(1);
     // The host drains at half the rate of its link.
     let sink = HostSink::new(Rate::from_gbit(4).pace());
-    ctx.ahead = Some(Box::new(Ahead::new([(sink, None), (sink, None)].into_iter())));
+    ctx.ahead = Some(Box::new(Ahead::new([(sink.clone(), None), (sink, None)].into_iter())));
     let span = ctx.links.span(2, 1_000);
     send(&mut ctx, 2, 1_024);
     let control = ctx.packets.insert(Packet {

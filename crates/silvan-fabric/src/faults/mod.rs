@@ -10,10 +10,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::{Rate, Time};
 
-#[cfg(test)]
-pub(crate) use plan::HostState;
 pub use plan::PlannedChanges;
-pub(crate) use plan::{HostChange, LinkChange};
+pub(crate) use plan::{HostChange, HostState, LinkChange};
 pub use reroute::completed;
 pub(crate) use reroute::{FaultRoutes, Remaining, Reroutes, around};
 pub use width::Width;
@@ -51,8 +49,8 @@ pub struct Event {
     /// For the kind `drain`: whether the rate is that of a bus or a memory through which packets in both
     /// directions pass, such as PCIe. The hosts then also inject data packets at this rate, if it is lower than
     /// usual. A packet takes twice as long if packets in the other direction pass when it starts or has
-    /// arrived. With traffic in both directions, each direction therefore gets half of the rate. By default,
-    /// the hosts send at their usual rate.
+    /// arrived, even if it then waits. With traffic in both directions, each direction therefore gets half of the
+    /// rate. By default, the hosts send at their usual rate.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shared: bool,
     /// For the kind `errors`: the mean number of packets that are lost, per billion, at most half of them.
@@ -94,8 +92,7 @@ pub enum EventKind {
     Rate,
     /// Packets get lost on the links at random.
     Errors,
-    /// The hosts do not remove packets from their input buffers. Packets that arrived earlier are not
-    /// affected.
+    /// The hosts do not remove packets from their input buffers.
     Stall,
     /// The hosts drain their input buffers at the given rate, if it is lower than usual.
     Drain,

@@ -115,10 +115,10 @@ impl Host {
 
     /// Puts a packet into the input buffer, and returns its credit when the packet has been drained. Returns
     /// the time at which this happens. With the binned scheduler, the output that sent the packet has done
-    /// this before, unless the pace of the buffer changes during the run.
+    /// this before, unless the time also depends on the packets that the host injects.
     #[inline]
     fn take_in(&mut self, ctx: &mut Context, packet: &Packet) -> Time {
-        if ctx.is_binned() && !(ctx.links.has_changes() && ctx.sinks[self.place as usize].changes) {
+        if ctx.is_binned() && !(ctx.links.has_changes() && ctx.sinks[self.place as usize].is_shared) {
             return ctx.now + packet.tail_lag;
         }
         let way = CreditWay { channel: self.into, vl: packet.vl, dst: packet.dst };
@@ -136,11 +136,10 @@ impl Host {
         done
     }
 
-    /// Changes the paces at which packets pass through the host. Packets that have started or arrived are not
-    /// affected.
-    pub fn change_paces(&mut self, ctx: &mut Context, paces: HostPaces) {
-        let HostPaces { drain, injection, is_shared, stalls_until, is_stopped } = paces;
-        ctx.sinks[self.place as usize].change(drain, stalls_until);
+    /// Changes the pace at which the host injects packets that start from now on. The input buffer has a plan of its
+    /// own ([`crate::sink::DrainPlan`]).
+    pub fn change_paces(&mut self, paces: HostPaces) {
+        let HostPaces { injection, is_shared, is_stopped } = paces;
         self.injection.change(injection);
         self.shares_paces = is_shared;
         self.is_stopped = is_stopped;

@@ -53,17 +53,13 @@ pub(crate) enum What {
     Host(ChannelId, HostPaces),
 }
 
-/// How packets pass through a host.
+/// How packets pass through a host, apart from its input buffer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HostPaces {
-    /// The pace at which the host takes packets out of its input buffer.
-    pub drain: BytePace,
     /// The pace at which the host injects data packets.
     pub injection: BytePace,
-    /// Whether both directions share these paces.
+    /// Whether packets in both directions share this pace.
     pub is_shared: bool,
-    /// The time until which the host does not take packets out of its input buffer.
-    pub stalls_until: Time,
     /// Whether the host has failed.
     pub is_stopped: bool,
 }
@@ -252,12 +248,9 @@ impl Links {
         self.faults.iter().flat_map(|faults| faults.changes.iter())
     }
 
-    /// The channels to hosts whose paces change during the run, once per change.
-    pub fn changing_hosts(&self) -> impl Iterator<Item = ChannelId> {
-        self.changes().filter_map(|change| match change.what {
-            What::Host(channel, _) => Some(channel),
-            What::Channel(..) | What::Port(..) | What::Tables(_) => None,
-        })
+    /// Whether a host drains its input buffer at several rates, injects at several rates, or fails during the run.
+    pub fn changes_hosts(&self) -> bool {
+        self.changes().any(|change| matches!(change.what, What::Host(..)))
     }
 
     /// Whether switches change their tables, or the ports that they use, during the run.

@@ -129,7 +129,7 @@ impl Plan<'_> {
                 Rule::Shared { .. } => false,
             };
             !is_small || !self.drain.is_as_fast_as(link.pace)
-        }) || self.effects.links.changing_hosts().next().is_some()
+        }) || self.effects.links.changes_hosts()
     }
 }
 

@@ -58,7 +58,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
 
     /// Schedules the arrival of a packet that starts to leave for a host, if the packet is lost on its way, or if its time
     /// in the buffer of the host is not known yet. Returns whether this is the case. The credit of a lost packet returns
-    /// now; a host whose pace changes returns the credit itself ([`Outputs::free`]).
+    /// now; a host that shares a rate in both directions returns the credit itself ([`Outputs::free`]).
     #[inline(never)]
     pub(super) fn leaves_to_host(
         &mut self,
@@ -73,7 +73,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         let link = self.link(slot.output());
         let (delay, lag) = (link.delay, around.packets[head.packet].tail_lag);
         let is_lost = around.links.will_be_lost(channel, head.packet, (tail_at - delay - lag, tail_at));
-        if !is_lost && !around.sinks[host as usize].changes {
+        if !is_lost && !around.sinks[host as usize].is_shared {
             return false;
         }
         around.queue.push(host_arrival(host, tail_at, head.packet));

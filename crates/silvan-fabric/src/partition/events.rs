@@ -137,8 +137,8 @@ impl<A: Architecture> Handler<'_, A> {
     }
 
     /// Handles an event and returns the amount of work. Some events count as no work: the end of the warm-up, because
-    /// all partitions have it; changes of links, for the same reason; and wake-ups, awaited deliveries and actions of ranks, because their number depends on
-    /// the scheduler and the number of partitions.
+    /// all partitions have it; changes of links, for the same reason; and wake-ups, awaited deliveries and actions of ranks,
+    /// because their number depends on the scheduler and the number of partitions.
     #[inline(always)]
     fn handle(&mut self, event: Event) -> u64 {
         let EventKey { class, node, port } = unkey(event.key);
@@ -249,7 +249,7 @@ impl<A: Architecture> Handler<'_, A> {
                         ctx.ignore_receiver(channel);
                     }
                     if ctx.receives_on(channel) {
-                        hosts[ctx.links.receiving_host(channel)].change_paces(ctx, paces);
+                        hosts[ctx.links.receiving_host(channel)].change_paces(paces);
                     }
                 }
                 Effect::Port(channel, is_usable) if ctx.sends_on(channel) => {

@@ -187,7 +187,7 @@ impl Partition {
             outputs.arriving(|output, input, vl, space| {
                 add(self.switch_of(output).ports.feeder(Port::new(input)), vl, space);
             });
-            return self.in_flight_to_changing_hosts(add);
+            return self.in_flight_to_shared_hosts(add);
         }
         for event in self.ctx.queue.iter() {
             let Some(channel) = self.channel_of(event) else { continue };
@@ -203,17 +203,17 @@ impl Partition {
         }
     }
 
-    /// Same as [`Self::in_flight`], for hosts of the binned scheduler whose paces change. The credit of a lost
+    /// Same as [`Self::in_flight`], for hosts of the binned scheduler that share a rate in both directions. The credit of a lost
     /// packet returns as soon as the packet leaves, as with other hosts.
-    fn in_flight_to_changing_hosts(&self, add: &mut impl FnMut(ChannelId, Vl, u32)) {
+    fn in_flight_to_shared_hosts(&self, add: &mut impl FnMut(ChannelId, Vl, u32)) {
         let Context { packets, links, queue, sinks, .. } = &self.ctx;
-        if !sinks.iter().any(|sink| sink.changes) {
+        if !sinks.iter().any(|sink| sink.is_shared) {
             return;
         }
         for event in queue.iter() {
             let EventKey { class, node, .. } = unkey(event.key);
             if class == Class::HostArrival
-                && sinks[node as usize].changes
+                && sinks[node as usize].is_shared
                 && !links.is_lost_on_way(event.data)
             {
                 let packet = &packets[event.data];

@@ -1,14 +1,18 @@
 //! Determines the changes of links and hosts during a run, and the routes that follow, before the run.
 
 use rustc_hash::FxHashMap;
-use silvan_engine::Time;
+use silvan_engine::{Rate, Time};
 use silvan_network::routing::port_groups::PortGroups;
 use silvan_network::routing::{Tables, cycle_text};
-use silvan_network::topology::Topology;
+use silvan_network::topology::{NodeRef, Topology};
 
+use super::{Builder, WiredChannel};
 use crate::config::{Config, RoutePer};
 use crate::error::SetupError;
-use crate::faults::{FaultRoutes, LinkChange, PlannedChanges, Remaining, Reroutes, around};
+use crate::faults::{
+    FaultRoutes, HostChange, HostState, LinkChange, PlannedChanges, Remaining, Reroutes, around,
+};
+use crate::sink::{DrainStep, HostSink};
 
 /// The largest number of instants with changes of links for which [`FaultPlan::remaining_networks`] returns
 /// networks.
@@ -131,5 +135,35 @@ impl FaultPlan {
             let topology = Remaining::without(&current, &is_down);
             RemainingNetwork { time: together[0].time, topology, tables, worse }
         })
+    }
+}
+
+impl Builder<'_> {
+    /// The input buffers of the hosts whose rates change during the run. Each rate is at most that of the host's link.
+    pub(super) fn changing_sinks(&self) -> FxHashMap<u32, HostSink> {
+        let duration = self.model.config.duration;
+        let mut by_host: FxHashMap<u32, Vec<HostChange>> = FxHashMap::default();
+        for &change in &self.changes.hosts {
+            by_host.entry(change.host as u32).or_default().push(change);
+        }
+        let mut sinks = FxHashMap::default();
+        for WiredChannel { link, to, .. } in self.directed() {
+            let NodeRef::Host(host) = to.node else { continue };
+            let Some(changes) = by_host.get(&host) else { continue };
+            let usual = self.model.host.drain_rate(link.rate);
+            let step = |change: &HostChange| DrainStep {
+                since: change.time,
+                rate: match change.state {
+                    HostState { stalls_until, .. } if stalls_until > change.time => Rate::default(),
+                    HostState { drain, .. } => drain.map_or(usual, |rate| rate.min(usual)),
+                },
+            };
+            let of_changes = changes.iter().map(step).filter(|step| step.since < duration);
+            let [first, last] = [Time::ZERO, duration].map(|since| DrainStep { since, rate: usual });
+            let plan = std::iter::once(first).chain(of_changes).chain([last]).collect();
+            let is_shared = changes.iter().any(|change| change.state.is_shared);
+            sinks.insert(host, HostSink::changing(plan, is_shared));
+        }
+        sinks
     }
 }

@@ -33,7 +33,6 @@ use silvan_congestion::Components;
 use silvan_congestion::reaction::Reactor;
 use silvan_engine::random::Stream;
 use silvan_engine::saved::Saved;
-use silvan_engine::units::BytePace;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_network::port::{Port, Vl};
 use silvan_network::routing::Tables;
@@ -449,15 +448,11 @@ impl<'a> Builder<'a> {
         let tables = self.reroutes.times.iter();
         planned.extend(tables.map(|&(time, number)| Change { time, what: What::Tables(number) }));
         for &HostChange { time, host, state } in hosts {
-            let slower = |usual: BytePace, is_changed: bool| {
-                let pace = state.drain.filter(|_| is_changed).map(Rate::pace);
-                pace.filter(|&pace| usual.is_as_fast_as(pace)).unwrap_or(usual)
-            };
+            let usual = self.model.host.injection(rates[host]);
+            let shared = state.drain.filter(|_| state.is_shared).map(Rate::pace);
             let paces = HostPaces {
-                drain: slower(self.model.host.drain(), true),
-                injection: slower(self.model.host.injection(rates[host]), state.is_shared),
+                injection: shared.filter(|&pace| usual.is_as_fast_as(pace)).unwrap_or(usual),
                 is_shared: state.is_shared,
-                stalls_until: state.stalls_until,
                 is_stopped: state.is_stopped,
             };
             planned.push(Change { time, what: What::Host(into[host], paces) });

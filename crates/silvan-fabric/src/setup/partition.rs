@@ -17,7 +17,7 @@ use crate::error::{Reason, SetupError};
 use crate::host::Host;
 use crate::jobs;
 use crate::jobs::Jobs;
-use crate::link::{ChannelId, Frames, Links, Receiver};
+use crate::link::{Frames, Links, Receiver};
 use crate::lookahead::{Effects, Lookahead, Partitioning};
 use crate::meters::Meters;
 use crate::outputs::{BinnedSwitch, Outputs, Plan};
@@ -180,6 +180,7 @@ impl Builder<'_> {
         let ends: Arc<[(u16, u16)]> = self.partitions_of_channels(places).collect();
         let is_awaited = triggers.next < u64::MAX;
         let (spacing, reach) = (Time(self.event_spacing(is_binned).0 * count as u64), self.event_reach());
+        let changing_sinks = self.changing_sinks();
         let is_large = ports > MANY_PORTS || self.packets_on_links() > MANY_PACKETS;
         let nodes =
             divide(hosts, &places.hosts, count).into_iter().zip(divide(switches, &places.switches, count));
@@ -196,15 +197,15 @@ impl Builder<'_> {
             let links = if me + 1 == count { std::mem::take(&mut links) } else { links.clone() };
             let queue = EventQueue::new(spacing, reach);
             let mut ctx = Context::new(links, meters, queue, (count, borders), is_binned);
-            let sink = HostSink::new(self.model.host.drain());
-            ctx.sinks = vec![sink; hosts.len()].into();
-            let changing: Vec<ChannelId> =
-                ctx.links.changing_hosts().filter(|&channel| ctx.receives_on(channel)).collect();
-            for channel in changing {
-                ctx.sinks[ctx.links.receiving_host(channel)].changes = true;
+            ctx.sinks = vec![HostSink::new(self.model.host.drain()); hosts.len()].into();
+            for (&host, sink) in &changing_sinks {
+                let (partition, place) = places.hosts[host as usize];
+                if usize::from(partition) == me {
+                    ctx.sinks[place as usize] = sink.clone();
+                }
             }
             if is_awaited && count > 1 {
-                let sinks = hosts.iter().map(|host| (sink, host.fresh_order()));
+                let sinks = ctx.sinks.iter().cloned().zip(hosts.iter().map(Host::fresh_order));
                 ctx.ahead = Some(Box::new(Ahead::new(sinks)));
             }
             let jobs = Jobs::new(&jobs, me)
