@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from statistics import mean
 from typing import Any
 
+import silvan
 from verify import crossbar, queueing
 from verify.check import Check, run, sampled
+from verify.compare import toml
 from verify.maxmin import max_min
 
 #: Saturation of an N x N switch with FIFO input queues (Karol, Hluchyj, Morgan 1987, table I).
@@ -175,7 +177,79 @@ def _tree_shares() -> Iterator[Check]:
         yield Check(f"4-ary 3-tree, all to one, share of the {name}", share, mean_share, 0.005 * share)
 
 
-LAWS = (zero_load, fairness, m_d_1, karol, *queueing.LAWS, *crossbar.LAWS)
+def slow_receivers(*, quick: bool) -> Iterator[Check]:
+    """Let a host drain slowly for some time: a buffer that fills at the rate R and drains at r1, then at r2.
+
+    From the start of a slow phase, the buffer contains (R - r1) t bytes until it is full. The time at which
+    N bytes have been received follows from what drains in each phase: while the buffer contains data, it
+    drains at the rate of the phase, and nothing during a stall; when it is empty, data arrive at R.
+    """
+    rate, size, total = 100, 1000, 200_000  # Gbit/s, bytes of a packet, bytes in all
+    # Start and end of the slow phase in us, its rate and the usual drain rate in Gbit/s.
+    phases = [(2, 7, 0, 100), (2, 7, 10, 100), (3, 10, 25, 50)]
+    if not quick:
+        phases += [(1, 3, 1, 100), (2, 30, 40, 80), (5, 6, 0, 60), (0, 12, 5, 90)]
+    for start, end, slow, usual in phases:
+        event = {"kind": "drain", "rate": f"{slow} Gbit/s"} if slow else {"kind": "stall"}
+        result = run(
+            {
+                "duration": "100 us",
+                "topology": {
+                    "kind": "star",
+                    "hosts": 2,
+                    "link_rate": f"{rate} Gbit/s",
+                    "link_delay": "1 ns",
+                },
+                "packet": {"mtu": f"{size} B"},
+                "switch": {"buffer": "1 MiB", "latency": "0 ns"},
+                "host": {"buffer": "1 MiB", "drain_rate": f"{usual} Gbit/s"},
+                "measure": {"interval": "1 us"},
+                "flow": [{"from": "H1", "to": "H2", "message": f"{size} B", "total": f"{total} B"}],
+                "event": [{**event, "hosts": ["H2"], "start": f"{start} us", "lasts": f"{end - start} us"}],
+            }
+        )
+        # Gbit/s times us are 125 bytes.
+        per_us = 125
+        before = min(rate, usual) * start * per_us
+        during = min(slow * (end - start) * per_us, total - before)
+        law = end + (total - before - during) / (min(rate, usual) * per_us)
+        name = f"{start} to {end} us at {slow} of {usual} Gbit/s"
+        rows = result.numpy("hosts")
+        received = rows["received_bytes"][rows["host"] == "H2"].tolist()
+        done = next(at for at in range(len(received)) if sum(received[: at + 1]) == total) + 1
+        # Delays of 2 ns, and one packet at the boundary of each phase.
+        yield Check(f"slow receiver, {name}, end (us)", law + 0.5, done, 0.5 + 0.1)
+        most = max(received[:start] + received[end:], default=0) / per_us
+        yield Check(f"slow receiver, {name}, most at the usual rate (Gbit/s)", min(rate, usual), most, 8.0)
+        inside = sum(received[start:end]) / per_us / (end - start)
+        yield Check(f"slow receiver, {name}, rate in the phase (Gbit/s)", slow, inside, 16 / (end - start))
+
+
+def round_trips(*, quick: bool) -> Iterator[Check]:
+    """Compute the default round trip: delays in both directions, and the lengths of two packets."""
+    for uplink_ns in (5_000,) if quick else (5_000, 100, 30):
+        scenario = {
+            "duration": "1 ms",
+            "topology": {
+                "kind": "two-level-fat-tree",
+                "leaves": 2,
+                "spines": 1,
+                "hosts_per_leaf": 2,
+                "link_rate": "100 Gbit/s",
+                "link_delay": "100 ns",
+                "uplink_delay": f"{uplink_ns} ns",
+            },
+            "packet": {"mtu": "1000 B", "header": "48 B", "control": "64 B"},
+            "switch": {"latency": "70 ns"},
+            "congestion": {"mechanism": "hpcc"},
+            "flow": [{"from": "H1", "to": "H3", "message": "1000 B", "total": "1000 B"}],
+        }
+        trip = silvan.Scenario.from_toml(toml(scenario, top=True)).check()["round_trip"]
+        law = 2 * (2 * 100 + 2 * uplink_ns + 3 * 70) + (1048 + 64) * 8 / 100
+        yield Check(f"round trip, uplinks of {uplink_ns} ns (ns)", law, trip["shortest_ns"], 0.01)
+
+
+LAWS = (zero_load, slow_receivers, round_trips, fairness, m_d_1, karol, *queueing.LAWS, *crossbar.LAWS)
 
 
 def checks(*, quick: bool = False) -> Iterator[Check]:

@@ -11,7 +11,7 @@ from typing import Any
 from verify import rdma
 from verify.quantities import NotCovered, nothing_left, rate_ps_per_byte, size_bytes, time_ps
 from verify.rdma import RdmaReaction, RedMarking, TelemetryMarking
-from verify.wiring import Wiring
+from verify.wiring import Link, Wiring
 
 #: The components that each mechanism presets. Numbers of thresholds are full packets.
 FBICM = {"kind": "special-queues", "detection": 4, "stop": 10, "go": 4, "at_root": True}
@@ -302,7 +302,10 @@ def congestion(table: Mapping[str, Any], sizes: Sizes, net: Wiring) -> Congestio
         raise NotCovered(f"congestion.mechanism = {mechanism}")
     preset = PRESETS[mechanism]
     reaction = part(given, "reaction", preset)
-    own, rates = _own(reaction, sizes, net)
+    groups = net.sets_of_hosts()
+    own, rates = _own(reaction, sizes, net, groups[0])
+    #: The parameters of a group of hosts that exchange traffic may differ from those of others.
+    of_groups = {host: _own(reaction, sizes, net, group) for group in groups[1:] for host in group}
     found = Congestion(
         mechanism=mechanism,
         marking=_marking(part(given, "marking", preset), sizes),
@@ -314,17 +317,17 @@ def congestion(table: Mapping[str, Any], sizes: Sizes, net: Wiring) -> Congestio
         isolation=_isolation(part(given, "isolation", preset), sizes),
         reaction=own,
         rates=rates,
-        hosts=_of_hosts(given.pop("hosts", []), reaction, sizes, net),
+        hosts=of_groups | _of_hosts(given.pop("hosts", []), reaction, sizes, net),
     )
     nothing_left("congestion", given)
     return found
 
 
-def _own(reaction: Mapping[str, Any], sizes: Sizes, net: Wiring) -> Own:
-    """Return a reaction, or explicit rates."""
+def _own(reaction: Mapping[str, Any], sizes: Sizes, net: Wiring, group: set[str]) -> Own:
+    """Return a reaction of a group of hosts, or explicit rates."""
     if reaction["kind"] == "explicit-rate":
         return None, _rates(dict(reaction))
-    return _reaction(dict(reaction), sizes, net), None
+    return _reaction(dict(reaction), sizes, net, group), None
 
 
 def _of_hosts(
@@ -332,12 +335,15 @@ def _of_hosts(
 ) -> dict[str, Own]:
     """Return the reactions of single hosts. A reaction without a `kind` adjusts that of the other hosts."""
     found: dict[str, Own] = {}
+    groups = net.sets_of_hosts()
     for setting in settings:
         given = dict(setting)
         own, hosts = given.pop("reaction"), given.pop("at")
         nothing_left("congestion.hosts", given)
         whole = own if "kind" in own else {**usual, **own}
-        found |= dict.fromkeys(hosts, _own(whole, sizes, net))
+        for host in hosts:
+            group = next((group for group in groups if host in group), groups[0])
+            found[host] = _own(whole, sizes, net, group)
     return found
 
 
@@ -460,7 +466,7 @@ def _isolation(given: dict[str, Any], sizes: Sizes) -> Isolation | None:
 
 
 def _reaction(
-    given: dict[str, Any], sizes: Sizes, net: Wiring
+    given: dict[str, Any], sizes: Sizes, net: Wiring, group: set[str]
 ) -> Reaction | WindowReaction | QcnReaction | RdmaReaction | None:
     kind = given.pop("kind")
     if kind == "none":
@@ -469,11 +475,11 @@ def _reaction(
     if kind == "qcn":
         return _qcn(given)
     if kind in rdma.KINDS:
-        found_trip = _round_trip(sizes, net)
+        found_trip = _round_trip(sizes, net, group)
         trip = rdma.Trip(found_trip.hops, found_trip.trip_ps, sizes.trims)
         return rdma.reaction(kind, given, trip, (sizes.full, sizes.payload))
     if kind != "cct":
-        return _window_reaction(kind, given, sizes, net)
+        return _window_reaction(kind, given, sizes, net, group)
     table = dict(given.pop("table", QUADRATIC))
     found = Reaction(
         increase=given.pop("ccti_increase", 1),
@@ -537,8 +543,10 @@ def _delays(table: Mapping[str, Any], span: int) -> tuple[int, ...]:
     return tuple(delays)
 
 
-def _window_reaction(kind: str, given: dict[str, Any], sizes: Sizes, net: Wiring) -> WindowReaction:
-    trip = _round_trip(sizes, net)
+def _window_reaction(
+    kind: str, given: dict[str, Any], sizes: Sizes, net: Wiring, group: set[str]
+) -> WindowReaction:
+    trip = _round_trip(sizes, net, group)
     is_per_level = given.pop("level", "qp") == "sl"
     if kind == "static-window":
         found = WindowReaction(kind, given.pop("packets", 1))
@@ -563,28 +571,37 @@ def _window_reaction(kind: str, given: dict[str, Any], sizes: Sizes, net: Wiring
     return replace(found, is_per_level=is_per_level)
 
 
-def _round_trip(sizes: Sizes, net: Wiring) -> RoundTrip:
-    """Return the round trip on the longest route of any pair of hosts that communicate.
-
-    Each link of the route is assumed to have the longest delay on these routes and the rate of the slowest
-    link of these hosts (MVCM, section 4.3).
-    """
-    routes = list(net.used_routes())
-    hops, delay = (
-        max(len(route) - 1 for route in routes),
-        max(link.delay_ps for route in routes for link in route),
-    )
-    talkers = net.talkers or net.hosts
-    pace = max(link.ps_per_byte for link in net.links for name, _ in link.ends if name in talkers)
-    data, ack = ceil(sizes.full * pace), ceil(sizes.control * pace)
-    sent = hops + 1 if sizes.stores else 1
+def _round_trip(sizes: Sizes, net: Wiring, group: set[str]) -> RoundTrip:
+    """Return the longest round trip of hosts of a group that exchange traffic, without load."""
+    routes = list(net.round_routes(group))
+    hops = max(len(there) - 1 for there, _ in routes)
+    pace = max(link.ps_per_byte for link in net.links for name, _ in link.ends if name in group)
     neighbours = [[far for _, far in net.neighbours(switch)] for switch in net.switches]
-    homes = [nodes for nodes in neighbours if any(node in talkers for node in nodes)]
+    homes = [nodes for nodes in neighbours if any(node in group for node in nodes)]
     return RoundTrip(
         hops=hops,
         # Half of a route goes up, so the stages are half of its switches, rounded up.
         stages=-(-hops // 2),
         radix=max(sum(node in net.hosts for node in nodes) for nodes in homes),
-        trip_ps=2 * ((hops + 1) * delay + hops * sizes.latency_ps) + sent * (data + ack),
-        data_ps=data,
+        trip_ps=max(
+            _one_way(there, sizes.full, sizes) + _one_way(back, sizes.control, sizes)
+            for there, back in routes
+        ),
+        data_ps=ceil(sizes.full * pace),
     )
+
+
+def _one_way(route: list[Link], size: int, sizes: Sizes) -> int:
+    """Return the time from the start of a packet until its tail has arrived, if it never waits.
+
+    On each link, the head follows the tail that is stored, or starts such that the tail arrives in time.
+    """
+    head = tail = 0
+    for number, link in enumerate(route):
+        span = ceil(size * link.ps_per_byte)
+        if number > 0:
+            ready = tail if sizes.stores else max(head, tail - span)
+            head = ready + sizes.latency_ps
+        tail = head + span + link.delay_ps
+        head += link.delay_ps
+    return tail

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import cycle, product
 from math import floor
 from pathlib import Path
 from typing import Any
@@ -427,7 +428,7 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
         stores=built.stores,
         trims=trims,
     )
-    net.talkers = talkers(given.get("flow", []), given.get("traffic", []), net.hosts)
+    net.pairs = pairs(given.get("flow", []), given.get("traffic", []), net.hosts)
     parts = congestion(given.pop("congestion", {}), sizes, net)
     controls = given.pop("flow_control", {})
     has_pauses = controls.get("kind") in ("pfc", "on-off")
@@ -567,19 +568,21 @@ def end_of(place: str) -> End:
     return name, int(port or 0)
 
 
-def talkers(flows: list[Mapping[str, Any]], patterns: list[Mapping[str, Any]], hosts: list[str]) -> list[str]:
-    """Return the hosts that may send or receive; all of them if they are fewer than two."""
-    found = {flow[key] for flow in flows for key in ("from", "to")}
+def pairs(
+    flows: list[Mapping[str, Any]], patterns: list[Mapping[str, Any]], hosts: list[str]
+) -> set[tuple[str, str]]:
+    """Return the senders and receivers that exchange traffic, or may do so."""
+    found = {(flow["from"], flow["to"]) for flow in flows}
     for traffic in patterns:
         senders, pattern = traffic.get("hosts", hosts), traffic["pattern"]
-        found |= set(senders)
         if pattern["kind"] == "hotspots":
-            found |= set(pattern["to"])
+            found |= set(zip(senders, cycle(pattern["to"])))
         elif pattern["kind"] == "shift":
-            found |= {hosts[(hosts.index(name) + pattern["by"]) % len(hosts)] for name in senders}
+            found |= {(name, hosts[(hosts.index(name) + pattern["by"]) % len(hosts)]) for name in senders}
         else:
-            found |= set(hosts)
-    return [host for host in hosts if host in found] if len(found) > 1 else list(hosts)
+            to = pattern.get("to") if pattern["kind"] == "incast" else None
+            found |= set(product(senders, to or hosts))
+    return {(near, far) for near, far in found if near != far}
 
 
 def network(topology: Mapping[str, Any], routing: Mapping[str, Any] | None) -> Wiring:

@@ -29,27 +29,39 @@ class Wiring:
     switches: list[str]
     links: list[Link] = field(default_factory=list)
     ports: dict[str, int] = field(default_factory=dict)
-    #: The hosts that send or receive. If empty, all hosts count.
-    talkers: list[str] = field(default_factory=list, kw_only=True)
+    #: The senders and receivers that exchange traffic. If empty, all hosts do.
+    pairs: set[tuple[str, str]] = field(default_factory=set, kw_only=True)
 
     def host_paces(self) -> set[Fraction]:
         """Return the picoseconds per byte of the hosts' links."""
         return {link.ps_per_byte for link in self.links if any(end[0] in self.hosts for end in link.ends)}
 
-    def used_routes(self) -> Iterator[list[Link]]:
-        """Yield the links on the route of each pair of hosts that communicate."""
+    def sets_of_hosts(self) -> list[set[str]]:
+        """Return the groups of hosts that exchange traffic, directly or through others."""
+        groups: list[set[str]] = []
+        for pair in self.pairs or {(self.hosts[0], host) for host in self.hosts}:
+            joined = [group for group in groups if group & set(pair)]
+            groups = [group for group in groups if group not in joined] + [set(pair).union(*joined)]
+        return groups
+
+    def round_routes(self, group: set[str]) -> Iterator[tuple[list[Link], list[Link]]]:
+        """Yield the routes, there and back, of all pairs of a group that exchange traffic."""
         tables = self.ways()
         behind = {end: link for link in self.links for end in link.ends}
-        for near, far in permutations(self.talkers or self.hosts, 2):
-            node, port = near, 0
-            route: list[Link] = []
+
+        def route(near: str, far: str) -> list[Link]:
+            node, port, found = near, 0, []
             while node != far:
                 link = behind[node, port]
-                route.append(link)
+                found.append(link)
                 node = next(name for name, _ in link.ends if name != node)
                 if node != far:
                     port = self.output(tables, node, near, far)
-            yield route
+            return found
+
+        for near, far in self.pairs or permutations(self.hosts, 2):
+            if near in group:
+                yield route(near, far), route(far, near)
 
     def output(self, tables: dict[str, dict[str, int]], switch: str, near: str, far: str) -> int:
         """Return the output of a switch for a pair of hosts."""

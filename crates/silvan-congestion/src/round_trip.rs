@@ -3,50 +3,41 @@
 
 use silvan_engine::{Bytes, Rate, Time};
 
-/// A round trip over the longest route between hosts that communicate, without queueing.
+/// The longest round trip of hosts that exchange traffic, on an empty network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoundTrip {
-    /// Switches on the longest route, h.
+    /// Most switches on a route, h.
     pub hops: u32,
     /// Stages of the network, n. This is the number of hops if links are one-way. Otherwise, it is half of
     /// that number, rounded up, because routes go up and down.
     pub stages: u32,
     /// Largest number of hosts at one switch, k, among the switches with a host that communicates.
     pub radix: u32,
-    /// Latency of switches and links in both directions, without transmission times (2 h t_hop in the paper).
-    pub flight: Time,
+    /// The time from the start of a full packet until its acknowledgement has arrived. If all links are equal, this is
+    /// `RTTmin` = 2 h t_hop + (L_data + L_ack) / B.
+    pub shortest: Time,
     /// A full packet on the wire, L_data.
     pub data: Bytes,
     /// An acknowledgement on the wire, L_ack.
     pub ack: Bytes,
     /// Rate of the slowest link of the hosts that communicate, B.
     pub rate: Rate,
-    /// Transmission times of a packet on the way from one host to another: one with cut-through switches, one per
-    /// link with store-and-forward switches.
-    pub transmissions: u32,
+    /// The numbers of the sender and the receiver with this round trip.
+    pub pair: (u32, u32),
 }
 
 impl RoundTrip {
-    /// `RTTmin` = 2 h t_hop + (L_data + L_ack) / B, and the second term for each transmission of store-and-forward
-    /// switches.
-    #[must_use]
-    pub fn shortest(&self) -> Time {
-        let pace = self.rate.pace();
-        let Time(span) = pace.time(self.data.0 as u32) + pace.time(self.ack.0 as u32);
-        self.flight + Time(span.saturating_mul(self.transmissions.into()))
-    }
-
     /// Number of packets that fill the shortest round trip: omega = `RTTmin` / (L_data / B).
     #[must_use]
     pub fn window(&self) -> f64 {
-        self.shortest().0 as f64 / self.rate.pace().time(self.data.0 as u32).0.max(1) as f64
+        self.shortest.0 as f64 / self.rate.pace().time(self.data.0 as u32).0.max(1) as f64
     }
 
     /// The smallest window that does not throttle flows, which is omega rounded up.
     #[must_use]
     pub fn packets(&self) -> u16 {
         let span = self.rate.pace().time(self.data.0 as u32).0.max(1);
-        self.shortest().0.div_ceil(span).min(u64::from(u16::MAX)) as u16
+        self.shortest.0.div_ceil(span).min(u64::from(u16::MAX)) as u16
     }
 }
 
@@ -60,25 +51,17 @@ mod tests {
             hops: 9,
             stages: 5,
             radix: 4,
-            flight: Time::from_ns(2 * 9 * 3),
+            shortest: Time::from_ns(2 * 9 * 3 + (22 + payload + 22).div_ceil(bytes_per_cycle)),
             data: Bytes(22 + payload),
             ack: Bytes(22),
             rate: Rate(8_000_000_000 * bytes_per_cycle),
-            transmissions: 1,
+            pair: (0, 1),
         }
-    }
-
-    #[test]
-    fn stored_packets_are_transmitted_on_each_link() {
-        let usual = published(256, 1);
-        let stored = RoundTrip { transmissions: usual.hops + 1, ..usual };
-        assert_eq!(stored.shortest(), Time::from_ns(54 + 10 * 300));
     }
 
     #[test]
     fn windows_are_the_published_ones() {
         let usual = published(256, 1);
-        assert_eq!(usual.shortest(), Time::from_ns(354));
         assert_eq!(usual.packets(), 2);
         for (network, omega, packets) in
             [(usual, 354.0 / 278.0, 2), (published(0, 1), 98.0 / 22.0, 5), (published(256, 16), 4.187, 5)]

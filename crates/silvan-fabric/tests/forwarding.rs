@@ -6,10 +6,10 @@ use std::sync::Arc;
 use crate::common::*;
 use silvan_congestion::receiver::Notification;
 use silvan_engine::{Bytes, Rate, Time};
+use silvan_fabric::RoundTrips;
 use silvan_fabric::config::{Architecture, Config, ForwardingMode, Scheduler};
 use silvan_fabric::faults::EventKind;
 use silvan_fabric::outcome::{Outcome, Values};
-use silvan_fabric::round_trip;
 use silvan_network::topology::Topology;
 use silvan_network::traffic::{Flow, Job, Sends};
 use silvan_trace::execute::Parameters;
@@ -193,13 +193,11 @@ fn the_credit_of_a_lost_packet_returns_when_its_tail_was_ready() {
 fn the_round_trip_contains_each_transmission() {
     for links in [LINES[0], LINES[5]] {
         let mut config = storing(us(40));
-        // The largest delay counts for all links.
-        let links: Vec<(u64, u64)> = links.iter().map(|&(rate, _)| (rate, 20_000)).collect();
         config.packet.control = Bytes(64);
         config.congestion.notification = Some(Notification::AckEach);
         message(&mut config, 1_000);
-        let topology = line(&links);
-        let trip = round_trip(&topology, &tables(&topology), &config).shortest();
+        let topology = line(links);
+        let trip = RoundTrips::new(&topology, &tables(&topology), &config).longest().shortest;
         let outcome = run(&topology, &config);
         assert_eq!((time(&outcome, "acked_ns"), time(&outcome, "ideal_acked_ns")), (trip.0, trip.0));
     }

@@ -8,8 +8,8 @@ use silvan_congestion::reaction::{
 };
 use silvan_congestion::{Congestion, Mechanism, Notification};
 use silvan_engine::{Bytes, Time};
+use silvan_fabric::RoundTrips;
 use silvan_fabric::config::Config;
-use silvan_fabric::round_trip;
 use silvan_network::topology::Topology;
 use silvan_network::traffic::{Pattern, Traffic};
 
@@ -111,11 +111,14 @@ fn an_idle_host_behind_unused_switches_changes_nothing() {
 #[test]
 fn the_round_trip_is_that_of_hosts_that_communicate() {
     let topology = network(true);
-    let trip = |config: &Config| round_trip(&topology, &tables(&topology), config);
+    let trip = |config: &Config| *RoundTrips::new(&topology, &tables(&topology), config).longest();
+    // A byte takes 320 ps at 25 Gbit/s.
     let mut used = loaded(Congestion::default());
     let found = trip(&used);
     assert_eq!((found.hops, found.stages, found.radix), (2, 1, 3));
-    assert_eq!(found.flight, Time(2 * (3 * 300_000 + 2 * used.switch.latency.0)));
+    let packet = &used.packet;
+    let spans = [packet.mtu.0 + packet.header.0, packet.control.0].map(|bytes| bytes * 320);
+    assert_eq!(found.shortest, Time(2 * (3 * 300_000 + 2 * used.switch.latency.0) + spans[0] + spans[1]));
     used.traffic.clear();
     used.flows = vec![flow("A1", "A2")];
     let found = trip(&used);
@@ -123,7 +126,11 @@ fn the_round_trip_is_that_of_hosts_that_communicate() {
     used.flows = vec![flow("A1", "Z")];
     let found = trip(&used);
     assert_eq!((found.hops, found.rate.0), (5, 1_000_000_000));
-    assert_eq!(found.flight, Time(2 * (6 * 9_000_000 + 5 * used.switch.latency.0)));
+    // The links of A1 and from S to T are short. The packet occupies the first link of 1 Gbit/s 25 times as long as a
+    // fast one, and the acknowledgement waits at the first fast link until its tail can follow.
+    let flight = 2 * (2 * 300_000 + 4 * 9_000_000 + 5 * used.switch.latency.0);
+    assert_eq!(found.shortest, Time(flight + 25 * (spans[0] + spans[1])));
+    assert_eq!([found.pair.0, found.pair.1].map(|host| &topology.hosts[host as usize].name), ["A1", "Z"]);
     used.flows.clear();
     used.traffic = vec![pattern(Pattern::Uniform { include_self: false })];
     assert_eq!(trip(&used).hops, 5, "any host may be a destination");
@@ -131,4 +138,40 @@ fn the_round_trip_is_that_of_hosts_that_communicate() {
     assert_eq!(trip(&used).hops, 1, "A1 sends to A2");
     used.traffic.clear();
     assert_eq!(trip(&used).hops, 5, "without traffic, all hosts count");
+}
+
+/// Two stars that a link joins, the second one with long and slow links.
+fn pods() -> Topology {
+    let (mut hosts, mut links) =
+        (vec![], vec![r#"{"from": "S:5", "to": "T:5", "delay": "20 us"}"#.to_owned()]);
+    for number in 1..=4 {
+        hosts.extend([format!("A{number}"), format!("B{number}")]);
+        links.push(format!(r#"{{"from": "A{number}", "to": "S:{number}"}}"#));
+        links.push(format!(
+            r#"{{"from": "B{number}", "to": "T:{number}", "delay": "7 us", "rate": "10 Gbit/s"}}"#
+        ));
+    }
+    topology(&format!(
+        r#"{{"kind": "custom", "hosts": {hosts:?}, "link_rate": "25 Gbit/s", "link_delay": "300 ns", "links": [{}],
+            "switches": [{{"name": "S", "ports": 5}}, {{"name": "T", "ports": 5}}]}}"#,
+        links.join(", ")
+    ))
+}
+
+#[test]
+fn traffic_that_shares_no_link_changes_nothing() {
+    let topology = pods();
+    for mechanism in Mechanism::ALL {
+        let of = |others: bool| {
+            let mut config = loaded(Congestion { mechanism, ..Congestion::default() });
+            config.traffic.clear();
+            let to_first =
+                |pod: &str| [2, 3, 4].map(|from| flow(&format!("{pod}{from}"), &format!("{pod}1")));
+            config.flows = to_first("A").to_vec();
+            config.flows.extend(to_first("B").into_iter().filter(|_| others));
+            let summary = run(&topology, &config).summary;
+            format!("{:?}", summary.flows.iter().take(3).collect::<Vec<_>>())
+        };
+        assert_eq!(of(true), of(false), "{mechanism:?}");
+    }
 }

@@ -7,9 +7,9 @@ use silvan_congestion::marking::{Fecn, Ipm, Marking, Mvpm, Opm};
 use silvan_congestion::reaction::{Cct, Lipd, Mvcm, RateControl, Reaction, StaticWindow};
 use silvan_congestion::{Congestion, Mechanism, Notification};
 use silvan_engine::{Bytes, Rate, Time};
+use silvan_fabric::RoundTrips;
 use silvan_fabric::config::{Architecture, Config};
 use silvan_fabric::queueing::Queues;
-use silvan_fabric::round_trip;
 use silvan_network::traffic::{Flow, Pattern};
 
 /// A configuration with links of one byte per nanosecond and the packets of MVCM.
@@ -68,10 +68,11 @@ fn a_window_limits_the_packets_per_round_trip() {
     let mut config = cycles(us(400));
     config.warmup = us(40);
     config.flows = vec![flow("H1", "H5")];
-    let trip = round_trip(&topology, &tables(&topology), &config);
+    let trips = RoundTrips::new(&topology, &tables(&topology), &config);
+    let trip = trips.longest();
     // The round trip crosses two switches and three links in each direction, with a packet and its
     // acknowledgement.
-    assert_eq!(trip.shortest(), Time::from_ns(2 * (2 * 2 + 3) + 278 + 22));
+    assert_eq!(trip.shortest, Time::from_ns(2 * (2 * 2 + 3) + 278 + 22));
     assert_eq!((trip.hops, trip.stages, trip.radix, trip.packets()), (2, 1, 4, 2));
     config.congestion.notification = Some(Notification::AckEach);
     for (packets, expected) in [(1, 256.0 / 314.0), (2, 256.0 / 278.0), (5, 256.0 / 278.0)] {

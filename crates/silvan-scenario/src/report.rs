@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashSet};
 use serde::Serialize;
 use silvan_congestion::reaction::Reaction;
 use silvan_engine::Rate;
-use silvan_fabric::analyzed_round_trip;
+use silvan_fabric::RoundTrips;
 use silvan_fabric::config::{Arbitration, Architecture, Config, RoutePer};
 use silvan_network::routing::path_bits::PathBits;
 use silvan_network::routing::{Analysis, Division, Tables, analyze_lanes};
@@ -132,13 +132,20 @@ pub struct ForestReport {
 /// it requires.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RoundTripReport {
-    /// Switches on the longest route.
+    /// Name of the sender with the longest round trip.
+    pub from: String,
+    /// Name of its receiver.
+    pub to: String,
+    /// Number of groups of hosts that have no traffic with each other. Each has a round trip of its own; this is the
+    /// longest one.
+    pub groups: usize,
+    /// Most switches on a route.
     pub hops: u32,
     /// Stages of the network.
     pub stages: u32,
     /// Largest number of hosts at one switch, among the switches with a host that communicates.
     pub radix: u32,
-    /// Round-trip time in ns.
+    /// Time from the start of a full packet until its acknowledgement has arrived, without load, in ns.
     pub shortest_ns: f64,
     /// Number of packets that can be sent during the round trip.
     pub window: f64,
@@ -260,6 +267,7 @@ pub(crate) fn report(scenario: &Scenario, topology: &Topology, tables: &Tables, 
     warnings.extend(config.announced_packets());
     warnings.extend(rows::warning(spec, topology));
     warnings.extend(threads(scenario, config.threads));
+    let trips = round_trips(topology, tables, config);
     Report {
         name: spec.name.clone(),
         topology: topology.name.clone(),
@@ -269,7 +277,7 @@ pub(crate) fn report(scenario: &Scenario, topology: &Topology, tables: &Tables, 
         routing: scenario.routing_kind().to_owned(),
         arbitration: config.arbitration(),
         ethernet: config.ethernet(),
-        thresholds: thresholds((topology, tables), &analysis, config),
+        thresholds: thresholds(topology, trips.as_ref(), config),
         pauses: pauses(topology, tables, config),
         choice: choice(config),
         deadlock,
@@ -281,7 +289,7 @@ pub(crate) fn report(scenario: &Scenario, topology: &Topology, tables: &Tables, 
         traffic: spec.traffic.len(),
         jobs: config.jobs.iter().map(|job| job_report(job, topology)).collect(),
         forests: forests(spec, topology),
-        round_trip: round_trip((topology, tables), &analysis, config),
+        round_trip: trips.map(|trips| round_trip(topology, &trips)),
         estimate: estimate((spec, &config.traffic, &config.jobs), topology, mean_hops(&analysis)),
         warnings,
     }
@@ -306,11 +314,8 @@ fn job_report(job: &Job, topology: &Topology) -> JobReport {
     }
 }
 
-fn round_trip(
-    (topology, tables): (&Topology, &Tables),
-    analysis: &Analysis,
-    config: &Config,
-) -> Option<RoundTripReport> {
+/// The round trips from which default parameters follow; `None` if nothing depends on them.
+fn round_trips(topology: &Topology, tables: &Tables, config: &Config) -> Option<RoundTrips> {
     let (congestion, switch) = (&config.congestion, &config.switch);
     let parts = congestion.components(&config.packet);
     let needs = |reaction: &Reaction| {
@@ -318,29 +323,29 @@ fn round_trip(
         properties.needs_acknowledgements || properties.needs_round_trip
     };
     let has_output_buffers = switch.architecture(congestion.mechanism) == Architecture::Cioq;
-    if !(has_output_buffers || parts.reactions().any(needs)) {
-        return None;
-    }
-    let trip = analyzed_round_trip(topology, tables, analysis, config);
-    Some(RoundTripReport {
+    let is_needed = has_output_buffers || parts.reactions().any(needs) || parts.marking.needs_round_trip();
+    is_needed.then(|| RoundTrips::new(topology, tables, config))
+}
+
+fn round_trip(topology: &Topology, trips: &RoundTrips) -> RoundTripReport {
+    let trip = trips.longest();
+    let name = |host: u32| topology.hosts[host as usize].name.clone();
+    RoundTripReport {
+        from: name(trip.pair.0),
+        to: name(trip.pair.1),
+        groups: trips.count(),
         hops: trip.hops,
         stages: trip.stages,
         radix: trip.radix,
-        shortest_ns: trip.shortest().0 as f64 / 1e3,
+        shortest_ns: trip.shortest.0 as f64 / 1e3,
         window: trip.window(),
         packets: trip.packets(),
-    })
+    }
 }
 
-fn thresholds(
-    (topology, tables): (&Topology, &Tables),
-    analysis: &Analysis,
-    config: &Config,
-) -> Vec<Thresholds> {
+fn thresholds(topology: &Topology, trips: Option<&RoundTrips>, config: &Config) -> Vec<Thresholds> {
     let marking = config.components().marking;
-    let trip = marking
-        .needs_round_trip()
-        .then(|| analyzed_round_trip(topology, tables, analysis, config).shortest());
+    let trip = trips.map(|trips| trips.longest().shortest);
     let rates: BTreeSet<Rate> = topology.links.iter().map(|link| link.rate).collect();
     let of = |rate: Rate| {
         let (min, max) = marking.thresholds(rate, trip)?;

@@ -243,7 +243,7 @@ def check(console: Console, name: str, report: ScenarioCheck) -> None:
     for forest in report.get("forests", ()):
         table.add_row(escape(forest["traffic"]), _forest(forest))
     if trip := report.get("round_trip"):
-        table.add_row("round trip", _round_trip(trip))
+        table.add_row("round trip", escape(_round_trip(trip)))
     table.add_row(
         "a run",
         f"up to {count(estimate['packet_hops'])}packet-hops, {count(estimate['events'])}events, about "
@@ -303,9 +303,12 @@ def _forest(forest: ForestCheck) -> str:
 def _round_trip(trip: RoundTrip) -> str:
     """Describe the longest round trip, and the window that it requires."""
     switches = "1 switch" if trip["hops"] == 1 else f"{trip['hops']} switches"
+    groups = ""
+    if trip["groups"] > 1:
+        groups = f"; the longest of {trip['groups']} groups of hosts without traffic between them"
     return (
-        f"at most {switches}, {simulated(trip['shortest_ns'])}; {trip['window']:.2f} packets fill it, so "
-        f"windows of {trip['packets']}"
+        f"{simulated(trip['shortest_ns'])} from {trip['from']} to {trip['to']} and back{groups}; at most "
+        f"{switches}; {trip['window']:.2f} packets fill it, so windows of {trip['packets']}"
     )
 
 

@@ -75,16 +75,21 @@ class ForestCheck(TypedDict):
     tmax_gbit_s: float
 
 
-class RoundTrip(TypedDict):
-    """The longest round trip between hosts that communicate, without load, and its window."""
+class RoundTrip(_Ends):
+    """The longest round trip of hosts that exchange traffic, without load, and its window.
 
-    #: Number of switches on the longest route.
+    `from` and `to` are the sender and the receiver with this round trip.
+    """
+
+    #: Number of groups of hosts that have no traffic with each other. Each has a round trip of its own.
+    groups: int
+    #: Most switches on a route.
     hops: int
     #: Number of stages of the network.
     stages: int
     #: Largest number of hosts at one switch.
     radix: int
-    #: Duration of the round trip, ns.
+    #: Time from the start of a full packet until its acknowledgement has arrived, ns.
     shortest_ns: float
     #: Number of packets that can be sent during the round trip.
     window: float

@@ -414,14 +414,14 @@ impl MarkingRule for FecnRule {
     type State = FecnState;
 
     fn port(&self, lane: &RuleLane) -> FecnState {
-        let mut port = self.manager(lane.ports, lane.faces_host, lane.random());
+        let mut port = self.manager(lane.ports, lane.output.faces_host, lane.random());
         if !self.settings.is_empty() {
             let own = self.settings.get(&lane.port_name()).or_else(|| self.settings.get(lane.switch_name));
             let (thresholds, masked) = own.copied().unwrap_or_default();
             port.thresholds = thresholds;
             port.masked = masked.unwrap_or(port.masked);
         }
-        if let Some(rate) = self.rates.iter().position(|&rate| rate == lane.rate) {
+        if let Some(rate) = self.rates.iter().position(|&rate| rate == lane.output.rate) {
             port.thresholds = port.thresholds * self.rates.len() as u16 + rate as u16;
         }
         port
@@ -499,6 +499,7 @@ impl MarkingRule for FecnRule {
 mod tests {
     use silvan_engine::{Rate, Time};
 
+    use super::super::OutputFacts;
     use super::*;
     use silvan_network::port::{Port, PortVl};
 
@@ -530,8 +531,7 @@ mod tests {
         let lane = RuleLane {
             switch_name,
             ports: 4,
-            faces_host: false,
-            rate: Rate::from_gbit(gbit),
+            output: OutputFacts { rate: Rate::from_gbit(gbit), ..OutputFacts::default() },
             seed: 1,
             switch: 0,
             port: port - 1,

@@ -145,7 +145,18 @@ pub struct SwitchFacts {
     pub queues_have_one_output: bool,
     /// Rate of the slowest output.
     pub slowest: Rate,
-    /// The round trip of the network, if the rule needs it.
+    /// The shortest round trip of any output, if the rule needs it.
+    pub round_trip: Option<Time>,
+}
+
+/// What a marking rule may know about an output.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OutputFacts {
+    /// Whether a host is at the far end of the link.
+    pub faces_host: bool,
+    /// Rate of the link.
+    pub rate: Rate,
+    /// The longest round trip of the hosts whose packets use the output, if the rule needs it.
     pub round_trip: Option<Time>,
 }
 
@@ -156,10 +167,8 @@ pub struct RuleLane<'a> {
     pub switch_name: &'a str,
     /// Number of ports of the switch.
     pub ports: usize,
-    /// Whether a host is at the far end of the link.
-    pub faces_host: bool,
-    /// Rate of the link.
-    pub rate: Rate,
+    /// The output.
+    pub output: OutputFacts,
     seed: u64,
     switch: usize,
     /// Index of the port.
@@ -190,8 +199,8 @@ pub struct SwitchOutputs<'a> {
     pub name: &'a str,
     /// Number of virtual lanes.
     pub lanes: usize,
-    /// Whether each port faces a host, and the rate of its link.
-    pub ports: &'a [(bool, Rate)],
+    /// By port.
+    pub ports: &'a [OutputFacts],
 }
 
 impl<'a> SwitchOutputs<'a> {
@@ -199,8 +208,7 @@ impl<'a> SwitchOutputs<'a> {
         let Self { seed, switch, name, lanes, ports } = *self;
         PortVl::all(ports.len(), lanes).map(move |lane| {
             let port = lane.port(lanes).index();
-            let (count, (faces_host, rate)) = (ports.len(), ports[port]);
-            RuleLane { switch_name: name, ports: count, faces_host, rate, seed, switch, port, lane }
+            RuleLane { switch_name: name, ports: ports.len(), output: ports[port], seed, switch, port, lane }
         })
     }
 }

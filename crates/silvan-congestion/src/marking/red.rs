@@ -21,7 +21,9 @@ use silvan_engine::random::Stream;
 use silvan_engine::saved::Saved;
 use silvan_engine::{Bytes, Rate, Time};
 
-use super::{MarkingParameters, MarkingPattern, MarkingRule, RuleLane, SwitchFacts, check_rates};
+use super::{
+    MarkingParameters, MarkingPattern, MarkingRule, OutputFacts, RuleLane, SwitchFacts, check_rates,
+};
 use crate::LinkLayer;
 use crate::facts::{Departure, PortState, QueueChange, Verdict};
 use crate::unfit::{Check, Limits, ensure, ensure_time};
@@ -145,7 +147,6 @@ impl Red {
         let least = |rate: Rate| self.scaled(rate, switches.round_trip).0;
         RedRule {
             red: self.clone(),
-            round_trip: switches.round_trip,
             least: bytes(rates.map(least).min().unwrap_or_else(|| least(switches.slowest))),
             is_regular: self.pattern == MarkingPattern::Regular,
         }
@@ -188,7 +189,6 @@ const ALL: u32 = 1 << 24;
 #[derive(Debug, Clone)]
 pub struct RedRule {
     red: Red,
-    round_trip: Option<Time>,
     /// The smallest lower threshold of any output, in bytes.
     least: u32,
     is_regular: bool,
@@ -211,8 +211,9 @@ pub struct RedPort {
 }
 
 impl RedRule {
-    fn port_with(&self, rate: Rate, random: Stream) -> RedPort {
-        let (min, max) = self.red.scaled(rate, self.round_trip);
+    fn port_with(&self, output: OutputFacts, random: Stream) -> RedPort {
+        let OutputFacts { rate, round_trip, .. } = output;
+        let (min, max) = self.red.scaled(rate, round_trip);
         let percent = self.red.of_rate(rate).and_then(|one| one.percent).unwrap_or(self.red.percent).into();
         RedPort {
             min: bytes(min),
@@ -252,8 +253,8 @@ impl MarkingRule for RedRule {
     type State = RedPort;
 
     fn port(&self, lane: &RuleLane) -> RedPort {
-        let port = self.port_with(lane.rate, lane.random());
-        if lane.faces_host && !self.red.hosts {
+        let port = self.port_with(lane.output, lane.random());
+        if lane.output.faces_host && !self.red.hosts {
             // No fill exceeds these thresholds, so no packet is marked.
             return RedPort { min: u32::MAX, max: u32::MAX, ..port };
         }
@@ -321,8 +322,12 @@ mod tests {
         })
     }
 
+    fn output(gbit: u64, round_trip: Option<Time>) -> OutputFacts {
+        OutputFacts { rate: Rate::from_gbit(gbit), round_trip, ..OutputFacts::default() }
+    }
+
     fn port() -> RedPort {
-        rule(MarkingPattern::Random).port_with(Rate::from_gbit(100), Stream::new(1, "marking", 0))
+        rule(MarkingPattern::Random).port_with(output(100, None), Stream::new(1, "marking", 0))
     }
 
     /// The numbers of the marked packets, counted from 1, if `packets` packets leave and `bytes` wait behind
@@ -386,7 +391,7 @@ mod tests {
             queues_have_one_output: true,
             ..SwitchFacts::default()
         });
-        let port = rule.port_with(Rate::from_gbit(100), Stream::new(1, "marking", 0));
+        let port = rule.port_with(output(100, None), Stream::new(1, "marking", 0));
         assert_eq!([29_999, 30_000, 30_001].map(|bytes| rule.share(&port, bytes)), [0, 0, ALL]);
     }
 
@@ -398,7 +403,7 @@ mod tests {
         let of = |red: &Red, gbit, round_trip| {
             let switches = SwitchFacts { slowest: Rate::from_gbit(25), round_trip, ..SwitchFacts::default() };
             let rule = red.rule(&switches);
-            let port = rule.port_with(Rate::from_gbit(gbit), Stream::new(1, "marking", 0));
+            let port = rule.port_with(output(gbit, round_trip), Stream::new(1, "marking", 0));
             (port.min, port.max, rule.quiet_fill())
         };
         assert_eq!(of(&red, 25, None), (100_000, 400_000, Some(100_000)));
@@ -426,7 +431,7 @@ mod tests {
         let switches = SwitchFacts { slowest: Rate::from_gbit(10), ..SwitchFacts::default() };
         let port = |red: &Red, gbit| {
             let rule = red.rule(&switches);
-            let port = rule.port_with(Rate::from_gbit(gbit), Stream::new(1, "marking", 0));
+            let port = rule.port_with(output(gbit, None), Stream::new(1, "marking", 0));
             (port.min, port.max, port.percent, rule.quiet_fill())
         };
         assert_eq!(port(&red, 100), (400_000, 1_600_000, 30, Some(100_000)));

@@ -178,7 +178,7 @@ pub struct Source<'a> {
     pub full_size: u32,
     /// Payload bytes of a full packet.
     pub mtu: u32,
-    /// The network's round trip. Present if [`Properties::needs_round_trip`] is true.
+    /// The round trip of the hosts that exchange traffic with this one. Present if [`Properties::needs_round_trip`] is true.
     pub round_trip: Option<&'a RoundTrip>,
     /// Whether switches trim packets.
     pub trims: bool,
@@ -196,7 +196,7 @@ impl Source<'_> {
 
     /// The shortest round trip; zero if [`Self::round_trip`] is `None`.
     pub fn shortest_round_trip(&self) -> Time {
-        self.round_trip.map_or(Time::ZERO, RoundTrip::shortest)
+        self.round_trip.map_or(Time::ZERO, |trip| trip.shortest)
     }
 }
 

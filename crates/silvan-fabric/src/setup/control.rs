@@ -4,10 +4,9 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use silvan_congestion::marking::{Marker, SwitchFacts, SwitchOutputs};
+use silvan_congestion::marking::{Marker, OutputFacts, SwitchFacts, SwitchOutputs};
 use silvan_congestion::reaction::{ExplicitRate, Reaction, Reactor, SharedTables, Source};
 use silvan_congestion::receiver::{Responder, Sink};
-use silvan_congestion::round_trip::RoundTrip;
 use silvan_congestion::{Feedback, Notification};
 use silvan_engine::Rate;
 use silvan_network::routing::Tables;
@@ -17,6 +16,7 @@ use silvan_network::routing::port_groups::{Choices, PortGroups};
 use silvan_network::topology::{End, NodeRef, Topology};
 
 use super::model::{Model, PacketChoice};
+use super::round_trip::RoundTrips;
 use super::{Builder, WiredChannel};
 use crate::error::{Reason, SetupError};
 use crate::host::Announcer;
@@ -32,7 +32,7 @@ pub(super) struct Reactions<'a> {
     /// See [`Model::own_reactions`].
     own: &'a FxHashMap<u32, usize>,
     /// Present if a reaction or the marking rule needs it.
-    round_trip: Option<&'a RoundTrip>,
+    round_trips: Option<&'a RoundTrips>,
     /// Whether switches trim packets.
     trims: bool,
     seed: u64,
@@ -50,16 +50,21 @@ impl Builder<'_> {
             full_space: self.model.full_space,
             queues_have_one_output: self.queues_have_one_output(),
             slowest: self.topology.links.iter().map(|link| link.rate).min().unwrap_or_default(),
-            round_trip: self.model.round_trip.as_ref().map(RoundTrip::shortest),
+            round_trip: self.model.round_trips.as_ref().map(RoundTrips::least),
         })
     }
 
     /// Creates the marking rule for the outputs of a switch.
     pub(super) fn marker(&self, rule: &Marker, switch: usize, wiring: &[Option<PortWiring>]) -> Marker {
-        let port = |port: &Option<PortWiring>| {
-            port.map_or_else(Default::default, |port| (port.faces_host, port.rate))
+        let trips = self.model.round_trips.as_ref();
+        let port = |(number, port): (u16, &Option<PortWiring>)| {
+            port.map_or_else(Default::default, |PortWiring { faces_host, rate, .. }| OutputFacts {
+                faces_host,
+                rate,
+                round_trip: trips.map(|trips| trips.at_port(switch as u32, number)),
+            })
         };
-        let ports: Vec<_> = wiring.iter().map(port).collect();
+        let ports: Vec<_> = (1..).zip(wiring).map(port).collect();
         let lanes = usize::from(self.model.lanes.count);
         let name = &self.topology.switches[switch].name;
         rule.at(&SwitchOutputs { seed: self.model.config.seed, switch, name, lanes, ports: &ports })
@@ -186,7 +191,7 @@ impl Builder<'_> {
         Reactions {
             of: self.model.parts.reactions().map(|reaction| (reaction, SharedTables::default())).collect(),
             own: &self.model.own_reactions,
-            round_trip: self.model.round_trip.as_ref(),
+            round_trips: self.model.round_trips.as_ref(),
             trims: self.model.switch.trimming.is_some(),
             seed: self.model.config.seed,
             full_size: self.model.sizes.mtu + self.model.sizes.header,
@@ -202,7 +207,8 @@ impl Builder<'_> {
         let notification_delay = components.notification_delay;
         let mtu = sizes.mtu;
         let tables = SharedTables::default();
-        let (round_trip, seed) = (self.model.round_trip.as_ref(), self.model.config.seed);
+        let round_trip = self.model.round_trips.as_ref().map(|trips| trips.of_host(host));
+        let seed = self.model.config.seed;
         let trims = self.model.switch.trimming.is_some();
         let source = Source { host, rate, full_size, mtu, round_trip, trims, seed, tables: &tables };
         let pacing = self.reaction_of(host).pacing(&source);
@@ -221,10 +227,10 @@ impl Builder<'_> {
 impl Reactions<'_> {
     /// Creates the reaction of a host whose link has the given rate; `None` without a reaction.
     pub fn reactor(&self, host: u32, rate: Rate) -> Option<Reactor> {
-        let Self { round_trip, trims, seed, full_size, mtu, .. } = self;
         let own = self.own.get(&host).map_or(0, |index| index + 1);
         let (reaction, tables) = self.of.get(own)?;
-        let (round_trip, trims, seed, full_size, mtu) = (*round_trip, *trims, *seed, *full_size, *mtu);
+        let &Self { round_trips, trims, seed, full_size, mtu, .. } = self;
+        let round_trip = round_trips.map(|trips| trips.of_host(host));
         reaction.reactor(&Source { host, rate, full_size, mtu, round_trip, trims, seed, tables })
     }
 }

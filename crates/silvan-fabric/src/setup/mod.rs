@@ -2,6 +2,7 @@
 
 mod control;
 mod credits;
+mod exchanges;
 mod faults;
 mod jobs;
 mod model;
@@ -21,7 +22,7 @@ pub use faults::{FaultPlan, RemainingNetwork};
 pub use model::check;
 pub(crate) use partition::Choice;
 pub use pfc::{PauseMemory, SharedPauseMemory, pause_memory};
-pub use round_trip::{analyzed_round_trip, round_trip};
+pub use round_trip::RoundTrips;
 pub use routes::{HostNames, check_links, check_routes};
 pub use sources::permutation;
 

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use silvan_congestion::Components;
 use silvan_congestion::isolation::Isolation;
-use silvan_congestion::round_trip::RoundTrip;
 use silvan_congestion::unfit::{Limits, Unfit};
 use silvan_engine::units::BytePace;
 use silvan_engine::{Bytes, Rate, Time};
@@ -19,7 +18,7 @@ use silvan_network::traffic::{Pattern, Traffic};
 
 use super::offered::{self, Offered, OfferedFlow};
 use super::pfc::PauseModel;
-use super::round_trip::round_trip;
+use super::round_trip::RoundTrips;
 use super::{HostNames, small};
 use crate::config::{
     AdaptiveRouting, Arbitration, Architecture, Assignment, Config, Credits, FlowControl, ForwardingMode,
@@ -63,7 +62,7 @@ pub(super) struct Model<'a> {
     /// The rule of special queues, if there are any.
     pub special: Option<Arc<SpecialQueueRule>>,
     /// The longest round trip between hosts with traffic, if a reaction or the marking rule needs it.
-    pub round_trip: Option<RoundTrip>,
+    pub round_trips: Option<RoundTrips>,
     /// How routes of flows are selected, if routing is adaptive per flow.
     pub flow_routes: Option<FlowChoice>,
     /// How routes of packets are selected, if routing is adaptive per packet.
@@ -264,7 +263,7 @@ impl<'a> Model<'a> {
                 Some(Arc::new(SpecialQueueRule::new(special, sizes.mtu + sizes.header)))
             }
         };
-        let trip = || round_trip(topology, tables, config);
+        let trips = || RoundTrips::new(topology, tables, config);
         let needs_round_trip = parts.reactions().any(|reaction| reaction.properties().needs_round_trip)
             || parts.marking.needs_round_trip();
         let packet_routes = config.chosen_routes(RoutePer::Packet);
@@ -284,7 +283,7 @@ impl<'a> Model<'a> {
                 FlowControl::Credits(credits) => Some(credits),
                 FlowControl::OnOff(_) | FlowControl::Pfc(_) => None,
             },
-            round_trip: needs_round_trip.then(trip),
+            round_trips: needs_round_trip.then(trips),
             own_reactions: own_reactions(&parts, topology)?,
             parts,
             special,
