@@ -18,8 +18,8 @@ pub enum Sizes {
     Hadoop,
     /// Storage of Alibaba in 2019, as in the simulator of HPCC (Li et al., SIGCOMM 2019). Mean 41 kB.
     Storage,
-    /// Remote procedure calls of Google in 2008 (Montazeri et al., Homa, SIGCOMM 2018), as in the simulator of HPCC, at powers
-    /// of two. Mean 3.1 kB.
+    /// Remote procedure calls of Google in 2008 (Montazeri et al., Homa, SIGCOMM 2018), as in the simulator of HPCC. Mean
+    /// 2.9 kB.
     Rpc,
     /// Read from a file: lines with a size in bytes and the share of messages of at most this size, from 0 to 1 or from 0 to
     /// 100, in ascending order.
@@ -92,30 +92,46 @@ const STORAGE: Published = &[
     (2_000_000, 100.0),
 ];
 
-const RPC: Published = &[
-    (0, 0.0),
-    (3, 6.488_26),
-    (32, 9.732_39),
-    (64, 15.527_1),
-    (128, 35.157_3),
-    (256, 49.790_1),
-    (512, 78.492_1),
-    (1_024, 86.32),
-    (2_048, 90.886_2),
-    (4_096, 93.495_5),
-    (8_192, 96.430_9),
-    (16_384, 98.469_4),
-    (32_768, 99.040_2),
-    (65_536, 99.325_6),
-    (131_072, 99.712_9),
-    (262_144, 99.845_3),
-    (524_288, 99.949_8),
-    (1_047_917, 99.975_8),
-    (2_113_675, 99.988_9),
-    (4_135_977, 99.995_2),
-    (8_231_141, 99.998_5),
-    (15_158_197, 100.0),
+/// The points of HPCC's simulator: a size, the percentage of messages up to it, and the number of points from the previous
+/// size to this one. Between the two, the percentage is a linear function of the reciprocal of the size.
+const RPC: &[(u32, f64, u32)] = &[
+    (0, 0.0, 1),
+    (3, 6.488_26, 1),
+    (32, 9.732_39, 1),
+    (64, 15.527_1, 5),
+    (128, 35.157_3, 6),
+    (256, 49.790_1, 8),
+    (512, 78.492_1, 11),
+    (1_024, 86.32, 14),
+    (2_048, 90.886_2, 18),
+    (4_096, 93.495_5, 24),
+    (8_192, 96.430_9, 31),
+    (16_384, 98.469_4, 41),
+    (32_768, 99.040_2, 53),
+    (65_536, 99.325_6, 69),
+    (131_072, 99.712_9, 90),
+    (262_144, 99.845_3, 118),
+    (524_288, 99.949_8, 153),
+    (15_158_197, 100.0, 199),
 ];
+
+/// The points of [`RPC`] one by one.
+fn rpc() -> Vec<(u32, f64)> {
+    let mut points = vec![(0, 0.0)];
+    for ends in RPC.windows(2) {
+        let [(from, before, _), (to, after, count)] = [ends[0], ends[1]];
+        points.extend((1..=count).map(|number| {
+            let share = f64::from(number) / f64::from(count);
+            let size = if number == count {
+                f64::from(to)
+            } else {
+                f64::from(from) / (1.0 - share * (1.0 - f64::from(from) / f64::from(to)))
+            };
+            (size.round() as u32, before + share * (after - before))
+        }));
+    }
+    points
+}
 
 /// The unit of cumulative shares: random numbers have 32 bits.
 const ONE: u64 = 1 << 32;
@@ -202,7 +218,7 @@ impl Sizes {
             Self::DataMining => DATA_MINING,
             Self::Hadoop => HADOOP,
             Self::Storage => STORAGE,
-            Self::Rpc => RPC,
+            Self::Rpc => return Cdf::new(&rpc()).ok(),
             Self::File { .. } => return None,
         };
         Cdf::new(points).ok()
@@ -223,8 +239,30 @@ mod tests {
     fn published_distributions_have_their_documented_means() {
         let all = [Sizes::WebSearch, Sizes::DataMining, Sizes::Hadoop, Sizes::Storage, Sizes::Rpc];
         let means: Vec<u32> = all.iter().filter_map(Sizes::published).map(|cdf| cdf.mean()).collect();
-        let expected = [1_711_250, 7_487_884, 120_421, 40_870, 3_122];
+        let expected = [1_711_250, 7_487_884, 120_421, 40_870, 2_890];
         assert_eq!(means, expected);
+    }
+
+    #[test]
+    fn the_points_of_remote_procedure_calls_are_the_published_ones() {
+        let points = rpc();
+        assert_eq!(points.len(), 843);
+        // Lines of HPCC's file GoogleRPC2008.txt, whose shares have six digits.
+        for (size, percent) in [
+            (3, 6.48826),
+            (36, 10.8913),
+            (96, 28.6139),
+            (375, 68.055),
+            (956, 85.7608),
+            (2_731, 92.1908),
+            (33_007, 99.0443),
+            (263_003, 99.846),
+            (1_047_917, 99.9758),
+            (13_293_619, 99.9997),
+        ] {
+            let found = points.iter().find(|point| point.0 == size);
+            assert!(found.is_some_and(|(_, share)| (share - percent).abs() < 1e-4), "{size}: {found:?}");
+        }
     }
 
     #[test]
