@@ -26,6 +26,18 @@ def test_rust_files_say_what_they_are_about():
     assert not silent, "begin with a `//!` comment that states the subject of the file"
 
 
+def test_comments_in_rust_have_at_most_130_columns():
+    """rustfmt formats code, but not comments."""
+    wide = [
+        f"{name}:{number}"
+        for name in tracked()
+        if name.endswith(".rs")
+        for number, line in enumerate((ROOT / name).read_text().splitlines(), start=1)
+        if len(line) > 130 and line.lstrip().startswith("//")
+    ]
+    assert not wide
+
+
 def test_every_file_of_tests_is_in_a_test_program():
     """Cargo does not find files by itself in a crate that names its test programs."""
     roots = sorted(ROOT.glob("crates/*/tests/all.rs"))

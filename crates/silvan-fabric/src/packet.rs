@@ -241,6 +241,9 @@ pub(crate) struct Packet {
     pub pinned: bool,
 }
 
+// Prefetching counts on this, and another line per packet would be another cache miss per hop.
+const _: () = assert!(size_of::<Packet>() == 64);
+
 impl Packet {
     /// The flow of a packet from its source, such as a data packet or a header.
     #[inline(always)]

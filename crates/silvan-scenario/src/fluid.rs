@@ -162,7 +162,9 @@ pub(crate) fn expected(
             }
         }
         let rates = max_min(&problem, &problem.all()).rates;
-        let permitted_gbit_s = rates.iter().zip(shares).map(|(rate, overhead)| rate / overhead / 1e9).sum();
+        // The sum of no numbers is -0.0.
+        let of_flows = rates.iter().zip(shares).map(|(rate, overhead)| rate / overhead / 1e9);
+        let permitted_gbit_s = of_flows.fold(0.0, |sum, rate| sum + rate);
         let previous = before.as_ref().unwrap_or(tables);
         let spared = is_fixed.then(|| spared(spec, &flows, (topology, previous), &worse));
         found.push(Expected { time, permitted_gbit_s, spared });

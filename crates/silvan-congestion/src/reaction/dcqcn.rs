@@ -64,9 +64,9 @@ pub struct Dcqcn {
     /// Whether every decrease sets the target to the current rate. Otherwise, only the first of several consecutive decreases
     /// does.
     pub clamp_target: bool,
-    /// Whether the loss of a packet has the effect of a notification, with loss recovery. With go-back-N, all packets that are sent
-    /// again because of one loss count as one. Some adapters reduce their rate after losses (measurements of a ConnectX-5 by the
-    /// project simllm, 2026).
+    /// Whether the loss of a packet has the effect of a notification, with loss recovery. With go-back-N, all packets
+    /// that are sent again because of one loss count as one. Some adapters reduce their rate after losses
+    /// (measurements of a ConnectX-5 by the project simllm, 2026).
     pub after_losses: bool,
     /// Rate after the first notification, in percent of the rate of the host's link.
     #[schemars(range(min = 1, max = 100))]

@@ -446,7 +446,8 @@ impl Context {
         replay.map(|_| channel)
     }
 
-    /// Discards the state of link-level retry of a channel that goes down. The packets that its receiver has not accepted are lost.
+    /// Discards the state of link-level retry of a channel that goes down. The packets that its receiver has not
+    /// accepted are lost.
     #[cold]
     pub fn reset_retry(&mut self, channel: ChannelId) {
         let Some(retry) = self.links.retry_mut() else { return };

@@ -1,18 +1,24 @@
 //! Errors of links, and link-level retry: go-back-N with a replay buffer, as in Ultra Ethernet (specification 1.0, 5.1; LLR
 //! document of the Switch Abstraction Interface). InfiniBand's link-level retransmission has the same form.
 //!
-//! | end | rule |
-//! | --- | --- |
-//! | sender | keeps each frame until it is acknowledged, and starts a new one only if the replay buffer has room for the largest frame |
-//! | receiver | delivers a good frame with the expected number, and acknowledges it, together with all earlier ones, at least `ack_spacing` after its last acknowledgement |
-//! | receiver | discards all other frames; it answers the first one that is bad or has a later number with a NACK, which also acknowledges all earlier frames, and gives no answer to the following ones until it gets the expected frame |
-//! | receiver | discards a good frame that it has delivered before, and acknowledges it again |
-//! | sender | after a NACK, and when its timer expires, sends all unacknowledged frames again before any new frame |
+//! The sender
+//!
+//! - keeps each frame until it is acknowledged, and starts a new one only if the replay buffer has room for the largest frame;
+//! - after a NACK, and when its timer expires, sends all unacknowledged frames again before any new frame.
+//!
+//! The receiver
+//!
+//! - delivers a good frame with the expected number, and acknowledges it, together with all earlier ones, at least
+//!   `ack_spacing` after its last acknowledgement;
+//! - discards all other frames; it answers the first one that is bad or has a later number with a NACK, which also
+//!   acknowledges all earlier frames, and gives no answer to the following ones until it gets the expected frame;
+//! - discards a good frame that it has delivered before, and acknowledges it again.
 //!
 //! A bad frame is discarded before the receiver forwards any part of it. Acknowledgements and NACKs take the delay of the
 //! link, but no space on it, and can get lost like frames. If the link goes down, both ends discard their state: frames of the
-//! replay buffer that the receiver has not accepted are lost. A link that is down carries no frames that are kept. What the receiver does follows from the frames and from their
-//! errors, so the sender computes it when it sends a frame, and no event at the receiver is needed.
+//! replay buffer that the receiver has not accepted are lost. A link that is down carries no frames that are kept. What the
+//! receiver does follows from the frames and from their errors, so the sender computes it when it sends a frame, and no event
+//! at the receiver is needed.
 
 use std::collections::VecDeque;
 

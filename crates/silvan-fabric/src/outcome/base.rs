@@ -167,8 +167,9 @@ impl Findings<'_> {
         groups
             .map(|group| {
                 let mean = |of: fn(&HostSummary) -> f64| {
-                    let sum: f64 = group.hosts.iter().map(|&host| of(&hosts[host as usize])).sum();
-                    sum / group.hosts.len().max(1) as f64
+                    // The sum of no numbers is -0.0.
+                    let all = group.hosts.iter().map(|&host| of(&hosts[host as usize]));
+                    all.fold(0.0, |sum, one| sum + one) / group.hosts.len().max(1) as f64
                 };
                 GroupSummary {
                     traffic: group.traffic.clone(),

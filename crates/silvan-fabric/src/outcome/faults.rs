@@ -400,7 +400,11 @@ fn recoveries(expected: &[Expected], series: &Series, names: &ResultNames) -> Ve
     let times: Vec<u64> = expected.iter().map(|one| one.time.0.div_ceil(1_000)).collect();
     let recovered = expected.iter().enumerate().map(|(at, one)| {
         let (from, until) = (times[at], times.get(at + 1).copied().unwrap_or(u64::MAX));
-        let after_ns = first_enough(series.received(), (from, until), one.permitted_gbit_s);
+        let after_ns = match one.permitted_gbit_s {
+            // There is nothing to wait for.
+            0.0 => Some(0),
+            permitted => first_enough(series.received(), (from, until), permitted),
+        };
         let before = at.checked_sub(1).map_or(0, |at| times[at]);
         let change = ChangeTimes { before, at: from, until };
         let victims = one.spared.as_ref().map(|spared| victims_of(spared, (series, names), change));
@@ -514,12 +518,13 @@ impl Section for RecoverySection {
 /// Describes the recoveries in sentences, for the first changes.
 fn recovery_sentences(list: &[Recovered]) -> Vec<String> {
     const SHOWN: usize = 4;
-    let each = list.iter().take(SHOWN).map(|one| {
+    let permitted = list.iter().filter(|one| one.permitted_gbit_s > 0.0);
+    let each = permitted.take(SHOWN).map(|one| {
         let Recovered { time, permitted_gbit_s, after_ns, victims } = one;
         let rate = format!("95 % of the {permitted_gbit_s:.3} Gbit/s that the network then permits");
         let suffering = victims.as_ref().and_then(|names| victim_sentence(names)).unwrap_or_default();
         let recovery = match *after_ns {
-            Some(0) => format!("After the change at {time}, hosts received {rate} at once."),
+            Some(0) => format!("After the change at {time}, hosts at once received {rate}."),
             Some(ns) => {
                 format!("After the change at {time}, hosts received {rate} within {}.", Time::from_ns(ns))
             }
@@ -640,14 +645,19 @@ mod tests {
             after_ns,
             victims: Some(Vec::new()),
         };
-        let rate =
-            "After the change at 2 us, hosts received 95 % of the 4.500 Gbit/s that the network then permits";
+        let rate = "received 95 % of the 4.500 Gbit/s that the network then permits";
         let never = "After the change at 2 us, hosts never received 95 % of the 4.500 Gbit/s that the network then permits \
                      before the next change or the end.";
         assert_eq!(
             recovery_sentences(&[one(Some(0)), one(Some(1_500)), one(None)]),
-            [format!("{rate} at once."), format!("{rate} within 1.5 us."), never.to_owned()]
+            [
+                format!("After the change at 2 us, hosts at once {rate}."),
+                format!("After the change at 2 us, hosts {rate} within 1.5 us."),
+                never.to_owned()
+            ]
         );
+        let nothing = Recovered { permitted_gbit_s: 0.0, ..one(Some(0)) };
+        assert_eq!(recovery_sentences(&[nothing]), [""; 0], "no traffic has a route");
         let names = |count: u32| (1..=count).map(|number| format!("F{number}")).collect::<Vec<_>>();
         assert_eq!(victim_sentence(&names(0)), None);
         assert!(victim_sentence(&names(2)).is_some_and(|text| text.contains("to F1, F2, whose")));

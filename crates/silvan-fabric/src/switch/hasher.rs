@@ -1,5 +1,5 @@
-//! Equal-cost multipath: the output of each packet follows from a hash of its fields ([`silvan_network::routing::ecmp`]). The same
-//! code selects outputs by LID, if hosts have several.
+//! Equal-cost multipath: the output of each packet follows from a hash of its fields
+//! ([`silvan_network::routing::ecmp`]). The same code selects outputs by LID, if hosts have several.
 
 use silvan_network::port::Port;
 use silvan_network::routing::adaptive::FlowKey;

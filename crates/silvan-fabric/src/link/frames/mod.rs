@@ -1,11 +1,12 @@
 //! Flow control with pause frames (priority flow control). A receiver stops lanes of its sender by frames on the other
 //! direction of the link.
 //!
-//! | stage | what happens |
-//! | --- | --- |
-//! | freed | a packet has left the buffer of the receiver |
-//! | check | after all arrivals and departures of an instant, the receiver decides which lanes are paused, and starts a frame if that has changed and its link is free; otherwise, it checks again when the link is free |
-//! | obeyed | the frame takes effect at the sender |
+//! The stages of a frame:
+//!
+//! - freed: a packet has left the buffer of the receiver;
+//! - check: after all arrivals and departures of an instant, the receiver decides which lanes are paused, and starts a frame
+//!   if that has changed and its link is free; otherwise, it checks again when the link is free;
+//! - obeyed: the frame takes effect at the sender.
 //!
 //! A frame states which lanes are paused when it starts, so at most one frame waits for a link.
 
@@ -20,8 +21,8 @@ use super::{ChannelId, Class, MAX_NODES, MAX_PORTS, ReceiverControl, Signal, Sig
 use memory::Gate;
 pub(crate) use memory::{Lack, Rule, SwitchMemory};
 
-/// The stages of pause frames, of link-level retry and of links that change, as port numbers of events of the class `Link`. The node of these
-/// events is 0.
+/// The stages of pause frames, of link-level retry and of links that change, as port numbers of events of the class `Link`.
+/// The node of these events is 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
     Freed = 0,
