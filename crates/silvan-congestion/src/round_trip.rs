@@ -51,7 +51,7 @@ mod tests {
             hops: 9,
             stages: 5,
             radix: 4,
-            shortest: Time::from_ns(2 * 9 * 3 + (22 + payload + 22).div_ceil(bytes_per_cycle)),
+            shortest: Time(2 * 9 * 3_000 + (22 + payload + 22) * 1_000 / bytes_per_cycle),
             data: Bytes(22 + payload),
             ack: Bytes(22),
             rate: Rate(8_000_000_000 * bytes_per_cycle),
