@@ -1,13 +1,16 @@
 //! Checkpoints: a damaged checkpoint is rejected or restored with other values. Reading it neither panics nor
-//! takes much memory.
+//! takes much memory. The restored run continues to its next sample. Its values are arbitrary, so it may end with an
+//! error or a panic, which callers report, but it must end, with bounded memory.
 //!
 //! The input is a list of changes of a valid checkpoint: a position (4 bytes) and the new value there (1
 //! byte). A position beyond the end cuts the content off at the position modulo its length.
 #![no_main]
 
 use std::io::{Cursor, Read, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::path::Path;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use flate2::Compression;
 use flate2::read::GzDecoder;
@@ -30,10 +33,22 @@ pattern = { kind = "hotspots", to = ["H4"] }
 hosts = ["H1", "H2"]
 "#;
 
+/// Maximum number of events until the next sample.
+const EVENTS: u64 = 100_000;
+
+/// Whether a restored run continues. The usual hook ends the process at a panic.
+static CONTINUES: AtomicBool = AtomicBool::new(false);
+
 /// A scenario, and the unpacked content of a checkpoint of its run.
 fn valid() -> &'static (Scenario, Vec<u8>) {
     static VALID: OnceLock<(Scenario, Vec<u8>)> = OnceLock::new();
     VALID.get_or_init(|| {
+        let usual = take_hook();
+        set_hook(Box::new(move |panic| {
+            if !CONTINUES.load(Ordering::Relaxed) {
+                usual(panic);
+            }
+        }));
         let scenario = Scenario::from_toml(TEXT, "fuzz.toml", Path::new("."), &[]).expect("the scenario is valid");
         let (origin, base_dir) = ("fuzz.toml".to_owned(), ".".to_owned());
         let written = Written { text: TEXT.to_owned(), origin, base_dir, overrides: Vec::new() };
@@ -61,6 +76,8 @@ fuzz_target!(|changes: &[u8]| {
     packed.write_all(&content).expect("memory can be written");
     let bytes = packed.finish().expect("memory can be written");
     let Ok(read) = Checkpoint::read(Box::new(Cursor::new(bytes)), Path::new("fuzz.checkpoint")) else { return };
-    // A restored run is not continued, because its values are arbitrary.
-    let _ = read.resume(scenario);
+    let Ok((mut simulation, _)) = read.resume(scenario) else { return };
+    CONTINUES.store(true, Ordering::Relaxed);
+    let _ = catch_unwind(AssertUnwindSafe(|| simulation.advance_to_sample(EVENTS)));
+    CONTINUES.store(false, Ordering::Relaxed);
 });

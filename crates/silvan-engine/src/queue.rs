@@ -173,6 +173,44 @@ impl EventQueue {
         self.current().iter().chain(&self.staged).chain(in_wheel).chain(far)
     }
 
+    /// Whether the parts of the queue fit together, so that each operation ends and events come in order. A queue that was
+    /// restored from changed data may be inconsistent.
+    #[must_use]
+    pub fn is_intact(&self) -> bool {
+        let (mut seen, mut events) = (0, 0);
+        let lists = (0..).map(Some).zip(self.heads.iter()).chain([(None, &self.free)]);
+        for (bucket, &head) in lists {
+            let mut at = head;
+            while let Some(chunk) = self.chunks.get(at as usize) {
+                seen += 1;
+                // More steps than chunks mean that a list meets itself or another list.
+                if seen > self.chunks.len() || chunk.len as usize > HELD {
+                    return false;
+                }
+                if let Some(bucket) = bucket {
+                    let held = &chunk.events[..chunk.len as usize];
+                    events += held.len();
+                    if !held.iter().all(|event| self.belongs_to(event, bucket)) {
+                        return false;
+                    }
+                }
+                at = chunk.next;
+            }
+        }
+        let bit = |words: &[u64], at: usize| words[at / 64] >> (at % 64) & 1 == 1;
+        let are_marked = (0..BUCKETS).all(|at| bit(&self.occupied[..], at) == (self.heads[at] != NONE));
+        let are_summed = (0..BUCKETS / 64).all(|at| bit(&self.summary, at) == (self.occupied[at] != 0));
+        let is_in_order = self.current().is_sorted() && self.staged.is_sorted();
+        let is_in_turn = self.turn <= self.staged_turn && self.at <= self.current.len();
+        events == self.in_wheel && are_marked && are_summed && is_in_order && is_in_turn
+    }
+
+    /// Whether an event may be in the wheel, in the bucket with an index.
+    fn belongs_to(&self, event: &Event, index: usize) -> bool {
+        let bucket = event.time.0 >> self.shift;
+        bucket as usize % BUCKETS == index && bucket > self.staged_turn && bucket - self.turn < BUCKETS as u64
+    }
+
     /// Adds an event. Its time must not be earlier than that of the last event removed.
     #[inline]
     pub fn push(&mut self, event: Event) {
@@ -517,6 +555,31 @@ mod tests {
         assert!(queue.current.capacity() <= 4 * PAST, "{}", queue.current.capacity());
     }
 
+    /// A queue that was changed as a damaged checkpoint changes it is recognized, instead of being used without end.
+    #[test]
+    fn changed_queues_are_not_intact() {
+        let full = || {
+            let mut queue = EventQueue::new(Time(100), Time::ZERO);
+            (1..500).for_each(|at| queue.push(Event { time: Time(at * 700), key: 1, data: at as u32 }));
+            assert!(queue.pop().is_some() && queue.is_intact());
+            queue
+        };
+        let changes: [fn(&mut EventQueue); 7] = [
+            |queue| queue.chunks[3].next = 3,
+            |queue| queue.chunks[3].len = 8,
+            |queue| queue.chunks.iter_mut().for_each(|chunk| chunk.events[0].time.0 += 1 << 50),
+            |queue| queue.in_wheel += 1,
+            |queue| queue.at = 1 << 20,
+            |queue| queue.summary[0] ^= 1,
+            |queue| queue.staged_turn = 0,
+        ];
+        for (number, change) in changes.into_iter().enumerate() {
+            let mut queue = full();
+            change(&mut queue);
+            assert!(!queue.is_intact(), "change {number}");
+        }
+    }
+
     proptest! {
         /// Compares the queue with a sorted set, with short and long random delays, and pushes between
         /// pops.
@@ -548,6 +611,7 @@ mod tests {
                     now = popped.map_or(now, |event| event.time.0);
                 }
                 prop_assert_eq!(queue.len(), model.len());
+                prop_assert!(queue.is_intact());
             }
             while let Some(event) = model.pop_first() {
                 prop_assert_eq!(queue.pop(), Some(event));

@@ -58,6 +58,20 @@ pub enum Damaged {
     /// A value with constant parts is not in the run that was built.
     #[error("a value of the type `{0}` does not exist in the network")]
     InPlace(&'static str),
+    /// A text is longer than texts at this place can be.
+    #[error("a text of {found} bytes is longer than {most}, the maximum")]
+    Long {
+        /// The stated length in bytes.
+        found: u64,
+        /// The largest length.
+        most: u64,
+    },
+    /// The values take more memory than data of this size can describe; see [`Reader::limit`].
+    #[error("its values take more memory than a file of this size describes")]
+    Large,
+    /// The values contradict each other.
+    #[error("{0}")]
+    Wrong(String),
     /// A list whose length is determined by the network has another length.
     #[error("a list of {found} values of the type `{what}` has {expected} in the network")]
     Length {
@@ -110,12 +124,19 @@ pub struct Writer<'a> {
     out: &'a mut dyn Write,
     block: Vec<u8>,
     result: io::Result<()>,
+    memory: u64,
 }
 
 impl<'a> Writer<'a> {
     /// Creates a writer. Call [`Self::finish`] at the end.
     pub fn new(out: &'a mut dyn Write) -> Self {
-        Self { out, block: Vec::with_capacity(2 * BLOCK), result: Ok(()) }
+        Self { out, block: Vec::with_capacity(2 * BLOCK), result: Ok(()), memory: 0 }
+    }
+
+    /// The memory in bytes of the values of all lists so far. Restoring them takes at most about twice as much.
+    #[must_use]
+    pub fn memory(&self) -> u64 {
+        self.memory
     }
 
     /// Appends bytes.
@@ -153,12 +174,34 @@ pub struct Reader<'a> {
     at: usize,
     /// Number of bytes before `block`.
     passed: u64,
+    /// The memory in bytes that lists may still take.
+    left: u64,
 }
 
 impl<'a> Reader<'a> {
     /// Creates a reader. It may read more than the state.
     pub fn new(from: impl Read + 'a) -> Self {
-        Self { from: Box::new(from), block: Vec::new(), at: 0, passed: 0 }
+        Self { from: Box::new(from), block: Vec::new(), at: 0, passed: 0, left: u64::MAX }
+    }
+
+    /// Limits the memory in bytes of the values that lists gain from now on. Values that the built run already has do not
+    /// count. Data that needs more is [`Damaged::Large`].
+    pub fn limit(&mut self, memory: u64) {
+        self.left = memory;
+    }
+
+    /// Takes the next text, of at most `most` bytes.
+    ///
+    /// # Errors
+    /// [`Damaged::Long`] for a longer text, before memory is allocated for it; also the errors of a [`String`].
+    pub fn text(&mut self, most: u64) -> Result<String, Damaged> {
+        let found = u64::from_le_bytes(self.take()?);
+        if found > most {
+            return Err(Damaged::Long { found, most });
+        }
+        let mut bytes = Vec::new();
+        load_list(found as usize, self, |byte| bytes.push(byte))?;
+        String::from_utf8(bytes).map_err(|_| Damaged::value::<String>())
     }
 
     /// Takes the next bytes.
@@ -319,13 +362,16 @@ impl<T: Saved> Saved for Option<T> {
 
 fn save_list<'v, T: Saved + 'v>(len: usize, values: impl IntoIterator<Item = &'v T>, to: &mut Writer<'_>) {
     len.save(to);
+    to.memory += (len * size_of::<T>()) as u64;
     values.into_iter().for_each(|value| value.save(to));
 }
 
-/// Loads values one by one, so that the length of the data limits the memory, even if the stated length is larger.
+/// Loads values one by one, so that the length of the data limits the memory, even if the stated length is larger. A value
+/// may take much more memory than data, so the memory has a limit of its own.
 fn load_list<T: Saved>(len: usize, from: &mut Reader<'_>, mut add: impl FnMut(T)) -> Result<(), Damaged> {
     let start = from.taken();
     for count in 1..=len as u64 {
+        from.left = from.left.checked_sub(size_of::<T>() as u64).ok_or(Damaged::Large)?;
         add(T::load(from)?);
         if from.taken() - start < count {
             return Err(Damaged::value::<T>());
@@ -427,6 +473,7 @@ macro_rules! collection {
 
             fn save(&self, to: &mut Writer<'_>) {
                 self.len().save(to);
+                to.memory += (self.len() * size_of::<$item>()) as u64;
                 self.iter().for_each(|value| value.save(to));
             }
 
@@ -639,6 +686,31 @@ mod tests {
         // A list does not allocate memory for its stated length before its values have been read.
         assert!(matches!(loaded::<Vec<u64>>(&[0xff; 20]), Err(Damaged::Read(_))));
         assert!(matches!(loaded::<Vec<()>>(&[0xff; 8]), Err(Damaged::Value("()"))));
+    }
+
+    #[test]
+    fn the_length_of_a_text_and_the_memory_of_lists_are_limited() {
+        let bytes = saved(&"abc".to_owned());
+        assert_eq!(Reader::new(&bytes[..]).text(3).unwrap(), "abc");
+        let error = Reader::new(&bytes[..]).text(2).unwrap_err();
+        assert!(matches!(error, Damaged::Long { found: 3, most: 2 }), "{error}");
+        // A value that is absent takes one byte of data, but as much memory as any other.
+        let list = vec![None::<[u64; 4]>; 10];
+        let mut data = Vec::new();
+        let mut writer = Writer::new(&mut data);
+        list.save(&mut writer);
+        let memory = writer.memory();
+        writer.finish().unwrap();
+        assert_eq!((memory, data.len()), (10 * 40, 8 + 10));
+        let restored = |limit, mut into: Vec<Option<[u64; 4]>>| {
+            let mut reader = Reader::new(&data[..]);
+            reader.limit(limit);
+            into.restore(&mut reader).map(|()| into)
+        };
+        assert_eq!(restored(memory, Vec::new()).unwrap(), list);
+        assert!(matches!(restored(memory - 1, Vec::new()), Err(Damaged::Large)));
+        // Values that exist already need no memory.
+        assert_eq!(restored(40, vec![None; 9]).unwrap(), list);
     }
 
     #[test]

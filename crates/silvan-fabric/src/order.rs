@@ -112,6 +112,22 @@ impl Order {
         self.ready.drain(..).count()
     }
 
+    /// The number of the next packet to send, for each source and destination.
+    pub fn sent(&self) -> impl Iterator<Item = ((u16, u32), u64)> {
+        self.sent.iter().map(|(&flow, &number)| (flow, number))
+    }
+
+    /// For each flow by sending host and source: the number of the next packet to deliver, and a number that is higher than
+    /// those of all packets that have arrived.
+    pub fn received(&self) -> impl Iterator<Item = ((u32, u16), u64, u64)> {
+        self.received.iter().map(|(&flow, sequence)| {
+            let Sequence { next, newest, arrived, held } = sequence;
+            let listed = next.saturating_add(arrived.len() as u64);
+            let held = held.last_key_value().map_or(0, |(&number, _)| number.saturating_add(1));
+            (flow, *next, listed.max(held).max(*newest))
+        })
+    }
+
     /// The packets that wait for earlier ones and have not been delivered.
     pub fn held(&self) -> impl Iterator<Item = &Packet> {
         self.received.values().flat_map(|flow| flow.held.values().map(|(_, packet)| packet))

@@ -625,9 +625,15 @@ impl Pool {
 
     /// All packets in use.
     pub fn iter(&self) -> impl Iterator<Item = &Packet> {
+        self.numbered().map(|(packet, _)| packet)
+    }
+
+    /// All packets in use, with their numbers.
+    pub fn numbered(&self) -> impl Iterator<Item = (&Packet, u64)> {
         let mut is_free = vec![false; self.slots.len()];
         self.free.iter().for_each(|&id| is_free[id as usize] = true);
-        self.slots.iter().zip(is_free).filter(|(_, free)| !free).map(|(packet, _)| packet)
+        let used = (0..).zip(&self.slots).zip(is_free).filter(|(_, free)| !free);
+        used.map(|((id, packet), _)| (packet, self.number(id)))
     }
 }
 

@@ -9,7 +9,7 @@ use pyo3::types::PyDict;
 use silvan_fabric::outcome::{self, Outcome};
 use silvan_fabric::simulation::{Progress, Simulation};
 
-use crate::checkpoint::{self, Checkpoints};
+use crate::checkpoint::{self, Checkpoints, Resumed};
 use crate::convert::{self, model_error};
 use crate::scenario::Scenario;
 use crate::tables;
@@ -25,7 +25,7 @@ pub(crate) const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 pub struct Run {
     outcome: Outcome,
     tables: Vec<(String, Py<PyDict>)>,
-    wall_s: f64,
+    parts: Vec<(u64, String, f64)>,
 }
 
 #[pymethods]
@@ -65,10 +65,11 @@ impl Run {
         self.outcome.warnings.clone()
     }
 
-    /// Wall-clock time of the run in seconds, including the construction of the network.
+    /// The parts of the run that were simulated without interruption: the simulated time at which each begins in ns, its
+    /// build, and its wall-clock time in seconds, including the construction of the network.
     #[getter]
-    const fn wall_s(&self) -> f64 {
-        self.wall_s
+    fn parts(&self) -> Vec<(u64, String, f64)> {
+        self.parts.clone()
     }
 }
 
@@ -86,37 +87,54 @@ pub fn schema_of_summary(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
 
 /// Runs a scenario to its end. Raises `ScenarioError` or `ModelError`.
 ///
+/// `build` names this build in checkpoints and in [`Run::parts`].
+///
 /// `progress(simulated_ns, end_ns, events)` is called at most five times a second, and once more when the run
 /// is interrupted. `viewer.network(json)` is called at the start and returns a number `n`;
-/// `viewer.sample(json)` is called at every `n`-th sample. With `checkpoints`, the run is saved in the file
-/// `checkpoints.path` each time that the simulated time `checkpoints.every` has passed, and also when the run
-/// is interrupted, if `checkpoints.interrupted()` is true. After each checkpoint,
-/// `checkpoints.saved(simulated_ns)` is called. `resume` is a checkpoint of the scenario. The results do not
-/// depend on any of these arguments.
+/// `viewer.sample(json)` is called at every `n`-th sample. With `checkpoints`, the run is saved each time that
+/// the simulated time `checkpoints.every` or the wall-clock time `checkpoints.every_s` has passed, and also when
+/// the run is interrupted, if `checkpoints.interrupted()` is true. The context manager
+/// `checkpoints.replacing()` provides the file. After each checkpoint, `checkpoints.saved(simulated_ns)` is
+/// called, or `checkpoints.failed(error, simulated_ns)` if the file cannot be written. `resume` is a checkpoint
+/// of the scenario, which another build may have written if `other_build` is set. The results do not depend on
+/// any of these arguments, except that another build may give other results.
 #[pyfunction]
-#[pyo3(signature = (scenario, progress=None, viewer=None, checkpoints=None, resume=None))]
+#[pyo3(signature = (scenario, build, progress=None, viewer=None, checkpoints=None, resume=None, other_build=false))]
+#[expect(clippy::too_many_arguments, reason = "the arguments of a Python function")]
 pub fn run(
     py: Python<'_>,
     scenario: &Bound<'_, Scenario>,
+    build: String,
     progress: Option<Bound<'_, PyAny>>,
     viewer: Option<Bound<'_, PyAny>>,
     checkpoints: Option<Bound<'_, PyAny>>,
     resume: Option<PathBuf>,
+    other_build: bool,
 ) -> PyResult<Run> {
     let started = Instant::now();
     let inner = scenario.get().inner();
-    let (mut simulation, saver) = checkpoint::run(py, scenario.get(), resume.as_deref())?;
-    let checkpoints = checkpoints.map(|one| Checkpoints::new(one, saver, simulation.now())).transpose()?;
-    let viewer = viewer.map(|one| Viewer::open(one, inner, &simulation)).transpose()?;
-    advance(py, &mut simulation, progress.as_ref(), (viewer, checkpoints))?;
-    let mut outcome = py.detach(|| simulation.finish()).map_err(model_error)?;
-    outcome.warnings.extend_from_slice(inner.file_notes());
-    let wall_s = started.elapsed().as_secs_f64();
-    let tables = std::mem::take(&mut outcome.tables)
-        .into_iter()
-        .map(|table| Ok((table.name.to_owned(), tables::columns(py, table)?)))
-        .collect::<PyResult<_>>()?;
-    Ok(Run { outcome, tables, wall_s })
+    let resume = resume.map(|path| Resumed { path, other_build });
+    checkpoint::guarded(resume.as_ref(), || {
+        let (mut simulation, saver) = checkpoint::run(py, scenario.get(), &build, resume.as_ref())?;
+        let earlier = saver.parts().to_vec();
+        let now = simulation.now();
+        let checkpoints =
+            checkpoints.map(|one| Checkpoints::new(one, (saver, build.clone()), now, started)).transpose()?;
+        let viewer = viewer.map(|one| Viewer::open(one, inner, &simulation)).transpose()?;
+        advance(py, &mut simulation, progress.as_ref(), (viewer, checkpoints))?;
+        let mut outcome = py.detach(|| simulation.finish()).map_err(model_error)?;
+        outcome.warnings.extend_from_slice(inner.file_notes());
+        let mut parts: Vec<_> =
+            earlier.into_iter().map(|part| (part.at.0 / 1_000, part.build, part.wall_s)).collect();
+        if let Some((_, by, wall_s)) = parts.last_mut() {
+            (*by, *wall_s) = (build, started.elapsed().as_secs_f64());
+        }
+        let tables = std::mem::take(&mut outcome.tables)
+            .into_iter()
+            .map(|table| Ok((table.name.to_owned(), tables::columns(py, table)?)))
+            .collect::<PyResult<_>>()?;
+        Ok(Run { outcome, tables, parts })
+    })
 }
 
 /// Advances to the end. If Ctrl-C stops the run, `checkpoints` determines whether it is saved.
@@ -127,7 +145,7 @@ fn advance(
     (viewer, mut checkpoints): (Option<Viewer<'_>>, Option<Checkpoints<'_>>),
 ) -> PyResult<()> {
     let result = advance_in_slices(py, simulation, progress, (viewer, checkpoints.as_mut()));
-    if let (Err(error), Some(checkpoints)) = (&result, &checkpoints)
+    if let (Err(error), Some(checkpoints)) = (&result, &mut checkpoints)
         && error.is_instance_of::<PyKeyboardInterrupt>(py)
     {
         checkpoints.interrupted(simulation)?;

@@ -2,6 +2,7 @@
 //! that does not match the scenario or the build is rejected.
 
 use std::io::{Cursor, Read, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use flate2::Compression;
@@ -10,7 +11,7 @@ use flate2::write::GzEncoder;
 use silvan_fabric::config::Scheduler;
 use silvan_fabric::outcome::Outcome;
 use silvan_fabric::simulation::Simulation;
-use silvan_scenario::checkpoint::{Checkpoint, Saver, Written};
+use silvan_scenario::checkpoint::{Checkpoint, Part, Saver, Written};
 use silvan_scenario::{Scenario, ScenarioError};
 
 /// A tree of three levels in which four hosts overload another one.
@@ -241,23 +242,93 @@ fn truncated_and_corrupted_checkpoints_are_rejected() {
     let mut longer = unpacked(&bytes);
     longer.push(0);
     assert_ne!(message(resume(&packed(&longer), &own)), "accepted");
+    for more in [&b"\0"[..], &bytes[MAGIC.len()..]] {
+        let error = message(resume(&[&bytes[..], more].concat(), &own));
+        assert!(error.contains("bytes follow the end of the state"), "{error}");
+    }
 }
 
-/// A state with a valid checksum can contain any values. Reading it must neither panic nor allocate much
-/// memory, even if the number of an enum's variant or the length of a list was overwritten.
+/// A small file that stands for gigabytes is rejected before memory is allocated for them: in the text of the scenario,
+/// whose length is limited, and in the lists of the state, whose memory is limited by the size of the file.
 #[test]
-fn a_state_with_wrong_values_is_read_without_panic() {
+fn small_files_that_take_all_memory_are_rejected() {
     let own = scenario(TREE);
     let (_, bytes) = saved(TREE, &own, 1_000);
     let content = unpacked(&bytes);
-    let mut rejected = 0;
+    let version = &content[..8 + env!("CARGO_PKG_VERSION").len()];
+    for (start, most) in [(&content[..0], "64"), (&content[..version.len() + 8], "16777216")] {
+        let mut bomb = GzEncoder::new(MAGIC.to_vec(), Compression::fast());
+        bomb.write_all(start).unwrap();
+        bomb.write_all(&(8_u64 << 30).to_le_bytes()).unwrap();
+        bomb.write_all(&vec![b' '; 1 << 20]).unwrap();
+        let error = message(resume(&bomb.finish().unwrap(), &own));
+        assert!(error.contains(&format!("a text of 8589934592 bytes is longer than {most}")), "{error}");
+    }
+    // The overrides are a list without a fixed length.
+    let base = content.windows(9).position(|bytes| bytes == [1, 0, 0, 0, 0, 0, 0, 0, b'.']).unwrap() + 9;
+    let mut bomb = GzEncoder::new(MAGIC.to_vec(), Compression::fast());
+    bomb.write_all(&content[..base]).unwrap();
+    bomb.write_all(&(1_u64 << 33).to_le_bytes()).unwrap();
+    for _ in 0..64 {
+        bomb.write_all(&vec![0; 1 << 20]).unwrap();
+    }
+    let error = message(resume(&bomb.finish().unwrap(), &own));
+    assert!(error.contains("its values take more memory than a file of this size describes"), "{error}");
+}
+
+#[test]
+fn a_run_names_the_builds_of_its_parts_and_other_builds_are_rejected() {
+    let own = scenario(TREE);
+    let (mut simulation, mut saver) = Saver::of(&own, written(TREE)).unwrap();
+    let write = |simulation: &Simulation, saver: &Saver| {
+        let mut bytes = Vec::new();
+        saver.write(simulation, &mut bytes).unwrap();
+        Checkpoint::read(Box::new(Cursor::new(bytes)), Path::new("a.checkpoint")).unwrap()
+    };
+    simulation.advance(1_000).unwrap();
+    saver.describe_part("one", 1.5);
+    let read = write(&simulation, &saver);
+    read.refuse_other_builds("one", "-").unwrap();
+    let error = read.refuse_other_builds("two", "use --any").unwrap_err().to_string();
+    assert!(error.starts_with("a.checkpoint: was written by another build of Silvan "), "{error}");
+    assert!(error.contains("(one; this is two)") && error.ends_with("or use --any"), "{error}");
+    let (mut simulation, mut saver) = read.resume(&own).unwrap();
+    let at = simulation.now();
+    simulation.advance(1_000).unwrap();
+    saver.describe_part("two", 0.25);
+    let parts = [
+        Part { at: silvan_engine::Time::ZERO, build: "one".into(), wall_s: 1.5 },
+        Part { at, build: "two".into(), wall_s: 0.25 },
+    ];
+    assert_eq!(saver.parts(), parts);
+    // The run is not that of the second build alone.
+    assert!(write(&simulation, &saver).refuse_other_builds("two", "-").is_err());
+}
+
+/// A state with a valid checksum can contain any values. Reading it must neither panic nor allocate much
+/// memory, even if the number of an enum's variant or the length of a list was overwritten. The run then ends
+/// with a result, an error or a panic, but not with its process.
+#[test]
+fn a_state_with_wrong_values_is_read_without_panic() {
+    // Packets take different ways, so receivers restore their order.
+    let text = TREE.replacen("seed = 3\n", "seed = 3\nadaptive_routing = { per = \"packet\" }\n", 1);
+    let own = scenario(&text);
+    let (_, bytes) = saved(&text, &own, 1_000);
+    let content = unpacked(&bytes);
+    let (mut rejected, mut continued) = (0, 0);
     for (at, value) in
         (0..content.len()).step_by(content.len() / 120).zip([0xff, 0x01, 0x80].into_iter().cycle())
     {
         let mut other = content.clone();
         let end = (at + 8).min(other.len());
         other[at..end].fill(value);
-        rejected += u32::from(resume(&packed(&other), &own).is_err());
+        let Ok(mut simulation) = resume(&packed(&other), &own) else {
+            rejected += 1;
+            continue;
+        };
+        let _ = catch_unwind(AssertUnwindSafe(|| simulation.advance_to_sample(20_000)));
+        continued += 1;
     }
     assert!(rejected > 5, "only {rejected} are rejected");
+    assert!(continued > 5, "only {continued} are continued");
 }

@@ -179,6 +179,14 @@ impl Context {
         self.packets.iter().chain(sent).chain(self.meters.later(self.now, false))
     }
 
+    /// The packets of this partition in the network, with their numbers, including those that other partitions have not
+    /// received yet.
+    pub fn numbered_packets(&self) -> impl Iterator<Item = (&Packet, u64)> {
+        let sent = self.outbox.iter().flat_map(|mailbox| &mailbox.packets);
+        let sent = sent.map(|message| (&message.packet, message.marks.number));
+        self.packets.numbered().chain(sent)
+    }
+
     /// The number of [`Self::packets_inside`].
     pub fn count_inside(&self) -> usize {
         let sent: usize = self.outbox.iter().map(|mailbox| mailbox.iter_packets().count()).sum();

@@ -32,6 +32,16 @@ impl Host {
         self.order.is_some()
     }
 
+    /// The numbers of the packets that the host sends and receives, if it restores the order of packets.
+    pub fn packet_order(&self) -> Option<&Order> {
+        self.order.as_deref()
+    }
+
+    /// The packets in the input buffer, with their numbers.
+    pub fn undrained(&self) -> impl Iterator<Item = (&Packet, u64)> {
+        self.undrained.iter().map(|one| (&one.packet, one.number))
+    }
+
     /// A packet order with the same parameters and no packets.
     pub fn fresh_order(&self) -> Option<Order> {
         self.order.as_ref().map(|order| order.fresh())
