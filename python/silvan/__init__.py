@@ -32,6 +32,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from silvan import _starting  # noqa: F401 - takes effect when it is imported, before slower modules
 from silvan._core import (
     FabricError,
     ModelError,

@@ -120,8 +120,12 @@ class Run:
         """Keys of the scenario that had no effect, and limits that the run reached."""
 
     @property
-    def wall_s(self) -> float:
-        """Wall-clock time in seconds, including the time to build the network."""
+    def parts(self) -> list[tuple[int, str, float]]:
+        """The parts of the run that were simulated without interruption, in order.
+
+        Each has the simulated time at which it begins in ns, its build, and its wall-clock time in seconds,
+        including the time to build the network.
+        """
 
 @final
 class ArrayView:
@@ -133,16 +137,19 @@ class ArrayView:
 
 def run(
     scenario: Scenario,
+    build: str,
     progress: Callable[[int, int, int], object] | None = None,
     viewer: object | None = None,
     checkpoints: object | None = None,
     resume: str | PathLike[str] | None = None,
+    other_build: bool = False,
 ) -> Run:
     """Run a scenario to its end. The GIL is released during the run.
 
     `progress(simulated_ns, end_ns, events)` is called at most five times a second, and once more if the run
     is interrupted. `checkpoints` states when to save the run (:class:`silvan.Checkpoints`), and `resume` is a
-    checkpoint of the same scenario.
+    checkpoint of the same scenario, which another build may have written if `other_build` is set. `build`
+    names this build in checkpoints.
     """
 
 def tables_of_results() -> list[dict[str, Any]]:
@@ -154,8 +161,11 @@ def tables_of_results() -> list[dict[str, Any]]:
 def schema_of_summary() -> dict[str, Any]:
     """Return the JSON Schema of the summary of a run."""
 
-def checkpoint_scenario(path: str | PathLike[str]) -> Scenario:
-    """Return the scenario of a checkpoint, as it was read for the run."""
+def checkpoint_scenario(path: str | PathLike[str], build: str, other_build: bool = False) -> Scenario:
+    """Return the scenario of a checkpoint, as it was read for the run.
+
+    `build` names this build. Raises `ScenarioError` for another build, unless `other_build` is set.
+    """
 
 def schema() -> str:
     """Return the JSON Schema of scenario files."""

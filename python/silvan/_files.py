@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import errno
+import glob
 import json
 import os
 import secrets
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+try:
+    import fcntl
+except ImportError:  # missing on some systems; see `locked`
+    fcntl = None  # type: ignore[assignment]
+
+#: Age in seconds at which a partial file counts as abandoned on a file system without locks.
+STALE_S = 24 * 3600.0
 
 
 def plain(path: Path) -> Path:
@@ -61,20 +71,69 @@ def replacing(path: Path) -> Iterator[Path]:
     Raises `OSError` if `path` exists and is not a regular file, because renaming over /dev/null or a FIFO
     would remove it. If `path` is a symbolic link, the link is kept and its target is replaced. An `OSError`
     that names no file or the temporary file is raised with the name `path`.
+
+    The temporary file is new and locked during the block. Those of processes that were killed have no lock
+    and are removed.
     """
     target = Path(os.path.realpath(path))
     if target.exists():
         plain(target)
     partial = target.with_name(f".{target.name}.partial-{mark()}")
+    handle = None
     try:
+        clear_leftovers(target)
+        handle = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_CLOEXEC", 0), 0o666)
+        locked(handle)
         yield partial
         flush(partial)
         partial.replace(target)
     except BaseException as error:
-        partial.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename in (None, str(partial)):
+        if handle is not None:
+            partial.unlink(missing_ok=True)
+        if isinstance(error, OSError) and (error.filename is None or place(error) == str(partial)):
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def clear_leftovers(target: Path) -> None:
+    """Remove the temporary files for `target` that killed processes have left; errors are ignored."""
+    for leftover in target.parent.glob(f".{glob.escape(target.name)}.partial-*"):
+        try:
+            handle = os.open(
+                leftover, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+            )
+        except OSError:
+            continue
+        try:
+            free = locked(handle)
+            age_s = time.time() - os.fstat(handle).st_mtime
+            if free or (free is None and age_s > STALE_S):
+                leftover.unlink(missing_ok=True)
+        except OSError:
+            continue
+        finally:
+            os.close(handle)
+
+
+def locked(handle: int) -> bool | None:
+    """Try to lock a file; return whether that succeeded, or None on a file system without locks."""
+    if fcntl is None:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        # Some network file systems have no locks.
+        return False if error.errno in (errno.EWOULDBLOCK, errno.EACCES) else None
+    return True
+
+
+def place(error: OSError) -> str | None:
+    """Return the name of the file that an error concerns: of a copy or a renaming, the target."""
+    name = error.filename2 if error.filename2 is not None else error.filename
+    return None if name is None else str(name)
 
 
 def mark() -> str:

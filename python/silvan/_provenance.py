@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import subprocess
+from collections.abc import Sequence
 from datetime import datetime, timezone
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from silvan import _core
 from silvan._core import __version__
 
 if TYPE_CHECKING:
     from silvan._core import Scenario
-    from silvan.types import Machine, Provenance, Summary
+    from silvan.types import Machine, Provenance, RunPart, Summary
 
 
-def of_run(scenario: Scenario, summary: Summary, started: float, wall_s: float) -> Provenance:
-    """Return the provenance of a run that started at `started` (Unix time) and took `wall_s` seconds."""
-    return {
+@cache
+def build() -> str:
+    """Identify this build of the simulator by a hash of the extension module."""
+    return hashlib.sha256(Path(_core.__file__).read_bytes()).hexdigest()[:16]
+
+
+def of_run(
+    scenario: Scenario, summary: Summary, started: float, parts: Sequence[tuple[int, str, float]]
+) -> Provenance:
+    """Return the provenance of a run.
+
+    `started` is the start of this process's part (Unix time). Each part of the run has its first simulated
+    time in ns, its build, and its wall-clock time in seconds.
+    """
+    wall_s = sum(part_s for _, _, part_s in parts)
+    provenance: Provenance = {
         "scenario": scenario.name,
         "origin": scenario.origin,
         "base_dir": str(Path(scenario.base_dir).absolute()),
@@ -33,6 +49,12 @@ def of_run(scenario: Scenario, summary: Summary, started: float, wall_s: float) 
         "machine": machine(),
         "python": platform.python_version(),
     }
+    if len(parts) > 1:
+        resumed: list[RunPart] = [
+            {"at_ns": at_ns, "build": by, "wall_s": round(part_s, 3)} for at_ns, by, part_s in parts
+        ]
+        provenance["resumed"] = resumed
+    return provenance
 
 
 @cache

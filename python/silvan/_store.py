@@ -16,12 +16,13 @@ is later read from the store then lacks the tables, but a newly simulated result
 Several processes may use a store at the same time, also from different machines that share the file system.
 If the file system supports locks, a process that needs a run waits while another process simulates it. A
 process may be killed at any time. It leaves no incomplete run that looks finished, and its partial files are
-removed later.
+removed later. A run that takes longer than :data:`CHECKPOINT_EVERY_S` is saved at that interval, and the next
+process that needs the run continues it.
 """
 
 from __future__ import annotations
 
-import errno
+import contextlib
 import hashlib
 import json
 import os
@@ -37,7 +38,9 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from silvan import _core, _files, _folder, results
+from silvan import _core, _files, _folder, checkpoints, results
+from silvan._files import STALE_S
+from silvan._provenance import build
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -47,11 +50,6 @@ else:
 if TYPE_CHECKING:
     from silvan.results import Progress, Result
     from silvan.types import Summary
-
-try:
-    import fcntl
-except ImportError:  # missing on some systems; see Store._turn
-    fcntl = None  # type: ignore[assignment]
 
 #: The parts of a run that are kept: all of it, or all except the tables.
 Keep = Literal["tables", "summary"]
@@ -64,20 +62,18 @@ NAMES = ("name", "description")
 DIGITS = 32
 #: Suffix of the folder of a run without tables.
 COMPACT = ".summary"
+#: Suffix of the checkpoint of a run that has not ended.
+CHECKPOINT = ".checkpoint"
 #: Suffix of the folder of notes about a run.
 NOTES = ".notes"
 #: Matches the names of lock files and partial folders of running or killed processes.
-LEFTOVER = re.compile(rf"\.([0-9a-f]{{{DIGITS}}})(?:\.lock$|(?:{re.escape(COMPACT)})?\.partial-)")
+LEFTOVER = re.compile(
+    rf"\.([0-9a-f]{{{DIGITS}}})(?:\.lock$|(?:{re.escape(COMPACT)}|{re.escape(CHECKPOINT)})?\.partial-)"
+)
 #: Interval in seconds between attempts to acquire the lock of a run.
 LOOK_EVERY_S = 0.1
-#: Age in seconds at which a partial folder counts as abandoned on a file system without locks.
-STALE_S = 24 * 3600.0
-
-
-@cache
-def build() -> str:
-    """Identify this build of the simulator by a hash of the extension module."""
-    return hashlib.sha256(Path(_core.__file__).read_bytes()).hexdigest()[:16]
+#: Wall-clock time in seconds between checkpoints of a run. Shorter runs have none.
+CHECKPOINT_EVERY_S = 300.0
 
 
 def address(scenario: _core.Scenario) -> str:
@@ -199,7 +195,7 @@ class Store:
         except OSError as error:
             # Do not simulate again: the run exists, and users may be able to repair the disk or the
             # permissions.
-            where = error.filename or folder
+            where = _files.place(error) or folder
             raise results.ResultError(f"{where}: cannot be read: {error.strerror or error}") from None
 
     def summary(self, at: str, keep: Keep = "tables") -> Summary | None:
@@ -226,7 +222,8 @@ class Store:
     ) -> StoredRun:
         folder = self.folder(at, keep)
         self._clear_damaged(at)
-        result = results.run(scenario, progress=progress)
+        saved = self.root / at[:2] / (at + CHECKPOINT)
+        result = _resumed_or_run(scenario, saved, progress)
         kept = result if keep == "tables" else _without_tables(result)
         if finish is not None:
             finish(result)
@@ -236,8 +233,9 @@ class Store:
                 _folder.write(folder, kept)
         except OSError as error:
             if self._stored(at, keep) is None:
-                where = error.filename or folder
+                where = _files.place(error) or folder
                 raise results.ResultError(f"{where}: {error.strerror or error}; not written") from error
+        saved.unlink(missing_ok=True)
         return StoredRun(result, folder, False)
 
     def _clear_damaged(self, at: str) -> None:
@@ -313,6 +311,19 @@ class Store:
         return removed
 
 
+def _resumed_or_run(scenario: _core.Scenario, saved: Path, progress: Progress | None) -> Result:
+    """Simulate a run, from its checkpoint in the file `saved` if an earlier process has left one there.
+
+    A checkpoint that cannot be used is ignored: the scenario is known to be valid, and the run is repeated.
+    """
+    points = checkpoints.Checkpoints(saved, every_s=CHECKPOINT_EVERY_S)
+    if saved.exists():
+        with contextlib.suppress(_core.ScenarioError, _core.ModelError):
+            return results.run(scenario, progress=progress, checkpoints=points, resume=saved)
+        saved.unlink(missing_ok=True)
+    return results.run(scenario, progress=progress, checkpoints=points)
+
+
 def _without_tables(result: Result) -> Result:
     return results.Result(
         scenario_toml=result.scenario_toml,
@@ -340,7 +351,7 @@ class _Lock:
         """Try to acquire the lock; return false if another process holds it."""
         while True:
             self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-            free = _locked(self._handle)
+            free = _files.locked(self._handle)
             if free is False:
                 os.close(self._handle)
                 self._handle = None
@@ -366,22 +377,12 @@ class _Lock:
         self.held, self._handle = False, None
 
 
-def _locked(handle: int) -> bool | None:
-    """Try to lock a file; return whether that succeeded, or None on a file system without locks."""
-    if fcntl is None:
-        return None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        # Some network file systems have no locks. There, two processes may simulate the same run.
-        return False if error.errno in (errno.EWOULDBLOCK, errno.EACCES) else None
-    return True
-
-
 def _clear(shelf: Path, at: str) -> int:
     leftovers = [*shelf.glob(f".{at}.partial-*"), *shelf.glob(f".{at}{COMPACT}.partial-*")]
     for leftover in leftovers:
         shutil.rmtree(leftover, ignore_errors=True)
+    for leftover in shelf.glob(f".{at}{CHECKPOINT}.partial-*"):
+        leftover.unlink(missing_ok=True)
     for note in shelf.glob(f"{at}{NOTES}/.*.partial-*"):
         note.unlink(missing_ok=True)
     return len(leftovers)

@@ -10,17 +10,26 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import signal
 import sys
+import threading
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import Any, NoReturn
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
+from silvan import _starting
+
 #: Exit status if the reader of the output has closed the pipe: 128 + SIGPIPE, as shells report it.
 EXIT_PIPE = 141
+#: Exit status after Ctrl-C and after SIGTERM: 128 + the number of the signal, as shells report it.
+EXIT_STOPPED = 130
+EXIT_TERMINATED = 143
 #: Control characters except tab and newline, line and paragraph separators, characters that change the
 #: direction of text, zero-width and invisible characters, and surrogates.
 HIDDEN = re.compile(
@@ -75,6 +84,45 @@ def prepare() -> None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+
+
+class _Termination:
+    """Whether the process has received SIGTERM."""
+
+    received = False
+
+
+def is_terminated() -> bool:
+    """Return whether SIGTERM has been received."""
+    return _Termination.received
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:
+    _Termination.received = True
+    raise KeyboardInterrupt
+
+
+def prepare_signals() -> None:
+    """Make Ctrl-C and SIGTERM raise `KeyboardInterrupt`, unless the caller of the program ignores the signal.
+
+    Batch systems and containers send SIGTERM some time before they kill a process. The command then does the
+    same as after Ctrl-C.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    if _starting.ends_at_ctrl_c():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _terminate)
+
+
+def prepare_warnings() -> None:
+    """Show a warning of Python or of a library as one clean line, without the place in its source."""
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        PlainConsole(stderr=True, soft_wrap=True).print(f"Warning: {message}", markup=False)
+
+    warnings.showwarning = show
 
 
 def discard_output() -> None:

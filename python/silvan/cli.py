@@ -1,7 +1,8 @@
 """Entry point of the command `silvan`; :mod:`silvan.commands` contains its subcommands.
 
 Exit status: 0 success, 1 error (with a message on stderr), 2 wrong usage, 3 the routes of a fabric or a
-scenario can deadlock, 130 interrupted with Ctrl-C, 141 the process that read the output has exited.
+scenario can deadlock, 130 interrupted with Ctrl-C, 141 the process that read the output has exited, 143
+interrupted with SIGTERM.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import sys
 
 import typer
 
-from silvan import _terminal, commands
+from silvan import _files, _terminal, commands
 from silvan._core import SilvanError
 from silvan.commands import common, completion
 
@@ -34,17 +35,24 @@ def application(command: str | None = None) -> typer.Typer:
 def main() -> None:
     """Run the command. A `SilvanError` or `OSError` becomes a message and an exit status, not a traceback."""
     _terminal.prepare()
+    _terminal.prepare_signals()
+    _terminal.prepare_warnings()
     completion.prepare()
     try:
         application(*sys.argv[1:2])()
-    except SystemExit:
+    except SystemExit as end:
         if _terminal.is_pipe_closed():
             sys.exit(_terminal.EXIT_PIPE)
+        if _terminal.is_terminated() and end.code == _terminal.EXIT_STOPPED:
+            sys.exit(_terminal.EXIT_TERMINATED)
         raise
+    except KeyboardInterrupt:
+        sys.exit(_terminal.EXIT_TERMINATED if _terminal.is_terminated() else _terminal.EXIT_STOPPED)
     except SilvanError as error:
         _exit(str(error))
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
+        name = _files.place(error)
+        where = f"{name}: " if name else ""
         _exit(where + (error.strerror or str(error)))
 
 

@@ -6,7 +6,7 @@ import io
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from silvan import _core, _files, _folder, _provenance, _tables, scenarios, sharing
 from silvan import alone as _alone
-from silvan._core import Scenario, SilvanError, checkpoint_scenario
+from silvan._core import Scenario, ScenarioError, SilvanError
 from silvan.forest import Forest
 from silvan.types import Provenance, Summary
 
@@ -179,6 +179,9 @@ class Result:
     def csv(self, name: str) -> bytes:
         """Return a table as UTF-8 CSV, with the column names in the first line.
 
+        Spreadsheets execute a cell that starts with ``=``, ``+``, ``-`` or ``@``. A name that starts with one
+        of these characters, a tab or a carriage return is therefore preceded by an apostrophe.
+
         Raises `KeyError` for a missing table.
         """
         content = io.BytesIO()
@@ -199,7 +202,7 @@ class Result:
                     partial.write_bytes(content)
                 paths.append(target / f"{name}.csv")
         except OSError as error:
-            raise ResultError(f"{error.filename or folder}: {error.strerror or error}") from error
+            raise ResultError(f"{_files.place(error) or folder}: {error.strerror or error}") from error
         return paths
 
     def _repr_html_(self) -> str:
@@ -220,6 +223,7 @@ def run(
     viewer: Viewer | None = None,
     checkpoints: Checkpoints | None = None,
     resume: str | PathLike[str] | None = None,
+    resume_other_build: bool = False,
     **overrides: object,
 ) -> Result:
     """Run a scenario to its end.
@@ -235,13 +239,16 @@ def run(
         viewer: Receives the network and samples while the run progresses.
         checkpoints: Where and when to save the run.
         resume: A checkpoint of the scenario, from which the run continues.
+        resume_other_build: Also accept a checkpoint of another build of the same version of Silvan, whose
+            results may differ. ``provenance["resumed"]`` names the builds.
         overrides: Values of the scenario by dotted key, with double underscores for dots:
             ``congestion__mechanism="ib-cc"``, or ``**{"congestion.mechanism": "ib-cc"}``.
 
     Raises:
         TypeError: neither a scenario nor a checkpoint is given.
         ScenarioError: the scenario is wrong or, with `alone`, has no jobs; or the checkpoint is damaged or
-            belongs to another scenario.
+            belongs to another scenario or build.
+        ResultError: the file for checkpoints exists and is not a checkpoint, or its folder does not exist.
         ModelError: the run cannot be built or cannot continue.
         KeyboardInterrupt: Ctrl-C was pressed.
 
@@ -249,7 +256,7 @@ def run(
     if scenario is None:
         if resume is None:
             raise TypeError("run() needs a scenario, or a checkpoint to resume")
-        scenario = checkpoint_scenario(resume)
+        scenario = _core.checkpoint_scenario(resume, _provenance.build(), resume_other_build)
     if not isinstance(scenario, Scenario):
         scenario = scenarios.load(scenario)
     if overrides:
@@ -257,7 +264,9 @@ def run(
     if alone:
         # Raise errors before a long simulation.
         next(_alone.scenarios(scenario))
-    result = _run(scenario, progress, viewer, checkpoints, resume)
+    if checkpoints is not None:
+        checkpoints.prepare()
+    result = _run(scenario, progress, viewer, checkpoints, resume, resume_other_build)
     sharing.add(result)
     if alone:
         _alone.add(result, lambda own: _run(own, progress))
@@ -275,14 +284,23 @@ def _run(
     viewer: Viewer | None = None,
     checkpoints: Checkpoints | None = None,
     resume: str | PathLike[str] | None = None,
+    other_build: bool = False,
 ) -> Result:
     started = time.time()
-    done = _core.run(scenario, progress, viewer, checkpoints, resume)
+    # Only checkpoints need the name of the build, which takes some milliseconds.
+    build = "" if checkpoints is None and resume is None else _provenance.build()
+    done = _core.run(scenario, build, progress, viewer, checkpoints, resume, other_build)
     summary = done.summary
     columns = {name: _tables.of_run(done.table(name)) for name in done.table_names}
+    # Arrow panics if a code has no name. Only a damaged checkpoint causes this.
+    if resume is not None and not all(map(_tables.has_all_names, columns.values())):
+        raise ScenarioError(
+            f"{fspath(resume)}: is incomplete or damaged (the tables refer to unknown names); "
+            "use another checkpoint, or run the scenario from the start"
+        )
     return Result(
         scenario_toml=scenario.to_toml(standalone=True),
-        provenance=_provenance.of_run(scenario, summary, started, done.wall_s),
+        provenance=_provenance.of_run(scenario, summary, started, done.parts),
         summary=summary,
         account=done.account,
         warnings=done.warnings,
@@ -304,5 +322,5 @@ def load(folder: str | PathLike[str]) -> Result:
     except _folder.DamagedError as error:
         raise ResultError(f"{folder}: cannot be read as a run: {error}") from None
     except OSError as error:
-        where = error.filename or folder
+        where = _files.place(error) or folder
         raise ResultError(f"{where}: cannot be read: {error.strerror or error}") from None

@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from silvan import scenarios
+from silvan import _terminal, scenarios
 from silvan._progress import RunProgress, simulated
 from silvan._terminal import HIDDEN, PlainConsole
 from silvan.commands import completion
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 #: Exit codes. typer itself reports wrong usage (2).
 EXIT_FAILED = 1
 EXIT_CAN_DEADLOCK = 3
-EXIT_STOPPED = 130
+EXIT_STOPPED = _terminal.EXIT_STOPPED
 #: Argument that stands for standard input or output instead of a file.
 STDIN = "-"
 #: Maximum number of characters of a scenario from standard input. A file may have the same number of bytes.
@@ -204,17 +204,25 @@ def simulate(
     viewer: Viewer | None = None,
     saving: Saving | None = None,
 ) -> silvan.Result:
-    """Run a scenario with a progress bar; after Ctrl-C, print the simulated time and exit with status 130."""
+    """Run a scenario with a progress bar; after Ctrl-C, print the simulated time and exit with status 130.
+
+    SIGTERM has the same effect, with exit status 143.
+    """
     import silvan
 
     console, shown = progress_console(progress)
     bar = RunProgress(console, title, show=shown)
     checkpoints = saving.checkpoints(bar) if saving else None
-    resume = saving.resume if saving else None
     try:
         with bar:
             return silvan.run(
-                scenario, progress=bar, alone=alone, viewer=viewer, checkpoints=checkpoints, resume=resume
+                scenario,
+                progress=bar,
+                alone=alone,
+                viewer=viewer,
+                checkpoints=checkpoints,
+                resume=saving.resume if saving else None,
+                resume_other_build=saving is not None and saving.other_build,
             )
     except KeyboardInterrupt:
         end = bar.end_ns or scenario.duration_ns
@@ -223,6 +231,8 @@ def simulate(
             kept = (
                 f"continue at {simulated(checkpoints.saved_ns)} with: silvan run --resume {checkpoints.path}"
             )
+            if saving is not None and saving.other_build:
+                kept += " --resume-other-build"
         console.print(f"stopped at {simulated(bar.now_ns)} of {simulated(end)}; {kept}", markup=False)
         raise typer.Exit(EXIT_STOPPED) from None
 
@@ -237,6 +247,8 @@ class Saving:
     every: str | None
     #: The checkpoint from which the run continues; None for a new run.
     resume: Path | None
+    #: Whether another build may have written that checkpoint.
+    other_build: bool = False
 
     #: Wall-clock time in seconds after which Ctrl-C on a terminal offers to save a run.
     WORTH_S: ClassVar[float] = 10.0
@@ -249,14 +261,18 @@ class Saving:
         """
         from silvan.checkpoints import Checkpoints
 
+        def warn(message: str) -> None:
+            err_console().print(f"Warning: {message}", markup=False)
+
         if self.every is not None:
-            return Checkpoints(self.file, self.every)
+            return Checkpoints(self.file, self.every, warn=warn)
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             return None
         started = time.monotonic()
 
         def ask() -> bool:
-            if time.monotonic() - started < self.WORTH_S:
+            # The sender of SIGTERM does not wait for an answer.
+            if time.monotonic() - started < self.WORTH_S or _terminal.is_terminated():
                 return False
             bar.stop()
             try:
@@ -264,7 +280,7 @@ class Saving:
             except typer.Abort:
                 return False
 
-        return Checkpoints(self.file, ask=ask)
+        return Checkpoints(self.file, ask=ask, warn=warn)
 
 
 @contextmanager

@@ -72,7 +72,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
         typer.Option(
             "--checkpoint",
             metavar="EVERY",
-            help='Save the run after each such simulated time, for example "10 ms", and at Ctrl-C.',
+            help='Save the run after each such simulated time, such as "10 ms", and at Ctrl-C and SIGTERM.',
         ),
     ] = None,
     checkpoint_file: Annotated[
@@ -80,7 +80,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
         typer.Option(
             "--checkpoint-file",
             metavar="FILE",
-            help="File for the last checkpoint.",
+            help="File for the last checkpoint. Only a checkpoint is replaced.",
             show_default="that of --resume, or NAME.checkpoint",
         ),
     ] = None,
@@ -90,6 +90,13 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
             "--resume", metavar="FILE", help="Continue the run of a checkpoint; SCENARIO is then optional."
         ),
     ] = None,
+    resume_other_build: Annotated[
+        bool,
+        typer.Option(
+            "--resume-other-build",
+            help="Accept a checkpoint of another build of this version, whose results may differ.",
+        ),
+    ] = False,
     opensm_conf: Annotated[
         Path | None,
         typer.Option(
@@ -103,14 +110,17 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
     if plot and out is None:
         raise typer.BadParameter("needs a folder for the figures: --out DIR", param_hint="--plot")
     given = common.overrides(settings, seed) | ({} if threads is None else {"threads": threads})
+    if resume is None and resume_other_build:
+        raise typer.BadParameter("needs a checkpoint: --resume FILE", param_hint="--resume-other-build")
     if resume is not None and threads is not None:
         raise typer.BadParameter("a resumed run has the threads of its checkpoint", param_hint="--threads")
-    loaded = _load(scenario, given, opensm_conf, resume)
+    loaded = _load(scenario, given, opensm_conf, (resume, resume_other_build))
     if out is not None:
         # Check the folder before the run, so that a long simulation is not wasted.
         _folder.refuse_foreign(out, scenario=loaded.name, force=force)
-    file = checkpoint_file or resume or Path(f"{loaded.name}.checkpoint")
-    saving = common.Saving(file, checkpoint, resume)
+    # A scenario from elsewhere must not choose the folder, so only the last part of its name counts.
+    file = checkpoint_file or resume or Path(f"{Path(loaded.name).name or 'scenario'}.checkpoint")
+    saving = common.Saving(file, checkpoint, resume, resume_other_build)
     with contextlib.ExitStack() as stack:
         server = _serve(stack, loaded.name) if watch else None
         viewer = server.recording if server else None
@@ -136,9 +146,13 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
 
 
 def _load(
-    scenario: str | None, given: dict[str, str], opensm_conf: Path | None, resume: Path | None
+    scenario: str | None,
+    given: dict[str, str],
+    opensm_conf: Path | None,
+    resumed: tuple[Path | None, bool],
 ) -> Scenario:
-    """Load the scenario, or the scenario of the checkpoint."""
+    """Load the scenario, or that of a checkpoint: its file, and whether another build may have written it."""
+    resume, other_build = resumed
     if scenario is None:
         if resume is None:
             raise typer.BadParameter("a scenario is needed, unless --resume is given", param_hint="SCENARIO")
@@ -147,7 +161,7 @@ def _load(
                 "the scenario of a checkpoint cannot be changed; leave out --set, --seed and --opensm-conf",
                 param_hint="--resume",
             )
-        return checkpoints.scenario(resume)
+        return checkpoints.scenario(resume, other_build=other_build)
     if opensm_conf is None:
         return common.load_scenario(scenario, given)
     try:

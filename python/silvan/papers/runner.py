@@ -23,7 +23,8 @@ from rich.progress import Progress as Bar
 
 import silvan
 from silvan import _files
-from silvan._store import DIGITS, Store, address, build
+from silvan._provenance import build
+from silvan._store import DIGITS, Store, address
 from silvan._terminal import PlainConsole
 from silvan.papers import record as recorded
 from silvan.papers.catalogue import Experiment, PapersError, choose, find_papers, load_module

@@ -14,7 +14,8 @@ from typing import Any
 from silvan import _files, _folder, _provenance, results
 from silvan._core import Scenario, ScenarioError, SilvanError, __version__
 from silvan._executor import DEFAULT_EXECUTOR
-from silvan._store import Store, address, build
+from silvan._provenance import build
+from silvan._store import Store, address
 from silvan.sweeps.axes import Point
 from silvan.sweeps.errors import SweepError
 from silvan.sweeps.executors import Options, perform_all

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from silvan import results
 from silvan._core import SilvanError
-from silvan._store import Keep, Store, StoredRun, address, build
+from silvan._provenance import build
+from silvan._store import Keep, Store, StoredRun, address
 from silvan.sweeps.errors import SweepError
 from silvan.sweeps.measures import Measure
 from silvan.sweeps.study import Base

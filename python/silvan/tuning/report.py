@@ -11,7 +11,7 @@ from typing import Any
 from silvan import _files, _provenance
 from silvan._comparison_text import in_words
 from silvan._core import __version__
-from silvan._store import build
+from silvan._provenance import build
 from silvan.sweeps.axes import as_text
 from silvan.sweeps.errors import SweepError
 from silvan.tuning.objectives import READY
@@ -36,7 +36,7 @@ def refuse_foreign(out: Path) -> None:
     except ValueError:
         facts = None
     except OSError as error:
-        raise SweepError(f"{error.filename or out}: {error.strerror or error}") from None
+        raise SweepError(f"{_files.place(error) or out}: {error.strerror or error}") from None
     if there and not (isinstance(facts, dict) and "tuning" in facts):
         raise SweepError(
             f"{out}: its {' and '.join(there)} would be overwritten, and no tuning wrote that; "
@@ -63,7 +63,7 @@ def save(tuned: Tuned, out: Path) -> Path:
         drawn = figures.save_all(tuned, out / FIGURES)
         _files.write_text(out / ACCOUNT, account(tuned, drawn))
     except OSError as error:
-        raise SweepError(f"{error.filename or out}: {error.strerror or error}") from error
+        raise SweepError(f"{_files.place(error) or out}: {error.strerror or error}") from error
     return out
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from silvan._core import ScenarioError
-from silvan._store import Store, address, build
+from silvan._provenance import build
+from silvan._store import Store, address
 from silvan.sweeps.errors import SweepError
 from silvan.sweeps.executors import Options, perform_all
 from silvan.sweeps.worker import Done, Job, recall

@@ -38,6 +38,7 @@ from silvan.types.runs import (
     Machine,
     Provenance,
     RootShare,
+    RunPart,
     Summary,
 )
 from silvan.types.scenarios import (
@@ -89,6 +90,7 @@ __all__ = [
     "Provenance",
     "RootShare",
     "RoundTrip",
+    "RunPart",
     "ScenarioCheck",
     "SharedCheck",
     "SuggestedPlacement",

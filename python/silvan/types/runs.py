@@ -53,9 +53,18 @@ class Machine(TypedDict):
     cores: int | None
 
 
-class Provenance(TypedDict):
-    """The origin of a result: scenario, program, machine, time."""
+class RunPart(TypedDict):
+    """A part of a run that one process simulated without interruption."""
 
+    #: Simulated time at which the part begins, ns.
+    at_ns: int
+    #: The build that simulated the part: a hash of the simulator.
+    build: str
+    #: Wall-clock time, s. The time after the checkpoint with which a part ends does not count.
+    wall_s: float
+
+
+class _Provenance(TypedDict):
     #: Name of the scenario.
     scenario: str
     #: The scenario's path, ``stdin`` or ``<text>``.
@@ -71,12 +80,19 @@ class Provenance(TypedDict):
     #: Commit of the source clone from which Silvan ran, with ``-dirty`` if tracked files had changed. None
     #: for an installed package, or if Git failed.
     git_commit: str | None
-    #: Start of the run, ISO 8601, UTC.
+    #: Start of the run or, for a resumed run, of its last part, ISO 8601, UTC.
     started: str
-    #: Wall-clock time including the time to build the network, s.
+    #: Wall-clock time of all parts, including the time to build the network, s.
     wall_s: float
     #: Events per second of wall-clock time; None if the time was too short to measure.
     events_per_s: int | None
     machine: Machine
     #: Version of Python.
     python: str
+
+
+class Provenance(_Provenance, total=False):
+    """The origin of a result: scenario, program, machine, time."""
+
+    #: All parts of a run that was resumed from a checkpoint, in order. Other runs lack this key.
+    resumed: list[RunPart]

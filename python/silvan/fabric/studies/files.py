@@ -54,7 +54,7 @@ def write(simulated: Simulated, out: Path) -> None:
         else:
             file.unlink(missing_ok=True)
     except OSError as error:
-        raise SilvanError(f"{error.filename or out}: {error.strerror or error}") from error
+        raise SilvanError(f"{_files.place(error) or out}: {error.strerror or error}") from error
 
 
 def _write_options(simulated: Simulated, out: Path) -> None:
