@@ -162,7 +162,7 @@ nightly: ## `check`; slow pages, the playground, 5000 random scenarios, all orac
 	@if $(CARGO) mutants --version >/dev/null 2>&1; then $(MAKE) mutants; \
 	  else echo "left out: make mutants (cargo-mutants is not installed)"; fi
 
-# Install the programs manually: cargo install cargo-audit, pip install pip-audit.
+# Install the programs manually: cargo install cargo-audit, pip install pip-audit. A missing program is an error.
 audit: $(VENV)/.deps ## check the locked crates and packages for security advisories, with cargo-audit and pip-audit
 	@PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/python tools/audit.py
 

@@ -1,7 +1,8 @@
 """Checks the locked crates and Python packages for known security advisories (`make audit`).
 
-The program calls cargo-audit for Cargo.lock and fuzz/Cargo.lock, and pip-audit for the lock files of Python,
-if they are installed. `tools/audit.toml` lists advisories that do not concern Silvan, with reasons and dates.
+The program calls cargo-audit for Cargo.lock and fuzz/Cargo.lock, and pip-audit for the lock files of Python.
+It fails if one of them is not installed, or cannot look up a package. `tools/audit.toml` lists advisories
+that do not concern Silvan, with reasons and dates.
 """
 
 from __future__ import annotations
@@ -60,7 +61,16 @@ def commands(accepted: Sequence[str]) -> list[tuple[str, list[str]]]:
         for lock in CRATES
     ]
     for lock in PACKAGES:
-        arguments = ["pip-audit", "--disable-pip", "--require-hashes", "--requirement", lock, *python]
+        # Without `--strict`, a package that cannot be looked up is skipped.
+        arguments = [
+            "pip-audit",
+            "--strict",
+            "--disable-pip",
+            "--require-hashes",
+            "--requirement",
+            lock,
+            *python,
+        ]
         found.append(("pip-audit", arguments))
     return found
 
@@ -81,8 +91,8 @@ def main() -> int:
             continue
         status |= subprocess.run(arguments, cwd=ROOT, check=False).returncode != 0
     for program in sorted(missing):
-        print(f"left out: {program} is not installed")
-    return int(status)
+        print(f"not audited: {program} is not installed", file=sys.stderr)
+    return int(status or bool(missing))
 
 
 if __name__ == "__main__":

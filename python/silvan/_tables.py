@@ -10,7 +10,16 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import numpy as np
-from arro3.core import Array, DataType, Field, Schema, Table, dictionary_dictionary, dictionary_indices
+from arro3.core import (
+    Array,
+    ChunkedArray,
+    DataType,
+    Field,
+    Schema,
+    Table,
+    dictionary_dictionary,
+    dictionary_indices,
+)
 from numpy.typing import NDArray
 
 from silvan import _columns
@@ -55,6 +64,12 @@ def of_run(table: Mapping[str, ArrayView | tuple[ArrayView, list[str]]]) -> Colu
     }
 
 
+def has_all_names(columns: Columns) -> bool:
+    """Return whether each code of a column of names has a name."""
+    coded = (values for values in columns.values() if isinstance(values, tuple))
+    return all(not len(codes) or int(codes.max()) < len(names) for codes, names in coded)
+
+
 def to_arrow(columns: Columns) -> Table:
     """Return columns as an Arrow table with one batch, in which numbers share the memory of the arrays."""
     arrays = [_array(values) for values in columns.values()]
@@ -93,15 +108,31 @@ def of_arrow(table: Table) -> Columns:
     return columns
 
 
+#: First characters of a cell that spreadsheets execute, or remove before they look for one.
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
 def plain(table: Table) -> Table:
-    """Return a table with the same columns, in which text replaces the codes of names."""
+    """Return a table for CSV with the same columns, in which text replaces the codes of names.
+
+    A name that a spreadsheet would execute is preceded by an apostrophe.
+    """
     columns = [table.column(name) for name in table.column_names]
-    arrays = [column.cast(DataType.utf8()) if column.type == NAMES else column for column in columns]
+    arrays = [_as_text(column) if column.type == NAMES else column for column in columns]
     fields = [
         Field(name, array.type, nullable=False)
         for name, array in zip(table.column_names, arrays, strict=True)
     ]
     return Table.from_arrays(arrays, schema=Schema(fields))
+
+
+def _as_text(column: ChunkedArray) -> ChunkedArray:
+    names = {name for chunk in column.chunks for name in dictionary_dictionary(chunk).to_pylist()}
+    texts = column.cast(DataType.utf8())
+    if not any(str(name).startswith(FORMULA) for name in names):
+        return texts
+    guarded = [f"'{text}" if text.startswith(FORMULA) else text for text in texts.to_pylist()]
+    return ChunkedArray([Array(guarded, type=DataType.utf8())])
 
 
 def _empty(kind: DataType) -> Array:

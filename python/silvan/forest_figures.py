@@ -108,7 +108,8 @@ def save(figure: Figure, path: str | PathLike[str]) -> list[Path]:
         for target in written:
             # Omit the date, so that equal figures give equal files.
             date = {"Date": None} if target.suffix == ".svg" else {"CreationDate": None}
-            figure.savefig(target, metadata=date)
+            with _files.replacing(target) as partial:
+                figure.savefig(partial, format=target.suffix[1:], metadata=date)
     return written
 
 

@@ -31,6 +31,8 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import LogLocator, MaxNLocator, StrMethodFormatter
 
+from silvan import _files
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -222,7 +224,8 @@ def save(figure: Figure | SubFigure, path: str | PathLike[str]) -> list[Path]:
     with style():
         for target in written:
             dates: Mapping[str, Any] = {"Date": None} if target.suffix == ".svg" else {}
-            whole.savefig(target, metadata=dates)
+            with _files.replacing(target) as partial:
+                whole.savefig(partial, format=target.suffix[1:], metadata=dates)
     return written
 
 

@@ -146,6 +146,16 @@ def test_exceptions_of_the_audit_reach_the_program_that_knows_them():
     audit.exceptions(tomllib.loads(audit.EXCEPTIONS.read_text()), date(2026, 6, 1))
 
 
+def test_an_audit_that_did_not_take_place_fails(monkeypatch, capsys):
+    monkeypatch.setattr(audit.shutil, "which", lambda program: None)
+    assert audit.main() == 1
+    assert capsys.readouterr().err == (
+        "not audited: cargo-audit is not installed\nnot audited: pip-audit is not installed\n"
+    )
+    # A package that cannot be looked up is an error.
+    assert all("--strict" in one for program, one in audit.commands([]) if program == "pip-audit")
+
+
 def test_checksums_cover_all_files(tmp_path):
     (tmp_path / "a").write_text("x")
     (tmp_path / release.SUMS).write_text("old")

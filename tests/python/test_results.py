@@ -575,3 +575,18 @@ def test_the_layout_names_the_tables_that_exist(result):
     for name, table in result.tables.items():
         assert tuple(_layout.COLUMNS[name]) != ()
         assert set(table.column_names) == set(_layout.COLUMNS[name])
+
+
+def test_names_that_spreadsheets_would_execute_are_marked_as_text_in_csv():
+    names = ["=1+1", "+a", "-b", "@c", "'d"]
+    flows = "".join(
+        f'[[flow]]\nname = "{name}"\nfrom = "H1"\nto = "H{4 + at % 4}"\n' for at, name in enumerate(names)
+    )
+    scenario = silvan.Scenario.from_toml(
+        SMALL[: SMALL.index("[[flow]]")] + flows, overrides={"duration": "200 us", "warmup": "0 s"}
+    )
+    result = silvan.run(scenario)
+    cells = [line.split(",")[1] for line in result.csv("flows").decode().splitlines()[1:]]
+    assert set(cells) == {"'=1+1", "'+a", "'-b", "'@c", "'d"}
+    # Only CSV has the mark, and numbers have none.
+    assert set(result.numpy("flows")["flow"]) == set(names)
