@@ -318,7 +318,7 @@ def _resumed_or_run(scenario: _core.Scenario, saved: Path, progress: Progress | 
     """
     points = checkpoints.Checkpoints(saved, every_s=CHECKPOINT_EVERY_S)
     if saved.exists():
-        with contextlib.suppress(_core.ScenarioError, _core.ModelError):
+        with contextlib.suppress(_core.ScenarioError):
             return results.run(scenario, progress=progress, checkpoints=points, resume=saved)
         saved.unlink(missing_ok=True)
     return results.run(scenario, progress=progress, checkpoints=points)

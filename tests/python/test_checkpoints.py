@@ -12,7 +12,8 @@ import pytest
 
 import silvan
 from conftest import SMALL, command
-from silvan import _files, _provenance
+from silvan import _files, _provenance, _store
+from silvan._store import Store
 
 MAGIC = b"Silvan checkpoint\n"
 
@@ -323,3 +324,52 @@ def test_bytes_after_the_end_of_a_checkpoint_are_an_error(small, tmp_path):
         file.write(b"more")
     with pytest.raises(silvan.ScenarioError, match=r"damaged .*bytes follow the end of the state"):
         silvan.run(resume=saved)
+
+
+#: A run of a store in which each checkpoint ends the process.
+KILLED = """\
+import os, sys
+import silvan
+from silvan import _store, checkpoints
+_store.CHECKPOINT_EVERY_S = 0.0
+saved = checkpoints.Checkpoints.saved
+checkpoints.Checkpoints.saved = lambda self, ns: ns > int(sys.argv[2]) and os._exit(9)
+_store.Store(sys.argv[1]).run(silvan.Scenario.load(sys.argv[3]))
+"""
+
+
+def test_the_store_continues_the_run_of_a_killed_process(small, tmp_path):
+    """Twice, so that the run has three parts; a damaged checkpoint is not used."""
+    root, scenario = tmp_path / "runs", silvan.Scenario.load(small, {"duration": "30 ms"})
+    small.write_text(SMALL.replace('"3 ms"', '"30 ms"'))
+    for at_ns in (5_000_000, 15_000_000):
+        arguments = [sys.executable, "-c", KILLED, str(root), str(at_ns), str(small)]
+        assert subprocess.run(arguments, check=False).returncode == 9
+        (left,) = root.glob("*/*.checkpoint")
+    whole = silvan.run(scenario)
+    content = left.read_bytes()
+    run = Store(root).run(scenario)
+    assert run.result.summary == whole.summary
+    first, second, third = (part["at_ns"] for part in run.result.provenance["resumed"])
+    assert 0 == first < 5_000_000 < second < 15_000_000 < third
+    assert silvan.load(run.folder).provenance["resumed"] == run.result.provenance["resumed"]
+    assert not left.exists()
+    shutil.rmtree(run.folder)
+    left.write_bytes(content[:-10])
+    again = Store(root).run(scenario).result
+    assert "resumed" not in again.provenance
+    assert again.summary == whole.summary
+    assert not left.exists()
+
+
+def test_short_runs_of_a_store_leave_no_checkpoints(small, tmp_path):
+    assert _store.CHECKPOINT_EVERY_S > 60
+    store = Store(tmp_path / "runs")
+    store.run(silvan.Scenario.load(small))
+    assert not list(tmp_path.rglob("*.checkpoint"))
+    # Partial checkpoints of killed processes are removed at the start of a sweep.
+    at = _store.address(silvan.Scenario.load(small))
+    left = store.root / at[:2] / f".{at}.checkpoint.partial-1-0123abcd"
+    left.write_text("x")
+    store.clear_leftovers()
+    assert not left.exists()

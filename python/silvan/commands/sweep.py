@@ -111,7 +111,8 @@ def sweep(  # noqa: PLR0913, PLR0917 - one argument per option
 ) -> None:
     """Run a scenario over axes and seeds; finished runs are reused.
 
-    Exit status: 0 success, 1 some runs failed (they are listed), 130 interrupted with Ctrl-C.
+    Exit status: 0 success, 1 some runs failed (they are listed), 130 interrupted with Ctrl-C, 143
+    with SIGTERM.
     """
     from silvan.sweeps.executors import Options
 
@@ -151,7 +152,7 @@ def run(request: Request, console: Console, errors: Console, shown: bool) -> int
     Only the table, or its JSON form, goes to standard output, which does not depend on how the study
     was run.
     """
-    from silvan.sweeps.driver import run_study
+    from silvan.sweeps.driver import Interrupted, run_study
     from silvan.sweeps.study import Study
 
     study = Study.load(request.study, request.settings)
@@ -160,20 +161,14 @@ def run(request: Request, console: Console, errors: Console, shown: bool) -> int
     out = request.out or Path("out") / study.name
     store = request.store or out / "runs"
     options = replace(request.options, logs=out / "slurm")
-    done = [0, 0]
     try:
-        with bar(errors, study.name, show=shown) as shows:
-
-            def notify(finished: int, failed: int, total: int, found: int) -> None:
-                done[:] = [finished, total]
-                shows(finished, failed, total, found)
-
+        with bar(errors, study.name, show=shown) as notify:
             sweep = run_study(
                 study, store=store, out=out, executor=request.executor, options=options, notify=notify
             )
-    except KeyboardInterrupt:
+    except Interrupted as stop:
         errors.print(
-            f"stopped: {done[0]} of {done[1]} runs are done and kept; repeat the command to continue"
+            f"stopped: {stop.kept} of {stop.total} runs are done and kept; repeat the command to continue"
         )
         return common.EXIT_STOPPED
     if request.as_json:

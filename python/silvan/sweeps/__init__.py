@@ -7,7 +7,7 @@
 | `measures` | numbers of a run, from its summary or its tables |
 | `driver` | finds finished runs, executes the others, orders the rows |
 | `worker` | executes one run |
-| `executors`, `slurm`, `local_dask` | threads, processes or machines that execute runs |
+| `executors`, `slurm`, `local_dask`, `remote_dask` | threads, processes or machines that execute runs |
 | `table` | the result of a sweep |
 | `figures` | figures of a sweep |
 | `errors`, `schema` | error messages, and the JSON Schema of study files |

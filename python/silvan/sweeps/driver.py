@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -20,6 +20,7 @@ from silvan.sweeps.axes import Point
 from silvan.sweeps.errors import SweepError
 from silvan.sweeps.executors import Options, perform_all
 from silvan.sweeps.measures import defaults, number
+from silvan.sweeps.remote_dask import LostError
 from silvan.sweeps.study import Function, Study
 from silvan.sweeps.table import Row, Sweep
 from silvan.sweeps.worker import Done, Job, recall
@@ -29,6 +30,15 @@ TABLE = "table.parquet"
 
 #: Called with the numbers of finished runs, of failed runs, of all runs, and of runs found in the store.
 Notify = Callable[[int, int, int, int], object]
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C was pressed. `kept` of all runs of the study are in the store."""
+
+    def __init__(self, kept: int, total: int) -> None:
+        super().__init__()
+        self.kept = kept
+        self.total = total
 
 
 @dataclass(frozen=True)
@@ -119,13 +129,25 @@ def _outcomes(
         bad = refused + sum(done.error is not None for done in outcomes.values())
         notify(len(outcomes) + refused, bad, total, found)
 
+    def kept() -> int:
+        addresses = {one.address for one in planned if one.address is not None}
+        return sum(shelf.find(at, study.keep) is not None for at in addresses)
+
     report()
-    if jobs:
-        with closing(perform_all(list(jobs.values()), executor, options)) as runs:
+    try:
+        with closing(perform_all(list(jobs.values()), executor, options) if jobs else _nothing()) as runs:
             for done in runs:
                 outcomes[done.address] = _seen(done, jobs[done.address], shelf)
                 report()
+    except LostError as lost:
+        raise SweepError(lost.told(f"{kept()} of {total} runs")) from None
+    except KeyboardInterrupt:
+        raise Interrupted(kept(), total) from None
     return outcomes
+
+
+def _nothing() -> Generator[Done]:
+    yield from ()
 
 
 def _seen(done: Done, job: Job, shelf: Store) -> Done:

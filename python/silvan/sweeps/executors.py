@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import (
     FIRST_COMPLETED,
+    CancelledError,
     Executor,
     Future,
     ProcessPoolExecutor,
@@ -82,8 +83,10 @@ def perform_all(jobs: Sequence[Job], executor: str | Executor, options: Options)
         with _ended(SlurmExecutor(options, len(jobs))) as slurm:
             yield from _through(slurm, jobs, perform)
     elif executor == "dask":
-        with _dask(options) as (dask, what):
-            yield from _through(dask, jobs, what)
+        try:
+            yield from _in_dask(jobs, options)
+        except ImportError:
+            raise SweepError("the executor `dask` needs Dask: pip install 'silvan[dask]'") from None
     else:
         raise SweepError(f"executor `{executor}` is not one of {', '.join(NAMES)}, nor an Executor")
 
@@ -100,6 +103,8 @@ def _through(executor: Executor, jobs: Sequence[Job], what: Callable[[Job], Done
         for future in as_completed(futures):
             try:
                 done = future.result()
+            except CancelledError:
+                done = failed(futures[future], "the executor has cancelled it; repeat the sweep")
             except Exception as error:
                 done = failed(futures[future], error)
             yield done
@@ -114,6 +119,17 @@ def _ended(executor: Executor) -> Iterator[Executor]:
         yield executor
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
+
+
+def _in_dask(jobs: Sequence[Job], options: Options) -> Generator[Done]:
+    """Run in a cluster in this process, or in an existing one; raises `ImportError` without Dask."""
+    from silvan.sweeps import local_dask, remote_dask
+
+    if options.address is not None:
+        yield from remote_dask.perform_all(options.address, jobs)
+        return
+    with local_dask.cluster(options.count) as (dask, what):
+        yield from _through(dask, jobs, what)
 
 
 def _in_threads(jobs: Sequence[Job], count: int) -> Generator[Done]:
@@ -204,23 +220,3 @@ def _begin_worker() -> None:
 def _end_with(sentinel: int) -> None:
     connection.wait([sentinel])
     os._exit(1)
-
-
-@contextmanager
-def _dask(options: Options) -> Iterator[tuple[Executor, Callable[[Job], Done]]]:
-    try:
-        from distributed import Client
-    except ImportError:
-        raise SweepError("the executor `dask` needs Dask: pip install 'silvan[dask]'") from None
-    if options.address is None:
-        from silvan.sweeps import local_dask
-
-        with local_dask.cluster(options.count) as found:
-            yield found
-        return
-    try:
-        client = Client(options.address, timeout="20s")
-    except (OSError, ValueError) as error:
-        raise SweepError(f"no Dask scheduler at {options.address}: {error}") from None
-    with client:
-        yield client.get_executor(), perform
