@@ -55,13 +55,19 @@ def perform_all(address: str, jobs: Sequence[Job]) -> Generator[Done]:
     Raises :class:`SweepError` if there is no scheduler at the address, and :class:`LostError` if it is lost.
     Raises `ImportError` without Dask.
     """
-    from distributed import Client
+    from distributed import Client, Security
 
+    wrong = f"no Dask scheduler at {address}"
     with _quiet():
+        # The client itself would report this by a traceback.
+        if address.startswith("tls:") and not Security().get_connection_args("client").get("ssl_context"):
+            raise SweepError(
+                f"{wrong}: TLS needs certificates; set distributed.comm.tls in Dask's configuration"
+            )
         try:
             client = Client(address, timeout=f"{CONNECT_S}s", set_as_default=False)
         except (OSError, ValueError) as error:
-            raise SweepError(f"no Dask scheduler at {address}: {error}") from None
+            raise SweepError(f"{wrong}: {error}") from None
         try:
             yield from _Runs(client, address).all(jobs)
         finally:
@@ -153,7 +159,8 @@ def _reason(future: Any) -> BaseException | str:
         return "the worker reported an error that was lost with the connection"
     if isinstance(error, KilledWorker):
         count = error.allowed_failures + 1
-        return f"{count} workers died while they executed it: killed from outside, or out of memory"
+        died = "a worker died" if count == 1 else f"{count} workers died"
+        return f"{died} while executing it: killed from outside, or out of memory"
     return error
 
 
