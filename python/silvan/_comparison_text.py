@@ -7,10 +7,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from silvan.comparison import Change, Comparison, Mean, Row
+    from silvan._statistics import Interval
+    from silvan.comparison import Change, Comparison, Row
 
 #: Relative differences of at most this size are treated as rounding errors.
 ROUNDING = 1e-9
+#: Maximum half-width of an interval, relative to the mean, that is written with ±.
+SYMMETRIC = 0.25
+#: Maximum number of measures in a note.
+NOTED = 4
 #: Maximum number of characters of a setting.
 LETTERS = 60
 #: Significant digits of numbers without an interval, and of half-widths of intervals.
@@ -72,14 +77,9 @@ def setting_cell(value: Any) -> str:
     return text if len(text) <= LETTERS else f"{text[: LETTERS - 3]}..."
 
 
-def is_equal(row: Row) -> bool:
-    """Return whether all groups have the same mean and the same interval."""
-    return all(mean == row.means[0] for mean in row.means)
-
-
 def rows_that_differ(found: Comparison) -> list[Row]:
     """Return the rows that differ between groups, each slowdown together with its number of transfers."""
-    differ = {row.measure for row in found.rows if not is_equal(row)}
+    differ = {row.measure for row in found.rows if row.differs}
     subjects = {measure.rpartition(": slowdown")[0] for measure in differ}
     return [
         row
@@ -88,27 +88,64 @@ def rows_that_differ(found: Comparison) -> list[Row]:
     ]
 
 
-def mean_cell(mean: Mean | None) -> str:
-    """Format a mean with the half-width of its interval, if it has one; a dash for no mean."""
-    return "-" if mean is None else in_words(mean.value, mean.half)
+def mean_cell(mean: Interval | None) -> str:
+    """Format a mean with its interval, if it has one; a dash for no mean.
+
+    The interval is a half-width if the limits are about equally far from the mean, and otherwise both limits.
+    """
+    if mean is None:
+        return "-"
+    if mean.low is None or mean.high is None:
+        return in_words(mean.value)
+    half = (mean.high - mean.low) / 2
+    if half <= SYMMETRIC * abs(mean.value):
+        return in_words(mean.value, half)
+    digits = _DIGITS_OF_HALF
+    limits = (_rounded(limit, _decimals(limit, digits)) for limit in (mean.low, mean.high))
+    return f"{_rounded(mean.value, _decimals(mean.value, digits + 1))} ({' to '.join(limits)})"
 
 
-def change_cell(change: Change | None, first: Mean | None) -> str:
+def change_cell(change: Change | None) -> str:
     """Format a change in percent of the first group's mean, or as a difference if this mean is 0.
 
-    A change of at most :data:`ROUNDING` of this mean becomes 0, and a missing change becomes a dash. A change
-    whose interval contains 0 is called undecided.
+    A change of at most :data:`ROUNDING` of this mean becomes 0, and a missing change becomes a dash. An
+    interval follows a proven change, and a change that is called undecided. Changes without a verdict have no
+    interval.
     """
-    if change is None or first is None:
+    if change is None:
         return "-"
-    scale, unit = (100 / abs(first.value), " %") if first.value else (1.0, "")
-    if abs(change.difference) <= ROUNDING * abs(first.value):
-        return f"0{unit}"
-    shown = f"{signed(change.difference * scale)}{unit}"
-    if change.low is None or change.high is None:
+    relative = change.relative
+    if relative is None:
+        shown = signed(change.difference)
+    elif abs(relative.value) <= ROUNDING:
+        return "0 %"
+    else:
+        shown = f"{signed(100 * relative.value)} %"
+    if change.reason:
+        return f"{shown} ({change.verdict})"
+    if change.p is None:
         return shown
-    interval = f"({signed(change.low * scale)} to {signed(change.high * scale)}{unit})"
-    return f"{shown} {interval}" if change.is_proven else f"undecided {interval}"
+    interval = ""
+    if relative is not None and relative.low is not None and relative.high is not None:
+        low, high = (math.inf if math.isinf(one) else 100 * one for one in (relative.low, relative.high))
+        # Both limits of a mean that is always 0 are -100 %.
+        interval = f" ({signed(low)} to {signed(high)} %)" if low < high < math.inf else ""
+    return f"{shown}{interval}" if change.is_proven else f"undecided{interval}"
+
+
+def footnotes(found: Comparison) -> list[str]:
+    """Return sentences on intervals, on the correction, and on missing values and verdicts."""
+    lines = []
+    if found.tests:
+        lines.append(
+            "Intervals: 95 % for each mean or change alone. Changes with an interval that are not called "
+            f"undecided are proven: among the {found.tests} tested change{'s' * (found.tests > 1)}, a false "
+            "claim has a probability of at most 5 % (Holm)."
+        )
+    for reason, measures in found.notes:
+        more = f" and {len(measures) - NOTED} more" if len(measures) > NOTED else ""
+        lines.append(f"No verdict or value ({reason}): {'; '.join(measures[:NOTED])}{more}.")
+    return lines
 
 
 def losses(found: Comparison, names: Sequence[str]) -> list[tuple[str, list[str]]]:
@@ -120,7 +157,7 @@ def losses(found: Comparison, names: Sequence[str]) -> list[tuple[str, list[str]
         (
             f"{names[number]} compared with {names[0]}",
             [
-                f"{loss.row.measure} {change_cell(loss.change, loss.row.means[0])}"
+                f"{loss.row.measure} {change_cell(loss.change)}"
                 for loss in found.losses
                 if loss.group == number
             ],

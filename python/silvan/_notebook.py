@@ -9,7 +9,15 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from silvan._comparison_text import change_cell, letter, losses, mean_cell, rows_that_differ, setting_cell
+from silvan._comparison_text import (
+    change_cell,
+    footnotes,
+    letter,
+    losses,
+    mean_cell,
+    rows_that_differ,
+    setting_cell,
+)
 from silvan.report import _picture, _summary, _text
 from silvan.report._scene import Scene
 
@@ -59,17 +67,19 @@ def of_comparison(found: Comparison) -> str:
     for row in rows_that_differ(found):
         cells = [row.measure, row.unit, mean_cell(row.means[0])]
         for mean, change in zip(row.means[1:], row.changes, strict=True):
-            cells += [mean_cell(mean), change_cell(change, row.means[0])]
+            cells += [mean_cell(mean), change_cell(change)]
         results.append(cells)
     lost = "".join(
         f"<p><b>Proven losses of {escape(heads)}:</b> {escape('; '.join(lines))}</p>"
         for heads, lines in losses(found, letters)
     )
     parts = [
+        *(f"<p>Warning: {escape(line)}</p>" for line in found.incomparable),
         groups,
         lost,
         _table(["setting", *letters], settings[:MOST_ROWS], len(settings)) if settings else "",
         _table(heads, results, 0) if results else "<p>The results do not differ.</p>",
+        *(f"<p>{escape(line)}</p>" for line in footnotes(found)),
     ]
     return f"<div>{''.join(parts)}</div>"
 

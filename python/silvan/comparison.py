@@ -1,25 +1,29 @@
 """Compares runs: first the settings that differ, then the results, with confidence intervals over seeds.
 
-Runs with the same settings and different seeds form a group. A difference between two groups has a 95 %
-confidence interval if both have several seeds. If they have the same seeds, the interval is that of the
-paired differences.
+Runs with the same settings and different seeds form a group. The change of a measure between two groups is
+the ratio of their means, with a 95 % confidence interval if both have several seeds. If they have the same
+seeds, values of the same seed are compared. A change is *proven* if all of these conditions hold:
+
+- each group has at least three seeds;
+- chance explains it with a probability that passes Holm's correction for all changes of the comparison, so
+  that all proven changes together are wrong with a probability of at most 5 %;
+- the measure has a direction: a larger or a smaller value is better;
+- the measure is in steady state in all runs (see :mod:`silvan.steadiness`), and its traffic has not ended.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
-from silvan import _control
+from silvan import _control, _series, steadiness
 from silvan._core import SilvanError
-from silvan._statistics import STUDENT, half_width
-from silvan.fairness import jain_of_hosts
+from silvan._statistics import SEEDS_TO_PROVE, Difference, Interval, change, holm, mean
+from silvan.quantities import COUNT, Name, direction, resolution, subject, with_reasons
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -28,33 +32,18 @@ else:  # pragma: no cover - the same parser under its older name
 
 if TYPE_CHECKING:
     from silvan.results import Result
-    from silvan.types import Summary, TransferSizes
 
 #: Settings that do not change results, or change them only by chance.
 _NOT_COMPARED = frozenset(("seed", "threads", "scheduler"))
-#: Quantiles of slowdowns, their names, and the shares of the values that do not exceed them.
-_QUANTILES: tuple[tuple[Literal["p50", "p95", "p99"], str, float], ...] = (
-    ("p50", "median", 0.5),
-    ("p95", "95 %", 0.95),
-    ("p99", "99 %", 0.99),
+#: Keys that define the network and the traffic of a scenario. Rates and placements of traffic are settings.
+_NETWORK = re.compile(r"topology\.")
+_TRAFFIC = re.compile(
+    r"flow\.\d+\.(name|from|to)|traffic\.\d+\.(name|hosts|pattern\.(kind|to|file))|job\.\d+\.(name|program\..+)"
 )
-#: Units of times, in ns.
-_UNITS_NS = {
-    "ps": Fraction(1, 1000),
-    "ns": Fraction(1),
-    "us": Fraction(10**3),
-    "ms": Fraction(10**6),
-    "s": Fraction(10**9),
-}
-#: Suffix of the names of measures that are numbers of finished transfers.
-_COUNT = ": finished"
-#: Words in the names of measures for which larger values are better, and for which smaller values are better.
-_LARGER, _SMALLER = (
-    ("received", "Jain's index"),
-    ("latency", "slowdown", "unfinished", "span", "links in congestion trees"),
-)
-#: Maximum number of named flows. If there are more, their rates and latencies are not compared individually.
-FLOWS_AT_MOST = 16
+#: Maximum number of keys in a sentence about groups that differ.
+_NAMED = 4
+
+Verdict = Literal["proven", "undecided", "not in steady state", "no verdict"]
 
 
 @dataclass(frozen=True)
@@ -72,27 +61,24 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Mean:
-    """The mean of a measure over the runs of a group."""
-
-    value: float
-    #: Half-width of the 95 % confidence interval; None if the group has one run.
-    half: float | None
-
-
-@dataclass(frozen=True)
 class Change:
     """The difference of a measure from the first group."""
 
+    #: Mean of this group minus mean of the first group.
     difference: float
-    #: Limits of the 95 % confidence interval; None if one of the groups has only one run.
-    low: float | None
-    high: float | None
+    #: Difference as a share of the first mean, at least -1, with its 95 % confidence interval; None if the
+    #: first mean is 0. The limits are None if one of the groups has only one run.
+    relative: Interval | None
+    #: Probability of at least such a difference by chance, without correction; None without an interval.
+    p: float | None
+    verdict: Verdict
+    #: Why there is no verdict; empty if there is one.
+    reason: str = ""
 
     @property
-    def is_proven(self) -> bool | None:
-        """Whether the interval excludes 0; None if there is no interval."""
-        return None if self.low is None or self.high is None else self.low > 0 or self.high < 0
+    def is_proven(self) -> bool:
+        """Whether the change is proven."""
+        return self.verdict == "proven"
 
 
 @dataclass(frozen=True)
@@ -101,23 +87,26 @@ class Row:
 
     measure: str
     unit: str
-    #: One mean per group; None for a group that lacks this measure.
-    means: tuple[Mean | None, ...]
+    #: One mean per group, with its 95 % confidence interval; None for a group that lacks this measure.
+    means: tuple[Interval | None, ...]
     #: One change per group, except the first group; None if a mean is missing.
     changes: tuple[Change | None, ...]
+    #: Why a group lacks the mean; empty if it has the mean.
+    missing: tuple[str, ...]
 
     @property
     def is_count(self) -> bool:
         """Whether this row is the number of finished transfers whose quantiles are in other rows."""
-        return self.measure.endswith(_COUNT)
+        return self.measure.endswith(COUNT)
+
+    @property
+    def differs(self) -> bool:
+        """Whether the groups have different means or intervals."""
+        return any(mean != self.means[0] for mean in self.means)
 
     def is_loss(self, change: Change | None) -> bool:
         """Whether a change of this measure is a proven deterioration."""
-        if change is None or not change.is_proven:
-            return False
-        signs = (1, _LARGER), (-1, _SMALLER)
-        goal = next((sign for sign, words in signs if any(word in self.measure for word in words)), 0)
-        return change.difference * goal < 0
+        return change is not None and change.is_proven and change.difference * direction(self.measure) < 0
 
 
 @dataclass(frozen=True)
@@ -132,15 +121,14 @@ class Loss:
     @property
     def size(self) -> float:
         """The relative difference from the first group's mean, without sign; infinite if the mean is 0."""
-        first = self.row.means[0]
-        return abs(self.change.difference) / abs(first.value) if first and first.value else math.inf
+        return math.inf if self.change.relative is None else abs(self.change.relative.value)
 
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
     """The result of :func:`silvan.compare`.
 
-    A group has a mean of a quantile only if each of its runs has enough values, such as 100 for the 99th
+    A group has a mean of a quantity only if each of its runs has enough values, such as 100 for the 99th
     percentile.
     """
 
@@ -148,6 +136,24 @@ class Comparison:
     #: Keys whose values differ between groups, with one value per group; None if a group lacks the key.
     settings: dict[str, tuple[Any, ...]]
     rows: tuple[Row, ...]
+    #: Sentences about groups with different networks or traffic; empty if groups are comparable.
+    incomparable: tuple[str, ...] = ()
+
+    @property
+    def tests(self) -> int:
+        """The number of changes in Holm's correction: those of rows that differ and may get a verdict."""
+        return sum(1 for row in self.rows for change in row.changes if _is_tested(row, change))
+
+    @property
+    def notes(self) -> list[tuple[str, list[str]]]:
+        """The reasons for missing values and verdicts, each with its measures."""
+        found: dict[str, list[str]] = {}
+        for row in self.rows:
+            if row.differs:
+                reasons = [*row.missing, *(change.reason for change in row.changes if change is not None)]
+                for reason in dict.fromkeys(filter(None, reasons)):
+                    found.setdefault(reason, []).append(row.measure)
+        return list(found.items())
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -171,15 +177,16 @@ class Comparison:
         return _notebook.of_comparison(self)
 
 
-def compare(*runs: Result) -> Comparison:
+def compare(*runs: Result, force: bool = False) -> Comparison:
     """Compare two or more runs: their settings, then their results.
 
     Args:
         runs: Results of :func:`silvan.run` or :func:`silvan.load`. Runs with the same settings and different
             seeds form a group, and their results are means with 95 % confidence intervals.
+        force: Whether runs of different networks or traffic are compared too.
 
     Raises:
-        SilvanError: fewer than two runs.
+        SilvanError: fewer than two runs; or, without `force`, different networks or traffic.
 
     """
     if len(runs) < 2:
@@ -193,7 +200,30 @@ def compare(*runs: Result) -> Comparison:
     keys = list(dict.fromkeys(key for one in firsts for key in one))
     values = {key: tuple(one.get(key) for one in firsts) for key in keys if key not in _NOT_COMPARED}
     settings = {key: own for key, own in values.items() if any(value != own[0] for value in own)}
-    return Comparison(tuple(groups), settings, tuple(_rows(groups)))
+    names = [group.runs[0].name for group in groups]
+    incomparable = tuple(_incomparable(settings, names))
+    if incomparable and not force:
+        raise SilvanError(
+            f"{' '.join(incomparable)} Compare runs of the same network and traffic, or force the comparison"
+        )
+    return Comparison(tuple(groups), settings, tuple(_judged(list(_rows(groups)))), incomparable)
+
+
+def _incomparable(settings: dict[str, tuple[Any, ...]], names: Sequence[str]) -> Iterator[str]:
+    """Yield a sentence if networks differ, and one if the traffic differs."""
+    runs = f" of {', '.join(f'`{name}`' for name in dict.fromkeys(names))}" if len(set(names)) > 1 else ""
+    for what, pattern in (("networks", _NETWORK), ("traffic", _TRAFFIC)):
+        found = {key: values for key, values in settings.items() if pattern.match(key)}
+        if found:
+            keys = list(found)
+            # A kind or a name says more than the parameters of a kind.
+            keys.sort(key=lambda key: not key.endswith((".kind", ".name")))
+            shown = [
+                f"{key} = {', '.join('none' if one is None else str(one) for one in found[key])}"
+                for key in keys[:_NAMED]
+            ]
+            more = f"; and {len(keys) - _NAMED} other keys" if len(keys) > _NAMED else ""
+            yield f"The groups{runs} have different {what}: {'; '.join(shown)}{more}."
 
 
 def groups_of(runs: Sequence[Result]) -> list[Group]:
@@ -232,147 +262,104 @@ def _groups(runs: Sequence[Result], flat: Sequence[dict[str, Any]]) -> list[Grou
     return [Group(tuple(runs[number] for number in members), tuple(members)) for members in found]
 
 
-def links_in_trees(result: Result) -> float:
-    """Return the number of links in congestion trees, averaged over the samples after the warm-up."""
-    after = result.summary["averages_from_ns"]
-    samples = int((result.numpy("network")["time_ns"] > after).sum())
-    return float((result.numpy("tree_links")["time_ns"] > after).sum()) / max(1, samples)
-
-
-def size_range(sizes: TransferSizes) -> str:
-    """Return a limit of a range of sizes of transfers in words, with a leading comma; empty for all sizes.
-
-    The limit is the upper limit, or the lower limit of a range without an upper limit.
-    """
-    if "above_bytes" not in sizes:
-        return ""
-    if "up_to_bytes" not in sizes:
-        return f", above {sizes['above_bytes'] / 1e6:g} MB"
-    most = sizes["up_to_bytes"]
-    return f", up to {most / 1e6:g} MB" if most >= 1e6 else f", up to {most / 1e3:g} kB"
-
-
-def by_size(sizes: Sequence[TransferSizes]) -> list[TransferSizes]:
-    """Return the rows of transfers, except ranges of sizes that contain all transfers of their class."""
-    whole = {one["class"]: one["transfers"] for one in sizes if "above_bytes" not in one}
-    return [one for one in sizes if "above_bytes" not in one or one["transfers"] < whole[one["class"]]]
-
-
-def is_supported(share: float, count: int) -> bool:
-    """Return whether `count` values are enough for the quantile `share`, from 0 to 1.
-
-    For example, the 99th percentile of fewer than 100 values is only the largest value. Its expectation
-    grows with the number of values.
-    """
-    return count > 0 and round(count * (1 - share), 9) >= 1
-
-
-def measures(result: Result) -> dict[tuple[str, str], float]:
-    """Return the numbers of a run that a comparison uses, by name and unit."""
-    summary = result.summary
-    found: dict[tuple[str, str], float] = {}
-    # The rate of a job that has finished depends on how long the run continues.
-    idle = _finished_before_end(result)
-    if not idle:
-        found["received by all hosts", "Gbit/s"] = summary["throughput_gbit_s"]
-    flows = {flow["flow"] for flow in summary["flows"]}
-    shown = {one["class"] for one in summary["classes"]} - (flows if len(flows) > FLOWS_AT_MOST else set())
-    for one in summary["classes"]:
-        if one["class"] in shown - idle:
-            kind = "flow" if one["class"] in flows else "class"
-            found[f"{kind} {one['class']}: received", "Gbit/s"] = one["received_gbit_s"]
-    for row in summary["latency"]:
-        if row["count"] and row["class"] in shown:
-            name = f"{row['class']}: latency since {row['since']}"
-            found[f"{name}, median", "us"] = row["p50_ns"] / 1000
-            if is_supported(0.99, row["count"]):
-                found[f"{name}, 99 %", "us"] = row["p99_ns"] / 1000
-    found |= _of_transfers(summary)
-    for job in summary.get("jobs", ()):
-        # An unfinished job lasts until the end of the run, so its span is that of the run.
-        if job["finished_ns"] is not None:
-            found[f"job {job['job']}: span", "us"] = job["span_ns"] / 1000
-        found[f"job {job['job']}: operations unfinished", ""] = job["unfinished_operations"]
-    if "tree_links" in result.tables:
-        found["links in congestion trees", ""] = links_in_trees(result)
-    if (index := jain_of_hosts(summary)) is not None:
-        found["Jain's index of the hosts", ""] = index
-    found["packets marked (FECN)", ""] = summary["fecn_marks"]
-    return found
-
-
-def _of_transfers(summary: Summary) -> dict[tuple[str, str], float]:
-    """Return the number and the slowdowns of transfers by class and range of sizes, if they were recorded."""
-    found: dict[tuple[str, str], float] = {}
-    if transfers := summary.get("transfers"):
-        found["transfers unfinished", ""] = transfers["unfinished"]
-        for own in by_size(transfers["sizes"]):
-            of = f"transfers of {own['class']}{size_range(own)}"
-            name = f"{of}: slowdown"
-            found[f"{of}{_COUNT}", ""] = own["transfers"]
-            for key, what, share in _QUANTILES:
-                if not is_supported(share, own["transfers"]):
-                    continue
-                found[f"{name}, {what}", ""] = own["slowdown"][key]
-                if "acked_slowdown" in own:
-                    acked = f"{name} until the last acknowledgement, {what}"
-                    found[acked, ""] = own["acked_slowdown"][key]
-    return found
-
-
-def _finished_before_end(result: Result) -> set[str]:
-    """Return the jobs that finished before the last sampling interval of the run."""
-    if not (jobs := result.summary.get("jobs")):
-        return set()
-    # A run may have been kept without its tables, so the time of the last sample is computed.
-    interval = _time_ns(tomllib.loads(result.scenario_toml)["measure"]["interval"])
-    begin = (math.ceil(result.summary["simulated_ns"] / interval) - 1) * interval
-    return {job["job"] for job in jobs if job["finished_ns"] is not None and job["finished_ns"] < begin}
-
-
-def _time_ns(written: str) -> Fraction:
-    """Parse a time of a resolved scenario, such as "20 us"."""
-    number, unit = written.split()
-    return Fraction(number) * _UNITS_NS[unit]
-
-
 def _rows(groups: Sequence[Group]) -> Iterator[Row]:
-    found = [[measures(run) for run in group.runs] for group in groups]
-    for name in dict.fromkeys(name for own in found for one in own for name in one):
-        values = [[one[name] for one in own if name in one] for own in found]
-        # If only some seeds of a group have a measure, its mean over the seeds is undefined.
-        whole = [
-            own if len(own) == len(group.runs) else [] for own, group in zip(values, groups, strict=True)
-        ]
-        means = tuple(_mean(own) for own in whole)
+    found = [[with_reasons(run) for run in group.runs] for group in groups]
+    names = dict.fromkeys(name for own in found for one in own for name in one)
+    ended = [
+        {name: time for run in group.runs for name, time in _series.ended(run).items()} for group in groups
+    ]
+    for name in names:
+        columns = [_column(group, own, name) for group, own in zip(groups, found, strict=True)]
+        values = [[] if isinstance(column, str) else column for column in columns]
+        if not any(values):
+            continue
+        means = tuple(mean(own) if own else None for own in values)
         changes = tuple(
-            _change((groups[0], whole[0]), (group, own))
-            for group, own in zip(groups[1:], whole[1:], strict=True)
+            _change(name, (groups[0], values[0], ended[0]), (group, own, stops))
+            for group, own, stops in zip(groups[1:], values[1:], ended[1:], strict=True)
         )
-        yield Row(*name, means, changes)
+        missing = tuple(column if isinstance(column, str) else "" for column in columns)
+        yield Row(*name, means, changes, missing)
 
 
-def _mean(values: Sequence[float]) -> Mean | None:
-    if not values:
-        return None
-    return Mean(math.fsum(values) / len(values), half_width(values) if len(values) > 1 else None)
+def _column(group: Group, found: Sequence[dict[Name, float | str]], name: Name) -> list[float] | str:
+    """Return a measure for each seed, or why there is no mean: some seeds lack the measure."""
+    own = [one.get(name, "not measured in this group") for one in found]
+    values = [one for one in own if not isinstance(one, str)]
+    if len(values) == len(own):
+        return values
+    reason = next(one for one in own if isinstance(one, str))
+    return f"{reason} (in {len(own) - len(values)} of {len(own)} seeds)" if len(own) > 1 else reason
 
 
-def _change(first: tuple[Group, Sequence[float]], other: tuple[Group, Sequence[float]]) -> Change | None:
-    (group, ours), (their_group, theirs) = first, other
+_Side = tuple[Group, Sequence[float], "dict[str, float]"]
+
+
+def _change(name: Name, first: _Side, other: _Side) -> Change | None:
+    (group, ours, stops), (their_group, theirs, their_stops) = first, other
     if not ours or not theirs:
         return None
-    difference = math.fsum(theirs) / len(theirs) - math.fsum(ours) / len(ours)
-    if min(len(ours), len(theirs)) < 2:
-        return Change(difference, None, None)
-    if set(group.seeds) == set(their_group.seeds):
-        by_seed = dict(zip(group.seeds, ours, strict=True))
-        half = half_width(
-            [value - by_seed[seed] for seed, value in zip(their_group.seeds, theirs, strict=True)]
+    is_paired = set(group.seeds) == set(their_group.seeds)
+    if is_paired:
+        by_seed = dict(zip(their_group.seeds, theirs, strict=True))
+        theirs = [by_seed[seed] for seed in group.seeds]
+    measure = name[0]
+    width = resolution(measure, max(map(abs, (*ours, *theirs))))
+    found = change(ours, theirs, paired=is_paired, resolution=width)
+    runs = (*group.runs, *their_group.runs)
+    verdict, reason = _open_verdict(measure, runs, (stops, their_stops))
+    if verdict == "undecided" and found.p is not None and min(len(ours), len(theirs)) < SEEDS_TO_PROVE:
+        verdict, reason = "no verdict", f"a proof needs at least {SEEDS_TO_PROVE} seeds in each group"
+    return Change(found.difference, _relative(found), found.p, verdict, reason)
+
+
+def _open_verdict(
+    measure: str, runs: Sequence[Result], ended: Sequence[dict[str, float]]
+) -> tuple[Verdict, str]:
+    """Return why a change of a measure cannot have a verdict; `undecided` if it can."""
+    if not direction(measure):
+        return "no verdict", "neither a larger nor a smaller value is better"
+    own = subject(measure)
+    stops = [stop[own] for stop in ended if own in stop]
+    if stops:
+        return "no verdict", _series.ends(own, min(stops))
+    if measure == "received by all hosts" and set(ended[0]) != set(ended[1]):
+        names = ", ".join(f"`{one}`" for one in sorted(set(ended[0]) ^ set(ended[1])))
+        return "no verdict", f"the active senders differ: {names} ends earlier in one group"
+    if why := steadiness.reason([run.summary for run in runs], measure):
+        return "not in steady state", why
+    return "undecided", ""
+
+
+def _relative(found: Difference) -> Interval | None:
+    if found.ratio is None:
+        return None
+    low, high = found.ratio.low, found.ratio.high
+    return Interval(
+        found.ratio.value - 1, None if low is None else low - 1, None if high is None else high - 1
+    )
+
+
+def _is_tested(row: Row, change: Change | None) -> bool:
+    return row.differs and change is not None and change.p is not None and not change.reason
+
+
+def _judged(rows: Sequence[Row]) -> Iterator[Row]:
+    """Yield the rows with the changes that Holm's correction for all tests of the comparison proves."""
+    tested = [
+        (at, n)
+        for at, row in enumerate(rows)
+        for n, change in enumerate(row.changes)
+        if _is_tested(row, change)
+    ]
+    changes = [rows[at].changes[n] for at, n in tested]
+    rejected = holm([change.p for change in changes if change is not None and change.p is not None])
+    proven = {where for where, is_rejected in zip(tested, rejected, strict=True) if is_rejected}
+    for at, row in enumerate(rows):
+        yield replace(
+            row,
+            changes=tuple(
+                replace(change, verdict="proven") if change is not None and (at, n) in proven else change
+                for n, change in enumerate(row.changes)
+            ),
         )
-    else:
-        # Welch's interval. The degrees of freedom are those of the smaller group, which is conservative.
-        freedom = min(len(ours), len(theirs)) - 1
-        quantile = STUDENT[freedom - 1] if freedom <= len(STUDENT) else 1.96 + 2.5 / freedom
-        half = quantile * math.sqrt(sum(float(np.var(own, ddof=1)) / len(own) for own in (ours, theirs)))
-    return Change(difference, difference - half, difference + half)

@@ -39,11 +39,14 @@ def slowdowns(
     for share, ax in zip(shares, all_axes, strict=True):
         curves = transfers.by_size(groups, share=share, acked=acked)
         for number, (curve, title) in enumerate(zip(curves, titles, strict=True)):
+            errors = None
+            if curve.low is not None and curve.high is not None:
+                errors = (curve.slowdowns - curve.low, curve.high - curve.slowdowns)
             marker = MARKERS[number % len(MARKERS)]
             ax.errorbar(
                 curve.sizes,
                 curve.slowdowns,
-                yerr=curve.half,
+                yerr=errors,
                 **plot.line_look(number),
                 marker=marker,
                 markersize=4,

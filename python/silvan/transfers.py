@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from silvan._core import SilvanError
-from silvan._statistics import half_width
+from silvan._statistics import mean
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,8 +35,9 @@ class Curve:
     sizes: NDArray[np.float64]
     #: Quantile of each range; NaN if a run has no transfers in the range.
     slowdowns: NDArray[np.float64]
-    #: Half-width of the 95 % confidence interval; None for a single run.
-    half: NDArray[np.float64] | None
+    #: Limits of the 95 % confidence interval; None for a single run.
+    low: NDArray[np.float64] | None
+    high: NDArray[np.float64] | None
 
 
 def finished(result: Result, *, acked: bool = False) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -92,10 +93,11 @@ def _curve(
         place = np.searchsorted(limits, sizes)
         rows.append([quantile(slowdowns[place == at], share) for at in range(len(limits))])
     values = np.array(rows)
-    half = None
-    if len(rows) > 1:
-        half = np.array([half_width(column) for column in values.T])
-    return Curve(limits, values.mean(axis=0), half)
+    if len(rows) < 2:
+        return Curve(limits, values.mean(axis=0), None, None)
+    intervals = [mean(column) for column in values.T.tolist()]
+    low, high = (np.array([getattr(one, end) for one in intervals]) for end in ("low", "high"))
+    return Curve(limits, values.mean(axis=0), low, high)
 
 
 def quantile(values: NDArray[np.float64], share: float) -> float:

@@ -15,9 +15,10 @@ from typer.testing import CliRunner
 
 import silvan
 from conftest import SMALL
-from silvan import _comparison_text, cli, comparison, templates
+from silvan import _comparison_text, _statistics, cli, comparison, quantities, templates
+from silvan._statistics import Interval
 from silvan.commands import doctor
-from silvan.comparison import Change, Mean, compare
+from silvan.comparison import Change, compare
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -60,30 +61,37 @@ def star(seed, **overrides):
 
 @pytest.fixture(scope="module")
 def stars():
-    """Return runs at two rates, with three seeds each."""
-    return [star(seed, traffic__0__rate=rate) for rate in ("5 Gbit/s", "4 Gbit/s") for seed in (1, 2, 3)]
+    """Return runs at two rates, with four seeds each."""
+    return [star(seed, traffic__0__rate=rate) for rate in ("5 Gbit/s", "4 Gbit/s") for seed in (1, 2, 3, 4)]
 
 
 def test_runs_that_differ_in_their_seed_form_a_group(stars):
-    found = compare(*stars[:5])
-    assert [group.seeds for group in found.groups] == [(1, 2, 3), (1, 2)]
+    found = compare(*stars[:6])
+    assert [group.seeds for group in found.groups] == [(1, 2, 3, 4), (1, 2)]
     assert found.settings == {"traffic.0.rate": ("5 Gbit/s", "4 Gbit/s")}
     row = found.rows[0]
-    values = [run.summary["throughput_gbit_s"] for run in stars[:5]]
-    assert row.means[0].value == pytest.approx(np.mean(values[:3]))
-    assert row.means[0].half == pytest.approx(4.303 * np.std(values[:3], ddof=1) / np.sqrt(3))
-    # With different seeds, the comparison is not paired and uses the smaller degrees of freedom.
-    half = 12.706 * np.sqrt(np.var(values[:3], ddof=1) / 3 + np.var(values[3:], ddof=1) / 2)
-    assert row.changes[0].high - row.changes[0].difference == pytest.approx(half)
+    values = [run.summary["throughput_gbit_s"] for run in stars[:6]]
+    mean = np.mean(values[:4])
+    assert row.means[0].value == pytest.approx(mean)
+    half = 3.182 * np.std(values[:4], ddof=1) / np.sqrt(4) / mean
+    assert row.means[0].high == pytest.approx(mean * np.exp(half), rel=1e-4)
+    # With different seeds, the comparison is not paired, and two seeds prove nothing.
+    errors = [np.var(own, ddof=1) / len(own) / np.mean(own) ** 2 for own in (values[:4], values[4:])]
+    freedom = sum(errors) ** 2 / (errors[0] ** 2 / 3 + errors[1] ** 2)
+    half = _statistics.quantile(freedom) * np.sqrt(sum(errors))
+    change = row.changes[0]
+    assert change.relative.high == pytest.approx((1 + change.relative.value) * np.exp(half) - 1)
+    assert (change.verdict, change.reason) == ("no verdict", "a proof needs at least 3 seeds in each group")
 
 
 def test_the_same_seeds_are_compared_pair_by_pair(stars):
     found = compare(*stars)
     change = found.rows[0].changes[0]
     values = np.array([run.summary["throughput_gbit_s"] for run in stars])
-    pairs = values[3:] - values[:3]
-    assert change.difference == pytest.approx(pairs.mean())
-    assert change.high - change.difference == pytest.approx(4.303 * np.std(pairs, ddof=1) / np.sqrt(3))
+    assert change.difference == pytest.approx(values[4:].mean() - values[:4].mean())
+    pairs = values[4:] / values[4:].mean() - values[:4] / values[:4].mean()
+    half = 3.182 * np.std(pairs, ddof=1) / np.sqrt(4)
+    assert change.relative.high == pytest.approx((1 + change.relative.value) * np.exp(half) - 1, rel=1e-4)
     assert change.is_proven
 
 
@@ -92,7 +100,7 @@ def test_equal_runs_are_not_grouped_and_do_not_differ(stars):
     assert len(found.groups) == 2
     assert found.settings == {}
     assert all(row.means[0] == row.means[1] for row in found.rows)
-    assert found.rows[0].changes[0].is_proven is None
+    assert found.rows[0].changes[0].p is None
     with pytest.raises(silvan.SilvanError, match="1 run to compare; give two or more"):
         compare(stars[0])
 
@@ -135,10 +143,10 @@ program = {{ kind = "collective", operation = "all-reduce", ranks = 4, bytes = "
         warnings=whole.warnings,
         tables={},
     )
-    found = comparison.measures(whole)
+    found = quantities.measures(whole)
     assert ("received by all hosts" not in [name for name, _ in found]) == idle
     del found["links in congestion trees", ""]
-    assert comparison.measures(bare) == found
+    assert quantities.measures(bare) == found
     said = command("compare", bare.save(tmp_path / "bare"), whole.save(tmp_path / "whole"))
     assert (said.returncode, said.stderr) == (0, "")
 
@@ -147,17 +155,17 @@ def test_a_comparison_is_printed(stars, tmp_path):
     folders = [run.save(tmp_path / str(number)) for number, run in enumerate(stars)]
     done = command("compare", *folders)
     assert done.returncode == 0, done.stderr
-    assert f"B  {folders[3]}, {folders[4]}, {folders[5]} (seeds 1, 2, 3)" in done.stdout
+    assert f"B  {folders[4]}, {folders[5]}, {folders[6]}, {folders[7]} (seeds 1, 2, 3, 4)" in done.stdout
     assert "traffic.0.rate" in done.stdout
     assert "have no intervals" not in done.stdout
     # No run has marks, and at these loads the latency hardly changes.
     assert "packets marked" not in done.stdout
     assert "undecided (" in done.stdout
     assert "packets marked" in command("compare", "--all", *folders).stdout
-    pair = command("compare", folders[0], folders[3])
+    pair = command("compare", folders[0], folders[4])
     assert "Runs with one seed have no intervals" in pair.stdout
     numbers = json.loads(command("compare", "--json", *folders).stdout)
-    assert numbers["results"][0]["means"][0]["half_width"] > 0
+    assert numbers["results"][0]["means"][0]["low"] > 0
     same = command("compare", folders[0], folders[0])
     assert "The settings do not differ.\n\nThe results do not differ." in same.stdout
     assert command("compare", folders[0]).returncode == 2
@@ -169,12 +177,15 @@ def test_proven_losses_come_first(stars, tmp_path):
     assert [(loss.group, loss.row.measure) for loss in found.losses][:1] == [(1, "received by all hosts")]
     assert 0.15 < found.losses[0].size < 0.25
     # In the other direction, the same change is a gain; a single seed proves nothing.
-    assert not any("received" in loss.row.measure for loss in compare(*stars[3:], *stars[:3]).losses)
-    assert compare(stars[0], stars[3]).losses == ()
+    assert not any("received" in loss.row.measure for loss in compare(*stars[4:], *stars[:4]).losses)
+    assert compare(stars[0], stars[4]).losses == ()
     row = found.rows[0]
-    slow = comparison.Row("all: latency since injection, 99 %", "us", row.means, ())
-    marks = comparison.Row("packets marked (FECN)", "", row.means, ())
-    more, less, open_ = Change(2.0, 1.0, 3.0), Change(-2.0, -3.0, -1.0), Change(2.0, -1.0, 5.0)
+    slow = comparison.Row("all: latency since injection, 99 %", "us", row.means, (), ())
+    marks = comparison.Row("packets marked (FECN)", "", row.means, (), ())
+    more, less, open_ = (
+        Change(difference, Interval(difference, None, None), 0.01, verdict)
+        for difference, verdict in ((2.0, "proven"), (-2.0, "proven"), (2.0, "undecided"))
+    )
     assert [slow.is_loss(one) for one in (more, less, open_, None)] == [True, False, False, False]
     assert not any(marks.is_loss(one) for one in (more, less))
     folders = [run.save(tmp_path / str(number)) for number, run in enumerate(stars)]
@@ -184,7 +195,8 @@ def test_proven_losses_come_first(stars, tmp_path):
     )
     assert "losses" not in json.loads(command("compare", "--json", *folders).stdout)
     assert "Proven losses of B compared with A:" in found._repr_html_()
-    page = silvan.report.html(stars)
+    slow = [star(seed, traffic__0__rate="1 Gbit/s") for seed in (1, 2, 3)]
+    page = silvan.report.html([*stars[:3], *slow])
     lead = page.index("<strong>Proven losses:</strong> “star: none (4)” compared with “star: none (1)”: rec")
     assert lead < page.index("All hosts receive, in")
 
@@ -272,7 +284,7 @@ def test_ranges_of_sizes_that_contain_all_transfers_are_left_out():
         {"class": "b", "above_bytes": 0, "up_to_bytes": 10, "transfers": 4},
         {"class": "b", "above_bytes": 10, "transfers": 1},
     ]
-    assert comparison.by_size(rows) == [rows[0], *rows[2:]]
+    assert quantities.by_size(rows) == [rows[0], *rows[2:]]
 
 
 def test_quantiles_of_few_transfers_are_left_out(tmp_path):
@@ -292,7 +304,7 @@ start = "100 us"
     counts = {one["class"]: one["transfers"] for one in runs[0].summary["transfers"]["sizes"]}
     assert counts["flows"] == 16
     assert counts["all"] >= 100
-    found = comparison.measures(runs[0])
+    found = quantities.measures(runs[0])
     assert found["transfers of flows: finished", ""] == 16
     names = [name for name, _ in found if name.startswith("transfers of flows: slowdown")]
     assert names == ["transfers of flows: slowdown, median"]
@@ -309,8 +321,8 @@ start = "100 us"
     same = command("compare", folders[0], folders[0]).stdout
     assert "The results do not differ." in same
     limits = [(0.5, 2), (0.95, 20), (0.99, 100)]
-    assert all(comparison.is_supported(share, count) for share, count in limits)
-    assert not any(comparison.is_supported(share, count - 1) for share, count in limits)
+    assert all(quantities.is_supported(share, count) for share, count in limits)
+    assert not any(quantities.is_supported(share, count - 1) for share, count in limits)
 
 
 @pytest.mark.parametrize("mechanism", templates.MECHANISMS)
@@ -420,18 +432,29 @@ def test_differences_have_a_sign_and_no_exponent():
     assert [_comparison_text.signed(value) for value in (706.1, -1054.4, 0.01234, 0)] == [
         "+706", "-1,054", "+0.0123", "0"
     ]  # fmt: skip
-    tiny = Change(-2.2e-16, None, None)
-    assert _comparison_text.change_cell(tiny, Mean(1.0, None)) == "0 %"
+    tiny = Change(-2.2e-16, Interval(-2.2e-16, None, None), None, "undecided")
+    assert _comparison_text.change_cell(tiny) == "0 %"
+
+
+def test_intervals_are_written_with_their_limits_unless_they_are_symmetric():
+    assert _comparison_text.mean_cell(Interval(89.0, 84.0, 94.3)) == "89 ± 5.1"
+    assert _comparison_text.mean_cell(Interval(689.0, 68.0, 6951.0)) == "689 (68 to 6,951)"
+    gone = Change(-5.0, Interval(-1.0, -1.0, -1.0), 0.001, "proven")
+    assert _comparison_text.change_cell(gone) == "-100 %"
+    unknown = Change(-5.0, Interval(-1.0, -1.0, math.inf), 0.2, "undecided")
+    assert _comparison_text.change_cell(unknown) == "undecided"
 
 
 def test_one_receiver_has_no_fairness():
     alone = SimpleNamespace(
+        scenario_toml='measure.interval = "1 us"',
         summary={
+            "simulated_ns": 1000, "averages_from_ns": 0,
             "throughput_gbit_s": 1.0, "flows": [], "classes": [], "latency": [], "fecn_marks": 0,
             "jain_hosts": 1.0, "hosts": [{"received_gbit_s": 1.0}, {"received_gbit_s": 0.0}],
         },
         tables={},
     )  # fmt: skip
-    assert not any("Jain" in name for name, _ in comparison.measures(alone))
+    assert not any("Jain" in name for name, _ in quantities.measures(alone))
     alone.summary["hosts"][1]["received_gbit_s"] = 0.5
-    assert any("Jain" in name for name, _ in comparison.measures(alone))
+    assert any("Jain" in name for name, _ in quantities.measures(alone))

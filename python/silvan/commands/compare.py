@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,11 +11,19 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from silvan._comparison_text import change_cell, letter, losses, mean_cell, rows_that_differ, setting_cell
+from silvan._comparison_text import (
+    change_cell,
+    footnotes,
+    letter,
+    losses,
+    mean_cell,
+    rows_that_differ,
+    setting_cell,
+)
 from silvan.commands import common
 
 if TYPE_CHECKING:
-    from silvan.comparison import Comparison, Group
+    from silvan.comparison import Change, Comparison, Group
 
 
 def register(app: typer.Typer) -> None:
@@ -28,21 +37,32 @@ def compare(
     ],
     everything: Annotated[
         bool,
-        typer.Option("--all", help="Also list parameters that only one mechanism has, and equal results."),
+        typer.Option(
+            "--all",
+            help="Also list parameters of congestion control that only one mechanism has, and equal results.",
+        ),
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also compare runs of different networks or traffic.")
     ] = False,
     as_json: common.AsJson = False,
 ) -> None:
     """Compare runs: proven losses, the settings that differ, then the results.
 
     Runs that differ only in their seed form a group; the results of a group are means with 95 % confidence
-    intervals. Changes are relative to the first run or group. The 95th percentile of fewer than 20 values and
-    the 99th of fewer than 100 are left out.
+    intervals. Changes are relative to the first run or group. A change is proven with three or more seeds per
+    group and after a correction for the number of tested changes, if its measure is in steady state. The 95th
+    percentile of fewer than 20 values and the 99th of fewer than 100 are left out.
     """
     import silvan
 
     if len(folders) < 2:
         raise typer.BadParameter("give two or more runs", param_hint="RUN")
-    found = silvan.compare(*(silvan.load(folder) for folder in folders))
+    runs = [silvan.load(folder) for folder in folders]
+    try:
+        found = silvan.compare(*runs, force=force)
+    except silvan.SilvanError as error:
+        raise silvan.SilvanError(f"{error} with --force") from None
     if as_json:
         common.print_json(numbers(found, folders))
         return
@@ -52,6 +72,8 @@ def compare(
 def show(console: Console, found: Comparison, folders: list[Path], *, everything: bool) -> None:
     """Print a comparison."""
     letters = [letter(number) for number in range(len(found.groups))]
+    for line in found.incomparable:
+        console.print(f"[yellow]Warning:[/] {escape(line)}", soft_wrap=True)
     for name, group in zip(letters, found.groups, strict=True):
         console.print(f"[bold]{name}[/]  {escape(_members(group, folders))}", soft_wrap=True)
     console.print()
@@ -63,18 +85,22 @@ def show(console: Console, found: Comparison, folders: list[Path], *, everything
     _show_settings(console, found, letters, everything=everything)
     console.print()
     heads = [part for name in letters[1:] for part in (name, "change")]
-    table = _table("Results", ["", "unit"], [letters[0], *heads])
+    table = _table(["", "unit"], [letters[0], *heads])
     for row in found.rows if everything else rows_that_differ(found):
         cells = [mean_cell(row.means[0])]
         for mean, change in zip(row.means[1:], row.changes, strict=True):
-            cells += [mean_cell(mean), change_cell(change, row.means[0])]
+            cells += [mean_cell(mean), change_cell(change)]
         table.add_row(escape(row.measure), row.unit, *cells)
     if table.row_count:
+        console.print("Results", style="bold")
         console.print(table)
     else:
         console.print("The results do not differ.")
-    if any(len(group.runs) == 1 for group in found.groups) and table.row_count:
-        console.print()
+        return
+    console.print()
+    for line in footnotes(found):
+        console.print(line, style="dim", markup=False, soft_wrap=True)
+    if any(len(group.runs) == 1 for group in found.groups):
         console.print(
             "Runs with one seed have no intervals, so a small change may be due to chance. Repeat each with "
             "--seed 2, --seed 3 and so on, and give all folders.",
@@ -85,11 +111,13 @@ def show(console: Console, found: Comparison, folders: list[Path], *, everything
 def _show_settings(console: Console, found: Comparison, letters: list[str], *, everything: bool) -> None:
     """Print the settings that differ."""
     if found.settings:
-        table = _table("Settings that differ", ["key"], letters)
+        table = _table(["key"], letters)
         hidden = set() if everything else _of_one_kind(found.settings)
         for key, values in found.settings.items():
             if key not in hidden:
                 table.add_row(escape(key), *(escape(setting_cell(value)) for value in values))
+        # A title of a narrow table would be wrapped.
+        console.print("Settings that differ", style="bold")
         console.print(table)
         if hidden:
             more = f"{len(hidden)} parameters that not all of these kinds have: --all lists them"
@@ -104,8 +132,8 @@ def _members(group: Group, folders: list[Path]) -> str:
     return f"{runs} (seed{'s' if len(group.seeds) > 1 else ''} {seeds})"
 
 
-def _table(title: str, left: list[str], right: list[str]) -> Table:
-    table = Table(title=title, box=None, header_style="bold", title_style="bold", title_justify="left")
+def _table(left: list[str], right: list[str]) -> Table:
+    table = Table(box=None, header_style="bold")
     for name in left:
         table.add_column(name, overflow="fold")
     for name in right:
@@ -114,8 +142,15 @@ def _table(title: str, left: list[str], right: list[str]) -> Table:
 
 
 def _of_one_kind(settings: dict[str, tuple[Any, ...]]) -> set[str]:
-    """Return the keys that some groups lack because the `kind` of an enclosing table differs."""
-    differ = {key.removesuffix("kind") for key in settings if key.endswith(".kind")}
+    """Return the parameters of congestion control that some groups lack because a `kind` differs.
+
+    Other differences are listed even if only one group has the table, such as events and loss recovery.
+    """
+    differ = {
+        key.removesuffix("kind")
+        for key in settings
+        if key.startswith("congestion.") and key.endswith(".kind")
+    }
     return {
         key
         for key, values in settings.items()
@@ -132,19 +167,34 @@ def numbers(found: Comparison, folders: list[Path]) -> dict[str, Any]:
             {"runs": [str(folders[number]) for number in group.given], "seeds": list(group.seeds)}
             for group in found.groups
         ],
+        "incomparable": list(found.incomparable),
         "settings": {key: list(values) for key, values in found.settings.items()},
         "results": [
             {
                 "measure": row.measure,
                 "unit": row.unit,
                 "means": [
-                    None if one is None else {"mean": one.value, "half_width": one.half} for one in row.means
+                    None if one is None else {"mean": one.value, "low": one.low, "high": one.high}
+                    for one in row.means
                 ],
-                "changes": [
-                    None if one is None else {"difference": one.difference, "low": one.low, "high": one.high}
-                    for one in row.changes
-                ],
+                "missing": list(row.missing),
+                "changes": [None if one is None else _change(one) for one in row.changes],
             }
             for row in found.rows
         ],
+    }
+
+
+def _change(change: Change) -> dict[str, Any]:
+    relative = change.relative
+    limits = (None, None) if relative is None else (relative.low, relative.high)
+    low, high = (None if one is None or math.isinf(one) else one for one in limits)
+    return {
+        "difference": change.difference,
+        "relative": None if relative is None else relative.value,
+        "low": low,
+        "high": high,
+        "p": change.p,
+        "verdict": change.verdict,
+        "reason": change.reason,
     }

@@ -124,12 +124,12 @@ def html(results: Sequence[Result], *, titles: Sequence[str] | None = None, lead
 
 
 def _losses(results: Sequence[Result], titles: Sequence[str]) -> list[str]:
-    """Return the proven losses, if the runs form groups of several seeds."""
+    """Return the proven losses, if the runs form groups of several seeds, and differences of networks."""
     if len(results) < 2:
         return []
-    found = comparison.compare(*results)
+    found = comparison.compare(*results, force=True)
     names = [f"“{titles[group.given[0]]}”" for group in found.groups]
-    return [
+    return [f"Not the same: {line}" for line in found.incomparable] + [
         f"Proven losses: {groups}: {'; '.join(lines)}."
         for groups, lines in _comparison_text.losses(found, names)
     ]

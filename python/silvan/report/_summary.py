@@ -7,8 +7,8 @@ from html import escape
 from typing import TYPE_CHECKING, Literal
 
 from silvan._comparison_text import in_words
-from silvan.comparison import by_size, is_supported, links_in_trees, size_range
 from silvan.fairness import jain_of_hosts
+from silvan.quantities import by_size, is_supported, links_in_trees, size_range
 from silvan.report import _text
 
 if TYPE_CHECKING:

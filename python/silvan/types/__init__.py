@@ -39,7 +39,9 @@ from silvan.types.runs import (
     Provenance,
     RootShare,
     RunPart,
+    SteadinessSummary,
     Summary,
+    TrendSummary,
 )
 from silvan.types.scenarios import (
     CollectiveUse,
@@ -93,12 +95,14 @@ __all__ = [
     "RunPart",
     "ScenarioCheck",
     "SharedCheck",
+    "SteadinessSummary",
     "SuggestedPlacement",
     "Summary",
     "Thresholds",
     "TraceCheck",
     "TraceContents",
     "TraceRun",
+    "TrendSummary",
     "WrittenTrace",
 ]
 __all__ += _summary.__all__

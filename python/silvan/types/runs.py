@@ -35,11 +35,38 @@ class AloneSummary(TypedDict):
     roots: list[RootShare]
 
 
+class TrendSummary(TypedDict):
+    """A quantity that is not level over the averaged time; see :mod:`silvan.steadiness`."""
+
+    #: Name as in a comparison, without a statistic.
+    quantity: str
+    #: Unit of `early` and `late`.
+    unit: str
+    #: Means over the first fifth and the second half of the averaged time.
+    early: float
+    late: float
+    #: Time from which the quantity is level, ns; None if it is not level within the run.
+    level_from_ns: int | None
+
+
+class SteadinessSummary(TypedDict):
+    """The test whether averaged quantities are in steady state after the warm-up."""
+
+    #: Quantities with a trend.
+    trends: list[TrendSummary]
+    #: What changes during the averaged time: events, jobs, traffic that starts, ends or moves.
+    changes: list[str]
+    #: Quantities with too few values for a test.
+    untested: list[str]
+
+
 class Summary(RunSummary, total=False):
     """Totals over a run, and averages from the end of the warm-up to the end of the run."""
 
     #: Comparison of each job with the job alone, after a run with ``alone=True``.
     alone: list[AloneSummary]
+    #: Test for steady state; missing in runs of earlier versions.
+    steadiness: SteadinessSummary
 
 
 class Machine(TypedDict):

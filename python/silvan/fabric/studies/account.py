@@ -11,9 +11,9 @@ import numpy as np
 
 from silvan._comparison_text import in_words
 from silvan._progress import simulated
-from silvan.comparison import links_in_trees
 from silvan.fabric.studies.study import COSTLY_OPTIONS, OFF, OPTIONS, Simulated, Studied
 from silvan.fabric.studies.verdict import Effect
+from silvan.quantities import links_in_trees
 from silvan.results import Result
 from silvan.sweeps.axes import as_text
 from silvan.tuning import report as tune_report
