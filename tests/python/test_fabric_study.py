@@ -2,6 +2,8 @@
 
 import json
 import re
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -149,7 +151,10 @@ def test_a_study_writes_all_that_it_promises(studied):
     # The output starts with the recommendation and its harm.
     first, second = said.splitlines()[:2]
     assert first.startswith("Harm: with these settings, the links to hotspots carry ")
-    assert second.startswith("Recommended: the settings below. Compared with no control, on 3 seeds: ")
+    found = re.match(
+        r"Recommended: the settings below. Compared with no control, on (3|6|12|16) seeds: ", second
+    )
+    assert found is not None, second
     assert (out / "opensm.conf").read_text().startswith(f"# {first}\n# {second}\n")
     assert not (out / "not-recommended.conf").exists()
     margins = json.loads((out / "study.json").read_text())["margins"]
@@ -322,11 +327,41 @@ def test_settings_that_harm_are_not_recommended():
     )
 
 
+def test_settings_that_are_not_in_steady_state_are_not_recommended():
+    steady = option(GAIN, {})
+    assert steady.is_fine
+    trends = ("class storage: received",)
+    drifting = replace(steady, against_off=replace(steady.against_off, trends=trends))
+    found = verdict.Verdict((drifting,))
+    assert found.recommended is None
+    assert found.sentence().endswith("but after 3 seeds: not in steady state: class storage: received.")
+
+
+def test_repeated_tests_share_the_probability_of_a_false_recommendation():
+    stages = verdict.Stages(3, 16, 4)
+    assert stages.seeds == [3, 6, 12, 16]
+    assert [stages.after(seeds) for seeds in (3, 6, 12, 16)] == [6, 12, 16, 16]
+    errors = [1 - stages.confidence(seeds) for seeds in stages.seeds]
+    assert 4 * sum(errors) == pytest.approx(0.05)
+
+
+def test_trends_in_few_runs_or_in_other_quantities_do_not_count():
+    tuning = Tuning("survey", of_file(ROOT / "scenarios" / "testbed.toml"), objectives=OBJECTIVES, confirm=10)
+    fresh, mine = outcome.fresh_instances(tuning), Setting({"seed": 1})
+    runs = FakeRuns(0.1)
+    received, other = "class storage: received", "storage: latency since generation"
+    for number, expected in ((2, ()), (3, (received,))):
+        runs.trends = {(mine, at): [received, other] for at in fresh[:number]}
+        found, _ = outcome.tried(runs, [("setting 1", mine)], fresh)
+        assert found["setting 1"].trends == expected
+
+
 class FakeRuns:
     """Returns values in which storage receives 1.2 or 0.9 times as much as without control, by the seed."""
 
     def __init__(self, spread):
         self.known, self.expected, self.spread, self.seeds = {}, 0, spread, set()
+        self.tuning, self.trends = SimpleNamespace(objectives=OBJECTIVES), {}
 
     def values(self, wanted, _what):
         self.seeds |= {at.seed for _, at in wanted}

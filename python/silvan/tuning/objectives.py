@@ -167,6 +167,14 @@ class Objective:
         ratio = value / reference if self.larger else reference / max(value, reference / MOST)
         return min(max(ratio, LEAST), MOST)
 
+    def averages(self, quantity: str) -> bool:
+        """Return whether the objective may average a quantity of :mod:`silvan.steadiness`."""
+        if self.measure is not None:
+            return True
+        if self.name == "latency":
+            return quantity.endswith(": latency since injection")
+        return "received" in quantity
+
     def _is_worst(self, value: float | None) -> bool:
         return value is None or (self.larger and value <= 0)
 
@@ -186,6 +194,12 @@ class OfClass(Objective):
     def latency(name: str) -> OfClass:
         """Return the objective for the 99th percentile of a class's latency since injection."""
         return OfClass(f"{name}: p99 latency", "us", False, 0.0, None, name)
+
+    def averages(self, quantity: str) -> bool:
+        """Return whether the objective averages a quantity of :mod:`silvan.steadiness`."""
+        name = self.class_name
+        own = (f"class {name}: received", f"flow {name}: received")
+        return quantity in own if self.larger else quantity == f"{name}: latency since injection"
 
     def value(self, summary: Summary, roles: Roles, measured: Mapping[str, float | None]) -> float | None:
         """Return the value of the objective in a run; None if the run lacks the class or its latency."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from silvan._core import Scenario, ScenarioError
-from silvan._statistics import half_width
+from silvan._statistics import CONFIDENCE, geometric_mean
 from silvan.sweeps.errors import SweepError
 from silvan.tuning.objectives import mean_ratio
 from silvan.tuning.presets import NONE, PRESETS, REFERENCE
@@ -25,13 +26,16 @@ if TYPE_CHECKING:
 #: Number of settings of the search that are repeated on fresh seeds, and maximum size of a Pareto front.
 FINALISTS, FRONT = 3, 8
 NO_CONTROL, OWN = "no control", "the scenario as it is"
+#: Share of the runs with a trend above which a quantity is not in steady state. In a few of many runs, a test
+#: finds a trend by chance.
+UNSTEADY = 0.2
 #: An interval is wide if the ratio of its limits is larger.
 WIDE = 10.0
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A ratio with its 95 % confidence interval over seeds."""
+    """A ratio with its confidence interval over seeds."""
 
     #: Geometric mean over seeds.
     ratio: float
@@ -40,11 +44,12 @@ class Interval:
     high: float
 
     @staticmethod
-    def of_logs(logs: Sequence[float]) -> Interval:
-        """Return the interval of a geometric mean from the logarithms of the ratios of two or more seeds."""
-        middle = math.fsum(logs) / len(logs)
-        half = half_width(logs)
-        return Interval(math.exp(middle), math.exp(middle - half), math.exp(middle + half))
+    def of(ratios: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
+        """Return the geometric mean of the ratios of two or more seeds, with its confidence interval."""
+        found = geometric_mean(ratios, confidence)
+        assert found.low is not None
+        assert found.high is not None
+        return Interval(found.value, found.low, found.high)
 
     @property
     def is_proven(self) -> bool:
@@ -94,6 +99,8 @@ class Contrast:
     objectives: dict[str, Interval]
     #: Ratio of the scores for each kind of traffic.
     kinds: dict[str, Interval]
+    #: Quantities that are not in steady state with one of the settings, so that the ratios prove nothing.
+    trends: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -104,6 +111,8 @@ class Candidate:
     setting: Setting
     #: Values of the objectives, in their units, for each instance (kind of traffic and seed).
     values: dict[Instance, Values]
+    #: Quantities of the objectives that are not in steady state in more than :data:`UNSTEADY` of the runs.
+    trends: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -198,20 +207,31 @@ def confirm(tuning: Tuning, runs: Runs, found: Found, chosen: Sequence[Trial] | 
     if reference is None or not finalists:
         raise SweepError(f"{tuning.place.origin}: on fresh seeds: {'; '.join(notes)}")
     finalists = best_first(tuning, finalists, reference, fresh)
+    compared = [name for name, _ in known if name in candidates]
+    confidence = together(len(finalists) * len(compared))
     contrasts = tuple(
-        contrast(tuning, finalists[0], candidates[name], fresh) for name, _ in known if name in candidates
+        contrast(tuning, finalists[0], candidates[name], fresh, confidence) for name in compared
     )
-    others = tuple(candidates[name] for name, _ in known if name in candidates)
+    others = tuple(candidates[name] for name in compared)
     return Tuned(
         tuning, found, tuple(finalists), contrasts, tuple(notes), runs.simulated, runs.found, known=others
     )
 
 
-def with_best(tuned: Tuned, best: Candidate) -> Tuned:
+def together(number: int) -> float:
+    """Return the confidence of each of several intervals that all hold together with 95 % (Bonferroni).
+
+    A comparison of the best of several finalists counts once for each finalist, because the same seeds select
+    it and compare it.
+    """
+    return 1 - (1 - CONFIDENCE) / number
+
+
+def with_best(tuned: Tuned, best: Candidate, confidence: float) -> Tuned:
     """Return the result with another finalist as the best; it may have run on further seeds."""
     finalists = (best, *(one for one in tuned.finalists if one.name != best.name))
     contrasts = tuple(
-        contrast(tuned.tuning, best, other, [at for at in best.values if at in other.values])
+        contrast(tuned.tuning, best, other, [at for at in best.values if at in other.values], confidence)
         for other in tuned.known
     )
     return replace(tuned, finalists=finalists, contrasts=contrasts)
@@ -236,7 +256,14 @@ def tried(
             notes.append(f"{name}: not compared: {failed}")
             continue
         values = {at: one for at, one in zip(fresh, own, strict=True) if not isinstance(one, str)}
-        candidates[name] = Candidate(name, setting, values)
+        found = Counter(quantity for at in fresh for quantity in runs.trends.get((setting, at), ()))
+        trends = tuple(
+            quantity
+            for quantity, number in found.items()
+            if number > UNSTEADY * len(fresh)
+            and any(objective.averages(quantity) for objective in runs.tuning.objectives)
+        )
+        candidates[name] = Candidate(name, setting, values, trends)
     return candidates, notes
 
 
@@ -276,14 +303,20 @@ def _mean_score(tuning: Tuning, one: Candidate, other: Candidate, fresh: Sequenc
     return score(tuning, {at: _ratios(tuning, one.values[at], other.values[at]) for at in fresh})
 
 
-def contrast(tuning: Tuning, best: Candidate, other: Candidate, fresh: Sequence[Instance]) -> Contrast:
+def contrast(
+    tuning: Tuning,
+    best: Candidate,
+    other: Candidate,
+    fresh: Sequence[Instance],
+    confidence: float = CONFIDENCE,
+) -> Contrast:
     """Compare two candidates on the same seeds; return the mean ratios with their intervals."""
     ratios = {at: _ratios(tuning, best.values[at], other.values[at]) for at in fresh}
     seeds = sorted({at.seed for at in fresh})
 
     def interval(of: Callable[[dict[Instance, tuple[float, ...]]], float]) -> Interval:
         by_seed = [{at: one for at, one in ratios.items() if at.seed == seed} for seed in seeds]
-        return Interval.of_logs([math.log(of(one)) for one in by_seed])
+        return Interval.of([of(one) for one in by_seed], confidence)
 
     def of_objective(n: int) -> Callable[[dict[Instance, tuple[float, ...]]], float]:
         return lambda own: mean_ratio([one[n] for one in own.values()], [1.0] * len(own))
@@ -296,6 +329,7 @@ def contrast(tuning: Tuning, best: Candidate, other: Candidate, fresh: Sequence[
         score=interval(lambda own: score(tuning, own)),
         objectives={one.name: interval(of_objective(n)) for n, one in enumerate(tuning.objectives)},
         kinds={kind.name: interval(of_kind(kind.name)) for kind in tuning.kinds},
+        trends=tuple(dict.fromkeys((*best.trends, *other.trends))),
     )
 
 

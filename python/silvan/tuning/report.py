@@ -128,6 +128,7 @@ def _contrast(one: Contrast) -> dict[str, Any]:
         "score": _plain(one.score),
         "objectives": {name: _plain(value) for name, value in one.objectives.items()},
         "traffic": {name: _plain(value) for name, value in one.kinds.items()},
+        "not_in_steady_state": list(one.trends),
     }
 
 
@@ -164,7 +165,7 @@ def harms(tuned: Tuned) -> list[str]:
     off = next((one for one in tuned.contrasts if one.name == NO_CONTROL), None)
     return [
         f"Harm: compared with no control, `{name}` is {interval.in_words}."
-        for name, interval in (off.objectives.items() if off else ())
+        for name, interval in (off.objectives.items() if off and not off.trends else ())
         if interval.high < 1.0
     ]
 
@@ -182,9 +183,16 @@ def sentences(tuned: Tuned) -> list[str]:
     beside = {one.name: one for one in tuned.contrasts}
     for name, one in beside.items():
         parts = ", ".join(f"{objective} {interval}" for objective, interval in one.objectives.items())
-        lines.append(f"Compared with {name}: {one.score.in_words}; {parts}.")
+        told = f"not in steady state, {one.score}" if one.trends else one.score.in_words
+        lines.append(f"Compared with {name}: {told}; {parts}.")
+    trends = dict.fromkeys(quantity for one in tuned.contrasts for quantity in one.trends)
+    if trends:
+        lines.append(
+            f"Not in steady state after the warm-up: {', '.join(trends)}. These averages depend on the "
+            "warm-up and the duration, so no ratio to such settings is proven; use longer ones."
+        )
     reference = beside.get(REFERENCE)
-    if reference is not None and reference.score.low <= 1.0:
+    if reference is not None and reference.score.low <= 1.0 and not reference.trends:
         lines.append(
             "The interval for the defaults contains 1: no improvement over them is proven. "
             "More seeds, or a longer duration, may prove one."
@@ -261,7 +269,10 @@ def _table(tuned: Tuned) -> list[str]:
     for one in tuned.contrasts:
         cells = [one.score, *one.objectives.values(), *(one.kinds[kind] for kind in kinds)]
         lines.append(f"| {one.name} | {' | '.join(str(cell) for cell in cells)} |")
-    lines += ["", "Ratios to those settings, with 95 % confidence intervals over the seeds."]
+    lines += [
+        "",
+        "Ratios to those settings, with intervals that all hold together with a confidence of 95 %.",
+    ]
     return lines
 
 

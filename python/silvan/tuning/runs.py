@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from silvan import steadiness
 from silvan._core import ScenarioError
 from silvan._provenance import build
 from silvan._store import Store, address
@@ -66,6 +67,8 @@ class Runs:
     notify: Notify
     #: Outcome of each setting on each instance: its values, or the reason why it failed.
     known: dict[tuple[Setting, Instance], Values | str] = field(default_factory=dict)
+    #: Quantities of each run that are not in steady state; see :func:`silvan.steadiness.unsteady`.
+    trends: dict[tuple[Setting, Instance], list[str]] = field(default_factory=dict)
     #: Total number of runs if known; otherwise 0.
     expected: int = 0
     found: int = 0
@@ -127,6 +130,7 @@ class Runs:
         for keys in pending.values():
             for key in keys:
                 self.known.setdefault(key, self.known[keys[0]])
+                self.trends.setdefault(key, self.trends.get(keys[0], []))
         return [self.known[setting, instance] for setting, instance in wanted]
 
     def failed(self) -> list[tuple[Setting, Instance, str]]:
@@ -143,6 +147,7 @@ class Runs:
         else:
             roles = self.roles(keys[0][1])
             outcome = tuple(one.value(summary, roles, done.values) for one in self.tuning.objectives)
+            self.trends |= dict.fromkeys(keys, steadiness.unsteady([summary]))
         for key in keys:
             self.known[key] = outcome
 

@@ -317,8 +317,9 @@ def _recommended(studied: Studied) -> list[str]:
     lines += [
         *table(("times as good as", "score", *names), rows),
         "",
-        "Intervals are 95 % confidence intervals over seeds; an interval that contains 1 means that no "
-        "difference is proven.",
+        "Intervals over seeds allow for repeated tests and for the number of settings, so that a false "
+        "recommendation has a probability of at most 5 %. An interval that contains 1 proves no "
+        "difference.",
         "",
         *_options(studied),
     ]

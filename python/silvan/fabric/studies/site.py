@@ -169,7 +169,7 @@ def scenario_text(site: Site, load: Load, duration_ns: int, seed: int) -> str:
         where,
         "# Notifications have a separate lane, so that congestion trees do not delay them.",
         "[lanes]\ncount = 2\ncontrol = 1\n",
-        f'[measure]\ninterval = "{duration_ns // 50} ns"\n',
+        f'[measure]\ninterval = "{duration_ns // 100} ns"\n',
     ]
     for table in load.tables():
         lines.append("[[traffic]]")

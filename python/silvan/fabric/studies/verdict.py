@@ -1,10 +1,13 @@
 """Decides which settings to recommend, from their gain and from the traffic that they harm.
 
-Settings are always compared with no control, on the same fresh seeds. A class is *harmed* if the 95 %
+Settings are always compared with no control, on the same fresh seeds. A class is *harmed* if the
 confidence interval proves that its throughput is lower, or that the 99th percentile of its latency is larger.
 A small harm rules settings out only if the class is protected. A comparison is *undecided* if a harm that
 would rule settings out is neither proven nor excluded. The best settings get more seeds until their gain and
-their harm are decided, up to a limit.
+their harm are decided, up to a limit. To test growing data does not increase the probability of a false
+recommendation: each test may spend a share of the 5 % (:func:`silvan._statistics.spending`), which is divided
+by the number of settings that are compared. The confidence of an interval (:class:`Stages`) is therefore
+higher than 95 %.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from silvan._core import FabricError
+from silvan._statistics import spending
 from silvan.fabric.studies.load import Load
 from silvan.tuning.objectives import USUAL, Objective, OfClass
 from silvan.tuning.outcome import (
@@ -198,8 +202,8 @@ class Option:
 
     @property
     def is_fine(self) -> bool:
-        """Whether the gain is proven, and a harm that would rule the settings out is excluded."""
-        return self.gains and not self.is_out and not self.undecided
+        """Whether a proven gain is in steady state, and a harm that would rule settings out is excluded."""
+        return self.gains and not self.is_out and not self.undecided and not self.against_off.trends
 
     @property
     def is_open(self) -> bool:
@@ -207,9 +211,11 @@ class Option:
         return not self.is_out and not self.is_fine
 
     def reasons(self) -> list[str]:
-        """Return the undecided effects, and an unproven gain, in words."""
+        """Return the undecided effects, an unproven gain, and a lack of steady state, in words."""
         score = [] if self.gains else [f"the gain is not proven ({self.against_off.score})"]
-        return [*score, *map(str, self.undecided)]
+        trends = self.against_off.trends
+        steady = [f"not in steady state: {', '.join(trends)}"] if trends else []
+        return [*score, *steady, *map(str, self.undecided)]
 
     def in_words(self) -> str:
         """Return the proven harms and the undecided effects, for tables."""
@@ -253,10 +259,10 @@ class Verdict:
                 f"{shown.seeds} seeds: {score.in_words}."
             )
         if self.is_undecided:
+            advice = "" if shown.against_off.trends else " `--seeds` allows more."
             return (
                 "Undecided: no settings are recommended, so leave congestion control off. The settings below "
-                f"are {score.in_words}, but after {shown.seeds} seeds: {'; '.join(shown.reasons())}. "
-                "`--seeds` allows more."
+                f"are {score.in_words}, but after {shown.seeds} seeds: {'; '.join(shown.reasons())}.{advice}"
             )
         if any(one.gains for one in self.options):
             return (
@@ -270,6 +276,33 @@ class Verdict:
         )
 
 
+@dataclass(frozen=True)
+class Stages:
+    """The numbers of seeds at which a comparison of settings is tested until it is decided."""
+
+    first: int
+    most: int
+    #: Number of settings that are compared.
+    options: int
+
+    @property
+    def seeds(self) -> list[int]:
+        """The numbers of seeds, which double up to the maximum."""
+        found = [self.first]
+        while found[-1] < self.most:
+            found.append(min(self.most, 2 * found[-1]))
+        return found
+
+    def after(self, seeds: int) -> int:
+        """Return the next number of seeds."""
+        return next((one for one in self.seeds if one > seeds), self.most)
+
+    def confidence(self, seeds: int) -> float:
+        """Return the confidence of the intervals of a comparison with this number of seeds."""
+        shares = dict(zip(self.seeds, spending(self.seeds), strict=True))
+        return 1 - shares[seeds] / self.options
+
+
 def judge(tuned: Tuned, runs: Runs, care: Care, most: int) -> tuple[Tuned, Verdict]:
     """Compare all finalists with no control, on at most `most` seeds.
 
@@ -279,10 +312,10 @@ def judge(tuned: Tuned, runs: Runs, care: Care, most: int) -> tuple[Tuned, Verdi
     off = next((one for one in tuned.known if one.name == NO_CONTROL), None)
     if off is None:
         raise FabricError(f"the fabric cannot be simulated without control: {'; '.join(tuned.notes)}")
-    options = {one.name: option(tuned, one, off, care) for one in tuned.finalists}
+    stages = Stages(tuned.tuning.confirm, most, len(tuned.finalists))
+    options = {one.name: option(tuned, one, off, care, stages) for one in tuned.finalists}
     while (best := _unsettled(options, most)) is not None:
-        # Double the number of seeds, because each further test of the data can find an effect by chance.
-        fresh = fresh_instances(replace(tuned.tuning, confirm=min(most, 2 * best.seeds)))
+        fresh = fresh_instances(replace(tuned.tuning, confirm=stages.after(best.seeds)))
         asked = [(best.candidate.name, best.candidate.setting), (NO_CONTROL, Setting(NONE))]
         runs.expected = max(runs.expected, len(runs.known) + len(asked) * len(fresh))
         found, notes = tried(runs, asked, fresh)
@@ -291,7 +324,7 @@ def judge(tuned: Tuned, runs: Runs, care: Care, most: int) -> tuple[Tuned, Verdi
             raise FabricError(f"the fabric cannot be simulated without control: {'; '.join(notes)}")
         off = max(off, found[NO_CONTROL], key=lambda one: len(one.values))
         if best.candidate.name in found:
-            options[best.candidate.name] = option(tuned, found[best.candidate.name], off, care)
+            options[best.candidate.name] = option(tuned, found[best.candidate.name], off, care, stages)
         else:
             del options[best.candidate.name]
     if not options:
@@ -300,13 +333,15 @@ def judge(tuned: Tuned, runs: Runs, care: Care, most: int) -> tuple[Tuned, Verdi
     known = tuple(off if one.name == NO_CONTROL else one for one in tuned.known)
     finalists = tuple(one.candidate for one in verdict.options)
     tuned = replace(tuned, known=known, finalists=finalists)
-    return with_best(tuned, verdict.shown.candidate), verdict
+    shown = verdict.shown
+    return with_best(tuned, shown.candidate, stages.confidence(shown.seeds)), verdict
 
 
-def option(tuned: Tuned, candidate: Candidate, off: Candidate, care: Care) -> Option:
+def option(tuned: Tuned, candidate: Candidate, off: Candidate, care: Care, stages: Stages) -> Option:
     """Return the comparison of settings with no control, on the seeds that both have."""
     shared = [at for at in candidate.values if at in off.values]
-    against = contrast(tuned.tuning, candidate, off, shared)
+    confidence = stages.confidence(len({at.seed for at in shared}))
+    against = contrast(tuned.tuning, candidate, off, shared, confidence)
     return Option(candidate, against, effects(tuned.tuning.objectives, against, care))
 
 
@@ -319,7 +354,8 @@ def _unsettled(options: Mapping[str, Option], most: int) -> Option | None:
     for one in _sorted(options):
         if one.is_fine:
             return None
-        if one.is_open and one.seeds < most:
+        # More seeds do not show a transient that all of them have.
+        if one.is_open and one.seeds < most and not one.against_off.trends:
             return one
     return None
 
