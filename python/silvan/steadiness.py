@@ -119,16 +119,17 @@ def _detrended(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def truncation(values: NDArray[np.float64]) -> int | None:
     """Return the number of values to drop at the start by MSER-5; None if the series is too short for it.
 
-    The rule minimizes the standard error of the mean of the remaining batches of five values. The series is
-    too short if the minimum is not in its first half.
+    The rule minimizes the standard error of the mean of the remaining batches of five values. Only the first
+    half is searched, because few batches have similar values by chance. The series is too short if the
+    minimum is at the end of this half.
     """
     number = len(values) // MSER_BATCH
     if number < 4:
         return None
     batches = values[: number * MSER_BATCH].reshape(number, MSER_BATCH).mean(axis=1)
-    errors = [float(batches[at:].var()) / (number - at) for at in range(number - 2)]
+    errors = [float(batches[at:].var()) / (number - at) for at in range(number // 2 + 1)]
     best = int(np.argmin(errors))
-    return best * MSER_BATCH if best <= number // 2 else None
+    return best * MSER_BATCH if best < number // 2 else None
 
 
 def of_run(result: Result) -> SteadinessSummary:

@@ -252,6 +252,7 @@ def test_units_and_keys_that_move_together(scenario, tmp_path):
         "host.drain_rate",
         "seed",
         "victim",
+        "not_in_steady_state",
         "error",
         "run",
     ]

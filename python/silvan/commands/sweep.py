@@ -179,6 +179,7 @@ def run(request: Request, console: Console, errors: Console, shown: bool) -> int
         f"{sweep.simulated} runs simulated, {sweep.found} found in {store}; table in {out / 'table.parquet'}",
         markup=False,
     )
+    _warn_of_trends(sweep, errors)
     status = _failures(sweep, errors)
     if request.plot:
         _draw(sweep, out, errors)
@@ -232,7 +233,7 @@ def _cell(value: Any) -> str:
 
 
 def rows_of(sweep: Sweep) -> list[dict[str, Any]]:
-    """Return the rows as objects for JSON: axes, seed, measures, error and address of the run."""
+    """Return the rows as objects for JSON: axes, seed, measures, trends, error and address of the run."""
     rows = []
     for row in sweep.rows:
         axes = {}
@@ -240,8 +241,22 @@ def rows_of(sweep: Sweep) -> list[dict[str, Any]]:
             axes[axis.name] = axis.labels[step]
             axes.update({key: values[step] for key, values in axis.together.items()})
         measures = {name: row.values.get(name) for name in sweep.measures}
-        rows.append({**axes, "seed": row.seed, **measures, "error": row.error, "run": row.address})
+        trends = {"not_in_steady_state": list(row.trends)}
+        rows.append({**axes, "seed": row.seed, **measures, **trends, "error": row.error, "run": row.address})
     return rows
+
+
+def _warn_of_trends(sweep: Sweep, errors: Console) -> None:
+    number = sum(bool(row.trends) for row in sweep.rows)
+    if number:
+        names = sweep.unsteady
+        more = f" and {len(names) - FAILURES_SHOWN} more" if len(names) > FAILURES_SHOWN else ""
+        errors.print(
+            f"[yellow]Warning:[/] {number} of {len(sweep.rows)} runs are not in steady state after the "
+            f"warm-up: {escape('; '.join(names[:FAILURES_SHOWN]))}{more}. Averages of these quantities "
+            "depend on the warm-up and the duration. The column `not_in_steady_state` has them by run.",
+            soft_wrap=True,
+        )
 
 
 def _failures(sweep: Sweep, errors: Console) -> int:

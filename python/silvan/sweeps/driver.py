@@ -177,7 +177,8 @@ def _sweep(study: Study, planned: Sequence[_Planned], outcomes: Mapping[str, Don
             more, error = called[one.address]
             values = {**values, **more} if error is None else {}
         kept = folder if error is None else None
-        rows.append(_row(one, kept, values, error))
+        trends = done.trends if done and error is None else ()
+        rows.append(Row(one.point, one.seed, one.address, kept, values, error, trends))
     fresh = [done for done in outcomes.values() if not done.found]
     return Sweep(
         name=study.name,
@@ -188,10 +189,6 @@ def _sweep(study: Study, planned: Sequence[_Planned], outcomes: Mapping[str, Don
         found=len(outcomes) - len(fresh),
         simulated=sum(done.error is None for done in fresh),
     )
-
-
-def _row(one: _Planned, folder: Path | None, values: Mapping[str, float | None], error: str | None) -> Row:
-    return Row(one.point, one.seed, one.address, folder, values, error)
 
 
 def _late(

@@ -21,6 +21,7 @@ from matplotlib.layout_engine import PlaceHolderLayoutEngine
 from matplotlib.ticker import MaxNLocator
 
 from silvan import plot
+from silvan._statistics import mean
 from silvan.sweeps.axes import Axis
 from silvan.sweeps.errors import SweepError
 
@@ -104,7 +105,10 @@ def cube(sweep: Sweep, measure: str) -> NDArray[np.float64]:
 
 
 def lines(sweep: Sweep, measure: str) -> Figure:
-    """Draw the mean and the range of a measure for all seeds, over the only axis with several values.
+    """Draw the mean of a measure over the seeds, over the only axis with several values.
+
+    With several seeds, bars show the 95 % confidence interval of the mean. Only means at numbers are
+    connected.
 
     Raises :class:`SweepError` unless exactly one axis has several values, and for an unknown measure.
     """
@@ -112,12 +116,18 @@ def lines(sweep: Sweep, measure: str) -> Figure:
     values = cube(sweep, measure).reshape(len(axis), -1)
     figure, (axes,) = plot.new_figure()
     at, ticks = _positions(axis)
-    axes.plot(at, _mean(values), marker="o", markersize=4)
+    middle = _mean(values)
+    errors = None
     if values.shape[1] > 1:
-        axes.fill_between(at, values.min(axis=1), values.max(axis=1), alpha=0.2, linewidth=0)
+        intervals = [mean(own) for own in values.tolist()]
+        low, high = (np.array([getattr(one, end) for one in intervals]) for end in ("low", "high"))
+        errors = (middle - low, high - middle)
+    line = "-" if ticks is None else ""
+    axes.errorbar(at, middle, yerr=errors, marker="o", markersize=4, linestyle=line, capsize=3)
     if ticks is not None:
         axes.set_xticks(at, ticks)
     axes.set(xlabel=_called(axis.name, axis.unit), title=_title(sweep, measure))
+    # Intervals of few seeds are wide, so only the values determine the range of the axis.
     axes.set_ylim(*_limits(values))
     return figure
 

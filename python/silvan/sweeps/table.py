@@ -51,6 +51,8 @@ class Row:
     values: Mapping[str, float | None]
     #: The reason why the run failed; None if it succeeded.
     error: str | None
+    #: Quantities that are not in steady state after the warm-up; see :mod:`silvan.steadiness`.
+    trends: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -77,9 +79,14 @@ class Sweep:
         """The failed runs."""
         return [Failure(row.point.overrides, row.error) for row in self.rows if row.error is not None]
 
+    @property
+    def unsteady(self) -> list[str]:
+        """The quantities that are not in steady state in at least one run."""
+        return list(dict.fromkeys(quantity for row in self.rows for quantity in row.trends))
+
     @cached_property
     def table(self) -> Table:
-        """The axes, seed, measures, error and address of each run, as an `arro3` table."""
+        """The axes, seed, measures, quantities without steady state, error and address of each run."""
         fields: list[Field] = []
         arrays: list[Array] = []
 
@@ -96,6 +103,8 @@ class Sweep:
         add("seed", [row.seed for row in self.rows], DataType.uint64())
         for name, unit in self.measures.items():
             add(name, [row.values.get(name) for row in self.rows], DataType.float64(), unit)
+        trends = ["; ".join(row.trends) or None for row in self.rows]
+        add("not_in_steady_state", trends, DataType.utf8())
         add("error", [row.error for row in self.rows], DataType.utf8())
         add("run", [row.address for row in self.rows], DataType.utf8())
         return Table.from_arrays(arrays, schema=Schema(fields))

@@ -10,6 +10,7 @@ from silvan import results
 from silvan._core import SilvanError
 from silvan._provenance import build
 from silvan._store import Keep, Store, StoredRun, address
+from silvan.steadiness import unsteady
 from silvan.sweeps.errors import SweepError
 from silvan.sweeps.measures import Measure
 from silvan.sweeps.study import Base
@@ -41,6 +42,8 @@ class Done:
     address: str
     values: Values = field(default_factory=dict)
     error: str | None = None
+    #: Quantities that are not in steady state; see :func:`silvan.steadiness.unsteady`.
+    trends: tuple[str, ...] = ()
     #: Whether the run was already in the store.
     found: bool = False
     wall_s: float = 0.0
@@ -52,18 +55,19 @@ def perform(job: Job, progress: Progress | None = None) -> Done:
     values: Values = {}
     found = False
     error = None
+    trends: tuple[str, ...] = ()
     try:
-        values, found = _performed(job, progress)
+        values, found, trends = _performed(job, progress)
     except SilvanError as refused:
         error = str(refused)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as failure:  # a panic of the simulator does not derive from Exception
         error = f"{type(failure).__name__}: {failure}"
-    return Done(job.address, values, error, found, time.monotonic() - started)
+    return Done(job.address, values, error, trends, found, time.monotonic() - started)
 
 
-def _performed(job: Job, progress: Progress | None) -> tuple[Values, bool]:
+def _performed(job: Job, progress: Progress | None) -> tuple[Values, bool, tuple[str, ...]]:
     if build() != job.build:
         raise SweepError(
             f"this worker has another build of Silvan ({build()}) than the sender of the run ({job.build}): "
@@ -84,7 +88,8 @@ def _performed(job: Job, progress: Progress | None) -> tuple[Values, bool]:
             store.note(job.address, measure.note, value)
 
     run = store.run(scenario, keep=job.keep, progress=progress, known=job.address, finish=note_all)
-    return _measured(job, store, run, progress), run.found
+    trends = tuple(unsteady([run.result.summary]))
+    return _measured(job, store, run, progress), run.found, trends
 
 
 def _measured(job: Job, store: Store, run: StoredRun, progress: Progress | None) -> Values:
@@ -121,4 +126,4 @@ def recall(store: Store, at: str, keep: Keep, measures: tuple[Measure, ...]) -> 
         return None
     except SweepError as error:
         return Done(at, error=str(error), found=True)
-    return Done(at, values, found=True)
+    return Done(at, values, trends=tuple(unsteady([summary])), found=True)
