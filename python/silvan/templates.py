@@ -1,4 +1,18 @@
-"""Creates new scenarios for `silvan new`: commented TOML that can be run without changes."""
+"""Creates new scenarios for `silvan new`: commented TOML that can be run without changes.
+
+Averages begin when the network is in steady state with each mechanism of the fabric, because the scenario is
+made for comparisons. The warm-up of a fabric is the longest of these times:
+
+- InfiniBand: an index into the congestion control table falls by one step per CCTI_Timer. From the end of the
+  table, 127 steps of 150 us take 19 ms. The other mechanisms of the fabric need at most this time: EcoCC and
+  CCFIT throttle with the same table, and rates of QCN recover in steps of 150 kB.
+- RoCE and Ultra Ethernet: rates and windows adapt within some hundred round trips, or within timers of less
+  than a millisecond, but flows that were held back at first then have a backlog. In an incast of 64 hosts,
+  averages are level after 2 ms (HPCC) to 12 ms (credit of receivers).
+
+The averaged time is as long as the warm-up. Jobs start at its beginning. `silvan run` tests whether averages
+are in steady state (:mod:`silvan.steadiness`), because a template cannot know this for all sizes and loads.
+"""
 
 from __future__ import annotations
 
@@ -92,6 +106,8 @@ class Fabric:
     mechanisms: tuple[str, ...]
     #: The default traffic.
     traffic: str
+    #: Warm-up, duration and sampling interval; see the top of this file.
+    times: tuple[str, str, str]
     #: Rate of links in Gbit/s; None for the default.
     gbit_s: int | None = None
     #: Tables of switches, links and packets.
@@ -142,16 +158,22 @@ _SPRAYING = """
 [ecmp]
 spraying = "mixed" # each packet selects one of the routes
 """
+_CREDITS, _FAST = ("20 ms", "40 ms", "100 us"), ("12 ms", "24 ms", "50 us")
 _TREES = ("fat-tree", "star", "dumbbell")
 FABRICS = {
     "infiniband": Fabric(
-        "InfiniBand: credits", tuple(NETWORKS), ("none", "ib-cc", "ecocc", "fbicm", "ccfit", "qcn"), "hotspot"
+        "InfiniBand: credits",
+        tuple(NETWORKS),
+        ("none", "ib-cc", "ecocc", "fbicm", "ccfit", "qcn"),
+        "hotspot",
+        _CREDITS,
     ),
     "roce": Fabric(
         "RDMA over Ethernet: pause frames, ECMP",
         _TREES,
         ("dcqcn", "hpcc", "swift", "timely", "dctcp"),
         "incast",
+        _FAST,
         400,
         _ROCE,
         "\n[ecmp] # switches hash flows onto the routes\n",
@@ -161,6 +183,7 @@ FABRICS = {
         _TREES,
         ("uec", "nscc", "rccc"),
         "incast",
+        _FAST,
         400,
         _UEC,
         _SPRAYING,
@@ -255,6 +278,7 @@ def write(
     if mechanism in ("none", "rccc"):
         # Sources receive no marks, so they cannot avoid congested routes.
         tables = tables.replace('spraying = "mixed"', 'spraying = "oblivious"')
+    warmup, duration, interval = kind.times
     compared = "none" if mechanism != "none" else next(one for one in kind.mechanisms if one != "none")
     return "\n".join(
         (
@@ -270,10 +294,8 @@ def write(
             "",
             f'name = "{name}"',
             "seed = 1           # another seed draws other random numbers",
-            'duration = "4 ms"  # simulated time',
-            # A run with an all-reduce ends with its job, so averages begin with the hotspot.
-            f'warmup = "{"500 us" if traffic == "all-reduce" else "2 ms"}"'.ljust(18)
-            + " # averages are over the time after it",
+            f'duration = "{duration}" # simulated time',
+            f'warmup = "{warmup}"   # averages begin here, when the network has adapted to its load',
             *(["end_with_jobs = false"] if traffic == "incast" else []),
             "",
             _rated(topology, fabric, gbit_s) + tables,
@@ -282,9 +304,9 @@ def write(
             + ", ".join(f'"{one}"' for one in _others(fabric, mechanism)),
             "",
             "[measure]",
-            'interval = "50 us" # length of a sample in tables and charts',
+            f'interval = "{interval}" # length of a sample in tables and charts',
             "",
-            _traffic(traffic, number, gbit_s or SILVAN_GBIT_S),
+            _traffic(traffic, number, gbit_s or SILVAN_GBIT_S, warmup),
         )
     )
 
@@ -304,7 +326,7 @@ def _rated(topology: str, fabric: str, gbit_s: int | None) -> str:
     return f'{head}{kind}link_rate = "{gbit_s} Gbit/s"\n{delay}{rest}'
 
 
-def _incast(hosts: int, gbit_s: int) -> str:
+def _incast(hosts: int, gbit_s: int, warmup: str) -> str:
     """Return an incast to H1, a victim that sends to H2, and a job if at least two other hosts remain."""
     others = range(3, hosts)
     senders = [host for host in others if host % 2][:16] or [3]
@@ -320,7 +342,7 @@ def _incast(hosts: int, gbit_s: int) -> str:
     if len(ranks) > 1:
         lines += [
             "# A parallel job on the other hosts.",
-            f'[[job]]\nname = "job"\nhosts = {_listed(ranks)}',
+            f'[[job]]\nname = "job"\nhosts = {_listed(ranks)}\nstart = "{warmup}"',
             'algorithms = { all_reduce = "ring" }\n',
             '[job.program]\nkind = "collective"\noperation = "all-reduce"',
             f'ranks = {len(ranks)}\nbytes = "1 MiB"\niterations = 10\n',
@@ -328,9 +350,9 @@ def _incast(hosts: int, gbit_s: int) -> str:
     return "\n".join(lines)
 
 
-def _traffic(kind: str, hosts: int, gbit_s: int) -> str:
+def _traffic(kind: str, hosts: int, gbit_s: int, warmup: str) -> str:
     if kind == "incast":
-        return _incast(hosts, gbit_s)
+        return _incast(hosts, gbit_s, warmup)
     # The largest power of two that is at most half of the hosts.
     ranks = 1 << max(1, (hosts // 2).bit_length() - 1)
     senders = [host for host in _spread(hosts) if kind != "all-reduce" or host > ranks + 1] or [hosts]
@@ -359,7 +381,7 @@ def _traffic(kind: str, hosts: int, gbit_s: int) -> str:
     if kind == "all-reduce":
         return (
             "# The ranks of the job run on these hosts; `placement` and `ranks_per_host` change that.\n"
-            f'[[job]]\nname = "job"\nhosts = "H[2-{ranks + 1}]"\n'
+            f'[[job]]\nname = "job"\nhosts = "H[2-{ranks + 1}]"\nstart = "{warmup}"\n'
             'algorithms = { all_reduce = "ring" }\n\n'
             '[job.program]\nkind = "collective"\noperation = "all-reduce"\n'
             f'ranks = {ranks}\nbytes = "{_call_kib(gbit_s)} KiB"\niterations = 10\n\n{hot}'

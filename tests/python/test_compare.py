@@ -240,6 +240,8 @@ def test_tables_are_exported(result, tmp_path):
 def test_a_new_scenario_runs(network, traffic):
     text = templates.write("mine", network, 20, traffic, "ib-cc")
     short = {"duration": "600 us", "warmup": "100 us"}
+    if "[[job]]" in text:
+        short["job.0.start"] = "0 us"
     result = silvan.run(silvan.Scenario.from_toml(text, overrides=short))
     assert result.summary["packets_delivered"] > 100
     assert not [line for line in result.warnings if "never" in line]
@@ -268,12 +270,26 @@ def test_a_new_job_has_a_power_of_two_of_ranks_and_its_hosts_send_nothing_else(h
 @pytest.mark.parametrize(
     ("fabric", "mechanism", "gbit_s"), [("roce", "dcqcn", 400), ("infiniband", "ib-cc", None)]
 )
-def test_a_new_job_lasts_longer_than_the_warm_up(fabric, mechanism, gbit_s):
+def test_a_new_job_starts_after_the_warm_up(fabric, mechanism, gbit_s):
     text = templates.write("mine", "fat-tree", 64, "all-reduce", mechanism, fabric=fabric, gbit_s=gbit_s)
     result = silvan.run(silvan.Scenario.from_toml(text))
     (job,) = result.summary["jobs"]
-    assert 1e6 < job["finished_ns"] < 4e6
+    assert result.summary["averages_from_ns"] == job["started_ns"]
+    assert 1e6 < job["span_ns"] < 4e6
     assert all(one["delivered_packets"] > 0 for one in result.summary["classes"])
+
+
+@pytest.mark.parametrize("mechanism", [one for one in templates.MECHANISMS if one not in ("ecocc", "ccfit")])
+def test_a_new_scenario_is_in_steady_state(mechanism):
+    fabric = templates.fabric_of(mechanism)
+    traffic = templates.FABRICS[fabric].traffic
+    text = templates.write("mine", "fat-tree", 64, traffic, mechanism)
+    # A job would be a change.
+    text = text.partition("# A parallel job")[0].replace("end_with_jobs = false\n", "")
+    result = silvan.run(silvan.Scenario.from_toml(text))
+    found = result.summary["steadiness"]
+    assert (found["changes"], found["untested"]) == ([], [])
+    assert not [one for one in found["trends"] if not one["quantity"].startswith("victim: latency")]
 
 
 def test_ranges_of_sizes_that_contain_all_transfers_are_left_out():

@@ -188,8 +188,8 @@ def test_a_comparison_has_no_verdict_without_steady_state(steady, tmp_path):
 
 def test_a_sweep_lists_the_runs_without_steady_state(tmp_path):
     (tmp_path / "scenario.toml").write_text(RUN)
-    study = 'scenario = "scenario.toml"\n[[axis]]\nkey = "host.drain_rate"\nvalues = ["13 Gbit/s", "4500 Mbit/s"]\n'
-    (tmp_path / "study.toml").write_text(f'name = "drain"\n{study}')
+    axis = '[[axis]]\nkey = "host.drain_rate"\nvalues = ["13 Gbit/s", "4500 Mbit/s"]\n'
+    (tmp_path / "study.toml").write_text(f'name = "drain"\nscenario = "scenario.toml"\n{axis}')
     done = command("sweep", tmp_path / "study.toml", "--out", tmp_path / "out", "--json", "--keep", "summary")
     assert done.returncode == 0, done.stderr
     steady, drifting = (row["not_in_steady_state"] for row in json.loads(done.stdout))
