@@ -124,29 +124,29 @@ def change(
     other: Sequence[float],
     *,
     paired: bool,
-    resolution: float = 0.0,
+    resolutions: tuple[float, float] = (0.0, 0.0),
     confidence: float = CONFIDENCE,
 ) -> Difference:
     """Compare the means of two groups of values that are never negative.
 
     The ratio of the means has an interval that is symmetric on a logarithmic scale. If `paired`, values with
     the same position belong together and their relative deviations are subtracted; otherwise, the degrees of
-    freedom are those of Welch and Satterthwaite. Rounding to multiples of `resolution` increases the
-    variance, so that equal rounded values do not seem to be exact. If one mean is 0, the test is that of the
-    difference, and the interval of the ratio is Fieller's (J. R. Statist. Soc. B 16, 1954), which is then a
-    single number or unbounded.
+    freedom are those of Welch and Satterthwaite. Rounding to multiples of `resolutions` (one per group)
+    increases the variance, so that equal rounded values do not seem to be exact. If one mean is 0, the test
+    is that of the difference, and the interval of the ratio is Fieller's (J. R. Statist. Soc. B 16, 1954),
+    which is then a single number or unbounded.
     """
     ours, theirs = (math.fsum(values) / len(values) for values in (first, other))
     ratio = theirs / ours if ours else None
     if min(len(first), len(other)) < 2:
         return Difference(theirs - ours, None if ratio is None else Interval(ratio, None, None), None)
     if ratio is None or theirs <= 0 or ours < 0:
-        error, freedom = _error_of_difference(first, other, (1.0, 1.0), resolution, paired=paired)
+        error, freedom = _error_of_difference(first, other, (1.0, 1.0), resolutions, paired=paired)
         p = _p(theirs - ours, error, freedom)
         if ratio is None or ours < 0:
             return Difference(theirs - ours, None, p)
         return Difference(theirs - ours, Interval(ratio, 0.0, 0.0 if p <= 1 - confidence else math.inf), p)
-    error, freedom = _error_of_difference(first, other, (ours, theirs), resolution, paired=paired)
+    error, freedom = _error_of_difference(first, other, (ours, theirs), resolutions, paired=paired)
     if abs(ratio - 1) <= ROUNDING:
         ratio = 1.0
     interval = _around(ratio, quantile(freedom, confidence) * error if error else 0.0)
@@ -197,7 +197,7 @@ def _error_of_difference(
     first: Sequence[float],
     other: Sequence[float],
     scales: tuple[float, float],
-    resolution: float,
+    resolutions: tuple[float, float],
     *,
     paired: bool,
 ) -> tuple[float, float]:
@@ -207,7 +207,7 @@ def _error_of_difference(
     """
     one, two = ([value / by for value in own] for own, by in zip((first, other), scales, strict=True))
     # Variances of uniformly distributed rounding errors.
-    rounding = [(resolution / by) ** 2 / 12 for by in scales]
+    rounding = [(width / by) ** 2 / 12 for width, by in zip(resolutions, scales, strict=True)]
     if paired:
         own = _error([b - a for a, b in zip(one, two, strict=True)])
         return math.sqrt(own**2 + sum(rounding) / len(one)), len(one) - 1

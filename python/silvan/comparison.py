@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 #: Settings that do not change results, or change them only by chance.
 _NOT_COMPARED = frozenset(("seed", "threads", "scheduler"))
 #: Keys that define the network and the traffic of a scenario. Rates and placements of traffic are settings.
-_NETWORK = re.compile(r"topology\.")
+_NETWORK = re.compile(r"topology\..+")
 _TRAFFIC = re.compile(
     r"flow\.\d+\.(name|from|to)|traffic\.\d+\.(name|hosts|pattern\.(kind|to|file))|job\.\d+\.(name|program\..+)"
 )
@@ -213,7 +213,7 @@ def _incomparable(settings: dict[str, tuple[Any, ...]], names: Sequence[str]) ->
     """Yield a sentence if networks differ, and one if the traffic differs."""
     runs = f" of {', '.join(f'`{name}`' for name in dict.fromkeys(names))}" if len(set(names)) > 1 else ""
     for what, pattern in (("networks", _NETWORK), ("traffic", _TRAFFIC)):
-        found = {key: values for key, values in settings.items() if pattern.match(key)}
+        found = {key: values for key, values in settings.items() if pattern.fullmatch(key)}
         if found:
             keys = list(found)
             # A kind or a name says more than the parameters of a kind.
@@ -304,8 +304,8 @@ def _change(name: Name, first: _Side, other: _Side) -> Change | None:
         by_seed = dict(zip(their_group.seeds, theirs, strict=True))
         theirs = [by_seed[seed] for seed in group.seeds]
     measure = name[0]
-    width = resolution(measure, max(map(abs, (*ours, *theirs))))
-    found = change(ours, theirs, paired=is_paired, resolution=width)
+    widths = (resolution(measure, max(ours)), resolution(measure, max(theirs)))
+    found = change(ours, theirs, paired=is_paired, resolutions=widths)
     runs = (*group.runs, *their_group.runs)
     verdict, reason = _open_verdict(measure, runs, (stops, their_stops))
     if verdict == "undecided" and found.p is not None and min(len(ours), len(theirs)) < SEEDS_TO_PROVE:
@@ -320,9 +320,8 @@ def _open_verdict(
     if not direction(measure):
         return "no verdict", "neither a larger nor a smaller value is better"
     own = subject(measure)
-    stops = [stop[own] for stop in ended if own in stop]
-    if stops:
-        return "no verdict", _series.ends(own, min(stops))
+    if any(own in stops for stops in ended):
+        return "no verdict", f"`{own}` ends before the end of the run"
     if measure == "received by all hosts" and set(ended[0]) != set(ended[1]):
         names = ", ".join(f"`{one}`" for one in sorted(set(ended[0]) ^ set(ended[1])))
         return "no verdict", f"the active senders differ: {names} ends earlier in one group"

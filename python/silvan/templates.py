@@ -8,7 +8,7 @@ made for comparisons. The warm-up of a fabric is the longest of these times:
   CCFIT throttle with the same table, and rates of QCN recover in steps of 150 kB.
 - RoCE and Ultra Ethernet: rates and windows adapt within some hundred round trips, or within timers of less
   than a millisecond, but flows that were held back at first then have a backlog. In an incast of 64 hosts,
-  averages are level after 2 ms (HPCC) to 12 ms (credit of receivers).
+  averages are level after 2 ms (HPCC), 7 ms (DCQCN) to 12 ms (credit of receivers).
 
 The averaged time is as long as the warm-up. Jobs start at its beginning. `silvan run` tests whether averages
 are in steady state (:mod:`silvan.steadiness`), because a template cannot know this for all sizes and loads.
@@ -158,7 +158,8 @@ _SPRAYING = """
 [ecmp]
 spraying = "mixed" # each packet selects one of the routes
 """
-_CREDITS, _FAST = ("20 ms", "40 ms", "100 us"), ("12 ms", "24 ms", "50 us")
+_CREDITS, _MARKS = ("20 ms", "40 ms", "100 us"), ("10 ms", "20 ms", "50 us")
+_GRANTS = ("12 ms", "24 ms", "50 us")
 _TREES = ("fat-tree", "star", "dumbbell")
 FABRICS = {
     "infiniband": Fabric(
@@ -173,7 +174,7 @@ FABRICS = {
         _TREES,
         ("dcqcn", "hpcc", "swift", "timely", "dctcp"),
         "incast",
-        _FAST,
+        _MARKS,
         400,
         _ROCE,
         "\n[ecmp] # switches hash flows onto the routes\n",
@@ -183,7 +184,7 @@ FABRICS = {
         _TREES,
         ("uec", "nscc", "rccc"),
         "incast",
-        _FAST,
+        _GRANTS,
         400,
         _UEC,
         _SPRAYING,

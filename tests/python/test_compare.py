@@ -5,6 +5,7 @@ import io
 import json
 import math
 import os
+import shlex
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -212,6 +213,82 @@ def test_parameters_of_one_mechanism_are_counted(tmp_path):
         "congestion.marking.threshold"
         in command("compare", "--all", tmp_path / "none", tmp_path / "ib-cc").stdout
     )
+
+
+def test_events_and_recovery_of_one_group_are_listed(tmp_path):
+    """A table that only one group has is a difference, not a parameter of a mechanism."""
+    text = STAR + '[[event]]\nkind = "down"\nlinks = ["H1"]\nstart = "200 us"\nlasts = "20 us"\n'
+    text += '[recovery]\nkind = "go-back-n"\ntimeout = "100 us"\n'
+    folders = [star(1).save(tmp_path / "a"), silvan.run(silvan.Scenario.from_toml(text)).save(tmp_path / "b")]
+    said = command("compare", *folders).stdout
+    for key in ("event.0.kind", "event.0.start", "event.0.lasts", "recovery.kind", "recovery.timeout"):
+        assert f" {key} " in said
+    assert "parameters that not all" not in said
+    assert "\nSettings that differ\n" in said
+
+
+def test_different_networks_or_traffic_are_not_compared_silently(tmp_path):
+    small, other = star(1), star(1, topology__hosts=8, name="other")
+    silvan.compare(small, star(1, topology__hosts=6, warmup="50 us"))
+    with pytest.raises(silvan.SilvanError, match=r"different networks: topology\.hosts = 6, 8"):
+        compare(small, other)
+    folders = [run.save(tmp_path / run.name) for run in (small, other)]
+    refused = command("compare", *folders)
+    assert refused.returncode == 1
+    assert "The groups of `star`, `other` have different networks" in refused.stderr
+    assert (
+        "Compare runs of the same network and traffic, or force the comparison with --force" in refused.stderr
+    )
+    forced = command("compare", *folders, "--force")
+    assert forced.stdout.startswith("Warning: The groups of `star`, `other` have different networks")
+    assert len(json.loads(command("compare", *folders, "--force", "--json").stdout)["incomparable"]) == 1
+    hot = star(1, traffic__0__pattern={"kind": "hotspots", "to": ["H1"]})
+    with pytest.raises(silvan.SilvanError, match=r"different traffic: traffic\.0\.pattern\.kind = uniform"):
+        compare(small, hot)
+    assert "Not the same:" in silvan.report.html([small, other])
+
+
+def test_traffic_that_ended_and_indices_have_no_verdict():
+    """H1 and H2 send all their data in one group, and continue in the other."""
+    few = STAR + '[[flow]]\nname = "few"\nfrom = "H1"\nto = "H2"\nrate = "2 Gbit/s"\n'
+    scenarios = [silvan.Scenario.from_toml(few + more) for more in ("", 'total = "32 KiB"\n')]
+    runs = [silvan.run(one, seed=seed) for one in scenarios for seed in range(1, 6)]
+    found = compare(*runs)
+    rows = {row.measure: row for row in found.rows}
+    received = rows["flow few: received"]
+    assert received.means[1] is None
+    assert received.changes == (None,)
+    assert received.missing[1].startswith("`few` ends at ")
+    assert "(in 5 of 5 seeds)" in received.missing[1]
+    latency = rows["few: latency since injection, median"].changes[0]
+    assert (latency.verdict, latency.reason) == ("no verdict", "`few` ends before the end of the run")
+    jain = rows["Jain's index of the hosts"].changes[0]
+    assert (jain.verdict, jain.p is not None) == ("no verdict", True)
+    assert "Jain" not in " ".join(loss.row.measure for loss in found.losses)
+    notes = "\n".join(_comparison_text.footnotes(found))
+    assert "neither a larger nor a smaller value is better" in notes
+    assert "`few` ends at " in notes
+
+
+def test_a_mechanism_that_changes_the_network_says_so():
+    """The settings in the note give the same network without congestion control."""
+    pfc = star(1, congestion__mechanism="dcqcn")
+    (line,) = [line for line in pfc.account if line.startswith("The mechanism `dcqcn` also changes ")]
+    assert "flow_control.kind (credits -> pfc)" in line
+    assert "host.buffer (64 KiB -> 1 MiB)" in line
+    settings = dict(one.split("=", 1) for one in shlex.split(line.partition("link layer: ")[2])[1::2])
+    base = silvan.Scenario.from_toml(STAR, overrides={**settings, "congestion": {}})
+    keys = ("flow_control", "switch", "host")
+    with_control, without = (tomllib.loads(one) for one in (pfc.scenario_toml, base.to_toml()))
+    for key in keys:
+        assert {
+            name: with_control[key][name]
+            for name in ("kind", "arbitration", "buffer")
+            if name in with_control[key]
+        } == {name: without[key][name] for name in ("kind", "arbitration", "buffer") if name in without[key]}
+    assert not [line for line in star(1, congestion__mechanism="ib-cc").account if "also changes" in line]
+    written = star(1, **settings, congestion__mechanism="dcqcn")
+    assert not [line for line in written.account if "also changes" in line]
 
 
 def test_tables_are_exported(result, tmp_path):

@@ -72,10 +72,13 @@ def test_means_of_zero_have_a_test_of_the_difference():
 
 def test_rounded_values_are_not_exact():
     """If all seeds have the same small number, chance is a possible cause of a difference of one."""
-    counts = _statistics.change([1.0] * 3, [2.0] * 3, paired=True, resolution=1.0)
+    counts = _statistics.change([1.0] * 3, [2.0] * 3, paired=True, resolutions=(1.0, 1.0))
     assert counts.p > 0.01
     assert _statistics.change([1.0] * 3, [2.0] * 3, paired=True).p == 0.0
-    assert _statistics.change([0.0] * 3, [49124.0] * 3, paired=True, resolution=1.0).p < 1e-6
+    assert _statistics.change([0.0] * 3, [49124.0] * 3, paired=True, resolutions=(1.0, 1.0)).p < 1e-6
+    # The rounding of large values does not widen the interval of small ones.
+    large = _statistics.change([12e3, 13e3, 11e3], [4.0, 4.2, 4.1], paired=True, resolutions=(96.0, 0.03))
+    assert large.ratio.high < 2 * large.ratio.value
 
 
 def test_holm_rejects_step_by_step():

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from silvan import _presets
 from silvan.commands import _show, common
 
 
@@ -39,6 +40,8 @@ def check(
         common.print_json(report if rates is None else {**report, "fluid": rates})
     else:
         _show.check(common.out_console(), loaded.name, report)
+        if note := _presets.note(loaded):
+            common.out_console().print(note, markup=False, soft_wrap=True)
         if rates is not None:
             from silvan.commands import _show_fluid
 
