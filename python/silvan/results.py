@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from silvan.checkpoints import Checkpoints
 
+#: The value of `warmup` for which a pilot run determines the warm-up.
+AUTOMATIC = "auto"
 #: Function that is called with the simulated time (ns), the end of the run (ns), and the number of events.
 Progress = Callable[[int, int, int], object]
 
@@ -242,10 +244,12 @@ def run(
         resume_other_build: Also accept a checkpoint of another build of the same version of Silvan, whose
             results may differ. ``provenance["resumed"]`` names the builds.
         overrides: Values of the scenario by dotted key, with double underscores for dots:
-            ``congestion__mechanism="ib-cc"``, or ``**{"congestion.mechanism": "ib-cc"}``.
+            ``congestion__mechanism="ib-cc"``, or ``**{"congestion.mechanism": "ib-cc"}``. With
+            ``warmup="auto"``, a pilot run determines the warm-up (:func:`silvan.steadiness.warm_up`).
 
     Raises:
         TypeError: neither a scenario nor a checkpoint is given.
+        SilvanError: ``warmup="auto"``, and the pilot run is not level.
         ScenarioError: the scenario is wrong or, with `alone`, has no jobs; or the checkpoint is damaged or
             belongs to another scenario or build.
         ResultError: the file for checkpoints exists and is not a checkpoint, or its folder does not exist.
@@ -259,8 +263,14 @@ def run(
         scenario = _core.checkpoint_scenario(resume, _provenance.build(), resume_other_build)
     if not isinstance(scenario, Scenario):
         scenario = scenarios.load(scenario)
-    if overrides:
-        scenario = scenario.with_overrides(of_keywords(overrides))
+    given = of_keywords(overrides)
+    is_automatic = given.get("warmup") == AUTOMATIC
+    if is_automatic:
+        given["warmup"] = "0 s"
+    if given:
+        scenario = scenario.with_overrides(given)
+    if is_automatic:
+        scenario = scenario.with_overrides({"warmup": steadiness.warm_up(_run(scenario, progress))})
     if alone:
         # Raise errors before a long simulation.
         next(_alone.scenarios(scenario))

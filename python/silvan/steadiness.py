@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from silvan import _series
+from silvan._core import SilvanError
 from silvan._statistics import two_sided_p
 
 if TYPE_CHECKING:
@@ -176,6 +177,38 @@ def add(result: Result) -> None:
         )
     else:
         result.warnings.append(_warning(result, found["trends"]))
+
+
+def warm_up(pilot: Result) -> str:
+    """Return the warm-up after which all quantities of a run without warm-up are level, such as "20 ms".
+
+    The latest of the times from which quantities are level is rounded up to 1, 2 or 5 times a power of ten,
+    so that runs with different seeds usually have the same warm-up. Raises :class:`silvan.SilvanError` if a
+    quantity is not level within the run, or only in its second half.
+    """
+    from silvan._progress import simulated
+
+    found, end = of_run(pilot), pilot.summary["simulated_ns"]
+    if found["untested"]:
+        raise SilvanError(
+            f'warmup = "auto": {found["untested"][0]} has fewer than {LEAST} values; use a longer duration '
+            "or a shorter measure.interval"
+        )
+    drifting = [one for one in found["trends"] if one["level_from_ns"] is None]
+    latest = max((one["level_from_ns"] or 0 for one in found["trends"]), default=0)
+    power = 10 ** max(0, len(str(latest)) - 1)
+    rounded = next(factor * power for factor in (0, 1, 2, 5, 10) if factor * power >= latest)
+    if drifting:
+        raise SilvanError(
+            f'warmup = "auto": not level within the run of {simulated(end)}: {_named(drifting)}. Use a '
+            "longer duration"
+        )
+    if rounded > end / 2:
+        raise SilvanError(
+            f'warmup = "auto": the averages are level only from {simulated(latest)}, and a warm-up may be at '
+            f"most half of the run of {simulated(end)}. Use a longer duration"
+        )
+    return f"{rounded} ns"
 
 
 def _warning(result: Result, trends: list[TrendSummary]) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 import silvan
 from conftest import command
-from silvan import steadiness
+from silvan import steadiness, templates
 from silvan.comparison import compare
 
 RUN = """
@@ -184,6 +184,23 @@ def test_a_comparison_has_no_verdict_without_steady_state(steady, tmp_path):
     assert change.verdict == "not in steady state"
     assert change.reason.startswith("not in steady state")
     assert change.p < 0.05
+
+
+def test_a_pilot_run_determines_the_warm_up(tmp_path):
+    steady = silvan.run(silvan.Scenario.from_toml(RUN), warmup="auto")
+    assert steady.summary["averages_from_ns"] <= 20_000
+    drifting = silvan.Scenario.from_toml(RUN, overrides={"host.drain_rate": "4500 Mbit/s"})
+    with pytest.raises(silvan.SilvanError, match=r'warmup = "auto": not level within the run of 400 us: '):
+        silvan.run(drifting, warmup="auto")
+    with pytest.raises(silvan.SilvanError, match="fewer than 40 values; use a longer duration"):
+        silvan.run(drifting, warmup="auto", duration="60 us")
+    new = templates.write("mine", "fat-tree", 16, "hotspot", "ib-cc").replace('"500 us"', '"0 us"')
+    (tmp_path / "mine.toml").write_text(new)
+    done = command("run", tmp_path / "mine.toml", "--set", "warmup=auto", "--json")
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)["summary"]
+    assert summary["averages_from_ns"] in (10_000_000, 20_000_000)
+    assert not summary["steadiness"]["trends"]
 
 
 def test_a_sweep_lists_the_runs_without_steady_state(tmp_path):

@@ -203,10 +203,12 @@ def simulate(
     alone: bool = False,
     viewer: Viewer | None = None,
     saving: Saving | None = None,
+    warmup: str | None = None,
 ) -> silvan.Result:
     """Run a scenario with a progress bar; after Ctrl-C, print the simulated time and exit with status 130.
 
-    SIGTERM has the same effect, with exit status 143.
+    SIGTERM has the same effect, with exit status 143. If `warmup` is "auto", a pilot run determines the
+    warm-up.
     """
     import silvan
 
@@ -223,6 +225,7 @@ def simulate(
                 checkpoints=checkpoints,
                 resume=saving.resume if saving else None,
                 resume_other_build=saving is not None and saving.other_build,
+                **({} if warmup is None else {"warmup": warmup}),
             )
     except KeyboardInterrupt:
         end = bar.end_ns or scenario.duration_ns

@@ -13,6 +13,7 @@ import typer
 from silvan import _folder, _opensm, checkpoints
 from silvan._core import SilvanError
 from silvan.commands import _show, common
+from silvan.results import AUTOMATIC
 
 if TYPE_CHECKING:
     from silvan._core import Scenario
@@ -114,6 +115,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
         raise typer.BadParameter("needs a checkpoint: --resume FILE", param_hint="--resume-other-build")
     if resume is not None and threads is not None:
         raise typer.BadParameter("a resumed run has the threads of its checkpoint", param_hint="--threads")
+    warmup = given.pop("warmup") if given.get("warmup") == AUTOMATIC else None
     loaded = _load(scenario, given, opensm_conf, (resume, resume_other_build))
     if out is not None:
         # Check the folder before the run, so that a long simulation is not wasted.
@@ -126,7 +128,13 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
         viewer = server.recording if server else None
         shown = False if quiet and progress is None else progress
         result = common.simulate(
-            loaded, title=loaded.name, progress=shown, alone=alone, viewer=viewer, saving=saving
+            loaded,
+            title=loaded.name,
+            progress=shown,
+            alone=alone,
+            viewer=viewer,
+            saving=saving,
+            warmup=warmup,
         )
         try:
             written = _write(result, out, plot, force)
