@@ -113,6 +113,14 @@ def _of_transfers(result: Result, ends_ns: NDArray[np.float64]) -> Iterator[Seri
         yield Series(f"transfers of {name}", "", ends_ns, np.where(is_whole, values, np.nan))
 
 
+def senders(result: Result) -> dict[str, Any]:
+    """Return the sending hosts of each flow and pattern as the scenario names them; None for all hosts."""
+    scenario = tomllib.loads(result.scenario_toml)
+    return {one["name"]: one["from"] for one in _flows(scenario)} | {
+        one["name"]: one.get("hosts") for one in _patterns(scenario)
+    }
+
+
 def ended(result: Result) -> dict[str, float]:
     """Return the classes whose traffic ended before the last sampling interval, with the time in ns.
 

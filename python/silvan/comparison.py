@@ -320,6 +320,9 @@ def _open_verdict(
     if not direction(measure):
         return "no verdict", "neither a larger nor a smaller value is better"
     own = subject(measure)
+    first, last = (_series.senders(run) for run in (runs[0], runs[-1]))
+    if own in first and own in last and first[own] != last[own]:
+        return "no verdict", f"the senders of `{own}` differ"
     if any(own in stops for stops in ended):
         return "no verdict", f"`{own}` ends before the end of the run"
     if measure == "received by all hosts" and set(ended[0]) != set(ended[1]):

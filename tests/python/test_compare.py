@@ -270,6 +270,15 @@ def test_traffic_that_ended_and_indices_have_no_verdict():
     assert "`few` ends at " in notes
 
 
+def test_classes_with_other_senders_have_no_verdict(stars):
+    fewer = [star(seed, traffic__0__hosts=["H1", "H2", "H3"]) for seed in (1, 2, 3, 4)]
+    found = compare(*stars[:4], *fewer, force=True)
+    assert len(found.incomparable) == 1
+    changes = {row.measure: row.changes[0] for row in found.rows}
+    received = changes["class all: received"]
+    assert (received.verdict, received.reason) == ("no verdict", "the senders of `all` differ")
+
+
 def test_a_mechanism_that_changes_the_network_says_so():
     """The settings in the note give the same network without congestion control."""
     pfc = star(1, congestion__mechanism="dcqcn")
