@@ -73,14 +73,16 @@ def kind_of(result: Result, name: str) -> str:
 def of_run(result: Result) -> Iterator[Series]:
     """Yield the series of a run with tables, except those of jobs, whose programs have phases."""
     jobs = {job["job"] for job in result.summary.get("jobs", ())}
-    network = result.numpy("network")
+    network = _numbers(result, "network")
     ends_ns = network["time_ns"].astype(np.float64)
     spans_ns = np.diff(ends_ns, prepend=0.0)
     yield Series("received by all hosts", "Gbit/s", ends_ns, network["received_bytes"] * 8.0 / spans_ns)
-    classes = result.numpy("classes")
+    classes, (codes, names) = _numbers(result, "classes"), _names(result, "classes", "class")
     for name in shown_classes(result):
-        own = classes["class"] == name
-        if name in jobs or not own.any():
+        if name in jobs or name not in names:
+            continue
+        own = codes == names.index(name)
+        if not own.any():
             continue
         times = classes["time_ns"][own].astype(np.float64)
         rates = classes["throughput_gbit_s"][own]
@@ -89,21 +91,35 @@ def of_run(result: Result) -> Iterator[Series]:
             latency = classes[f"mean_since_{since}_ns"][own] / 1000
             yield Series(f"{name}: latency since {since}", "us", times, latency)
     if "tree_links" in result.tables:
-        counted = np.searchsorted(ends_ns, result.numpy("tree_links")["time_ns"])
+        counted = np.searchsorted(ends_ns, _numbers(result, "tree_links")["time_ns"])
         links = np.bincount(counted, minlength=len(ends_ns))[: len(ends_ns)]
         yield Series("links in congestion trees", "", ends_ns, links.astype(np.float64))
     if "transfers" in result.tables:
         yield from _of_transfers(result, ends_ns)
 
 
+def _numbers(result: Result, table: str) -> dict[str, NDArray[Any]]:
+    """Return the columns of a table that are numbers."""
+    return {name: one for name, one in result.coded(table).items() if not isinstance(one, tuple)}
+
+
+def _names(result: Result, table: str, column: str) -> tuple[NDArray[Any], list[str]]:
+    """Return a column of names as codes and the list of names. Strings would need much more time."""
+    found = result.coded(table)[column]
+    assert isinstance(found, tuple)
+    return found
+
+
 def _of_transfers(result: Result, ends_ns: NDArray[np.float64]) -> Iterator[Series]:
     """Yield the geometric mean of the slowdown of the transfers that start in each interval, by class."""
-    table = result.numpy("transfers")
+    table, (codes, names) = _numbers(result, "transfers"), _names(result, "transfers", "class")
     steps = np.minimum(np.searchsorted(ends_ns, table["start_ns"]), len(ends_ns) - 1)
     is_finished = ~np.isnan(table["slowdown"])
     logs = np.log(np.where(is_finished, table["slowdown"], 1.0))
-    for name in dict.fromkeys(table["class"].tolist()):
-        own = table["class"] == name
+    for code, name in enumerate(names):
+        own = codes == code
+        if not own.any():
+            continue
         started, finished = (
             np.bincount(steps[chosen], minlength=len(ends_ns)) for chosen in (own, own & is_finished)
         )
