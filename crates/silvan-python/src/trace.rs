@@ -27,7 +27,8 @@ struct Request {
     format: Option<String>,
     time_scale: f64,
     compute_scale: f64,
-    host_flops: f64,
+    host_flops: Option<f64>,
+    host_bandwidth: Option<String>,
     algorithms: BTreeMap<String, String>,
     limit: u64,
     latency: String,
@@ -44,7 +45,8 @@ impl Default for Request {
             format: None,
             time_scale: 1.0,
             compute_scale: 1.0,
-            host_flops: 1e9,
+            host_flops: None,
+            host_bandwidth: None,
             algorithms: BTreeMap::new(),
             limit: MAX_ITEMS,
             latency: "0 ns".to_owned(),
@@ -82,14 +84,20 @@ impl Request {
     }
 
     fn options(&self) -> PyResult<Options> {
-        if self.host_flops.is_nan() || self.host_flops < 1.0 {
-            return Err(failed(format!("host_flops = {}: must be 1 or more", self.host_flops)));
+        if let Some(flops) = self.host_flops.filter(|flops| flops.is_nan() || *flops < 1.0) {
+            return Err(failed(format!("host_flops = {flops}: must be 1 or more")));
+        }
+        let host_bandwidth = self.host_bandwidth.as_deref().map(str::parse::<Rate>).transpose();
+        let host_bandwidth = host_bandwidth.map_err(|error| failed(format!("host_bandwidth: {error}")))?;
+        if host_bandwidth.is_some_and(|rate| rate.0 == 0) {
+            return Err(failed("host_bandwidth: must be more than 0"));
         }
         Ok(Options {
             format: self.format.as_deref().map(Format::by_name).transpose().map_err(failed)?,
             time_scale: factor("time_scale", self.time_scale)?,
             compute_scale: factor("compute_scale", self.compute_scale)?,
             host_flops: self.host_flops,
+            host_bandwidth,
             algorithms: self.algorithms()?,
             limit: self.limit,
         })

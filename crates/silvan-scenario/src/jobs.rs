@@ -126,10 +126,15 @@ pub enum Program {
         #[serde(default = "unscaled")]
         #[schemars(range(min = 0))]
         compute_scale: f64,
-        /// Speed of a host in flop/s, for traces that count operations (SimGrid's). Default: 1e9.
-        #[serde(default = "usual_speed")]
+        /// Speed of a host in flop/s, for traces that count operations. Default: 1e9 for SimGrid's traces. Chakra's
+        /// traces need it if computations state `num_ops`, but no duration.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 1))]
-        host_flops: f64,
+        host_flops: Option<f64>,
+        /// Memory bandwidth of a host, for nodes of Chakra's traces that state `tensor_size`, but no duration. A
+        /// computation takes the longer of its operations at `host_flops` and its bytes at this rate.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        host_bandwidth: Option<Rate>,
     },
     /// A collective operation, repeated.
     Collective {
@@ -161,10 +166,6 @@ pub enum Program {
 
 const fn unscaled() -> f64 {
     1.0
-}
-
-const fn usual_speed() -> f64 {
-    1e9
 }
 
 /// The algorithm of each collective operation. Defaults: recursive doubling (all-reduce, scan), ring
@@ -270,12 +271,13 @@ impl JobSpec {
         let algorithms = self.algorithms.choice(at)?;
         let wrong = |what: String| Fault::new(format!("{at}.program"), what);
         match &self.program {
-            Program::Trace { file, format, time_scale, compute_scale, host_flops } => {
+            Program::Trace { file, format, time_scale, compute_scale, host_flops, host_bandwidth } => {
                 let options = Options {
                     format: *format,
                     time_scale: *time_scale,
                     compute_scale: *compute_scale,
                     host_flops: *host_flops,
+                    host_bandwidth: *host_bandwidth,
                     algorithms,
                     ..Options::default()
                 };
@@ -315,13 +317,15 @@ pub(crate) fn check(spec: &Spec) -> Result<(), Fault> {
         })?;
         job.algorithms.choice(&at)?;
         reduction::check_job(spec, job, &at)?;
-        if let Program::Trace { time_scale, compute_scale, host_flops, .. } = &job.program {
+        if let Program::Trace { time_scale, compute_scale, host_flops, host_bandwidth, .. } = &job.program {
             for (key, value) in [("time_scale", time_scale), ("compute_scale", compute_scale)] {
                 let fine = value.is_finite() && (0.0..=1e12).contains(value);
                 ensure(fine, &format!("{at}.program.{key}"), || "must be 0 to 1e12".to_owned())?;
             }
-            let fine = host_flops.is_finite() && *host_flops >= 1.0;
+            let fine = host_flops.is_none_or(|flops| flops.is_finite() && flops >= 1.0);
             ensure(fine, &format!("{at}.program.host_flops"), || "must be 1 or more".to_owned())?;
+            let fine = host_bandwidth.is_none_or(|rate| rate.0 > 0);
+            ensure(fine, &format!("{at}.program.host_bandwidth"), || "must be more than 0".to_owned())?;
         }
         if let Program::Collective { operation, bytes, compute, .. } = &job.program {
             let is_barrier = *operation == Collective::Barrier;

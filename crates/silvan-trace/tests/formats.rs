@@ -198,6 +198,43 @@ fn a_wildcard_does_not_match_a_message_of_a_collective_operation() {
 }
 
 #[test]
+fn a_wildcard_that_takes_the_message_of_another_receive_is_named() {
+    // The first receive takes any tag, so it gets the message of the second one.
+    let trace = goal_of(
+        "num_ranks 2\nrank 0 {\na: send 64b to 1 tag 3\nb: send 8b to 1 tag 4\nb requires a\n}\n\
+         rank 1 {\na: recv 8b from 0 tag -1\nb: recv 64b from 0 tag 3\nb requires a\n}\n",
+    );
+    let done = execute(&trace, &Parameters::default()).unwrap();
+    let told: Vec<String> = done.stuck.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        told,
+        [
+            "rank 1, operation 1: receive 64 bytes from rank 0, tag 3: rank 0 has no matching send left; operation 0, a \
+          receive with a wildcard, may have taken its message"
+        ]
+    );
+}
+
+#[test]
+fn older_traces_of_simgrid_are_named() {
+    let error = |text: &str| {
+        let read = |_| Source::new(text.as_bytes(), "t");
+        ti::read(1, &read, &Options::default()).unwrap_err().to_string()
+    };
+    let named = "this is the older form of SimGrid's traces";
+    let process = error("p0 init\np1 init\n");
+    assert!(process.starts_with("t:1: `p0` names a process") && process.contains(named), "{process}");
+    let tagless = error("0 init\n0 send 1 1e6\n1 init\n1 recv 0 1e6\n");
+    assert!(
+        tagless.starts_with("t:2: `send` has a peer and a size, but no tag") && tagless.contains(named),
+        "{tagless}"
+    );
+    // SMPI writes -555 for any source and -444 for any tag.
+    let wild = ti_of("0 init\n1 init\n0 send 1 5 10\n1 recv -555 -444 10\n", &Options::default());
+    assert!(run(&wild).complete());
+}
+
+#[test]
 fn a_deadlock_is_reported_with_the_waiting_ranks() {
     // Three ranks send in a cycle before they receive: eager messages complete, and others do not.
     let text = "num_ranks 4\n\
@@ -413,7 +450,8 @@ fn chakra_nodes_wait_for_their_data() {
 
 #[test]
 fn chakra_traces_in_json_are_the_same() {
-    // The trace of the test above. Numbers may be in quotes, and other keys have no effect.
+    // The trace of the test above. Numbers may be in quotes, and other keys have no effect
+    // but a note.
     let zero = r#"{
   "workload_name": "step", "ngpus": 2,
   "workload_graph": [
@@ -435,8 +473,83 @@ fn chakra_traces_in_json_are_the_same() {
         assert_eq!((made.files.len(), made.format), (2, Format::Chakra));
         assert_eq!(ends(&made.trace), [5000, 3000]);
         assert_eq!(Contents::of(&made.trace).bytes, 500 + 2 * 1000);
-        assert_eq!(made.trace.notes, ["1 collective operations have only one rank, and take no time"]);
+        assert_eq!(
+            made.trace.notes,
+            [
+                "1 collective operations have only one rank, and take no time",
+                "not used: ctrlDeps, ngpus, soc"
+            ]
+        );
     }
+}
+
+/// A trace of one rank in binary form: a computation, a load of memory, and a computation that takes 3 us.
+fn work_in_binary() -> PathBuf {
+    let of =
+        |operations: u64, bytes: u64| [number_of("num_ops", operations), number_of("tensor_size", bytes)];
+    let last = [number_of("num_ops", 7), number_of("comm_priority", 2)];
+    let nodes = [
+        node(1, 4, 0, &[], &of(1_000_000_000_000, 1_000_000)),
+        node(2, 2, 0, &[1], &of(0, 4_000_000)[1..]),
+        node(3, 4, 3, &[2], &last),
+    ];
+    file("work.et", &stream(&nodes))
+}
+
+/// The same trace in JSON.
+fn work_in_json() -> PathBuf {
+    let text = r#"{"workload_graph": [
+    {"Id": 1, "NodeType": 4, "num_ops": 1000000000000, "tensor_size": 1000000, "data_deps": []},
+    {"Id": 2, "NodeType": 2, "tensor_size": 4000000, "data_deps": [1]},
+    {"Id": 3, "NodeType": 4, "runtime": 3, "num_ops": 7, "comm_priority": 2, "data_deps": [2]}]}"#;
+    file("work.json", text.as_bytes())
+}
+
+#[test]
+fn chakra_nodes_without_a_duration_take_the_time_of_their_work() {
+    for path in [work_in_binary(), work_in_json()] {
+        let with = |host_flops, bandwidth: Option<&str>| {
+            let host_bandwidth = bandwidth.map(|rate| rate.parse().unwrap());
+            read(&path, &Options { host_flops, host_bandwidth, ..Options::default() })
+        };
+        let error = |host_flops, bandwidth| with(host_flops, bandwidth).unwrap_err().to_string();
+        let missing = error(None, None);
+        assert!(
+            missing.contains(": 1 computations state operations (num_ops), but no duration; "),
+            "{missing}"
+        );
+        assert!(missing.ends_with("`host_flops` in a scenario; the first is node 1 of rank 0"), "{missing}");
+        let missing = error(Some(1e12), None);
+        assert!(
+            missing.contains(": 1 nodes state bytes of memory (tensor_size), but no duration; "),
+            "{missing}"
+        );
+        // 1 s, 4 MB at 2 GB/s, and the stated 3 us.
+        let made = with(Some(1e12), Some("2 GB/s")).unwrap();
+        assert_eq!(ends(&made.trace), [1_000_000_000 + 2_000_000 + 3_000]);
+        assert_eq!(
+            made.trace.notes,
+            [
+                "2 nodes have no duration; it was computed with 1e12 flop/s (host_flops) and 16 Gbit/s of memory (host_bandwidth)",
+                "not used: comm_priority"
+            ]
+        );
+        // 1 MB at 100 kB/s takes longer than the operations; the load takes 40 s.
+        let slow = with(Some(1e12), Some("100 kB/s")).unwrap();
+        assert_eq!(ends(&slow.trace), [10_000_000_000 + 40_000_000_000 + 3_000]);
+    }
+}
+
+#[test]
+fn bytes_of_a_computation_need_no_bandwidth() {
+    let path = file(
+        "speed.json",
+        br#"{"workload_graph": [{"Id": 1, "NodeType": 4, "num_ops": 5000, "tensor_size": 100}]}"#,
+    );
+    let made = read(&path, &Options { host_flops: Some(1e9), ..Options::default() }).unwrap();
+    assert_eq!(ends(&made.trace), [5_000]);
+    let note = "the tensor_size of 1 computations has no effect, because host_bandwidth is not given";
+    assert_eq!(made.trace.notes[1], note);
 }
 
 #[test]

@@ -51,7 +51,20 @@ ComputeScale = Annotated[
     typer.Option("--compute-scale", metavar="X", help="Factor by which computation times are multiplied."),
 ]
 HostFlops = Annotated[
-    float, typer.Option("--host-flops", metavar="X", help="Speed of a host for SimGrid's traces, in flop/s.")
+    float | None,
+    typer.Option(
+        "--host-flops",
+        metavar="X",
+        help="Speed of a host in flop/s, for traces that count operations (SimGrid: 1e9 by default; Chakra).",
+    ),
+]
+HostBandwidth = Annotated[
+    str | None,
+    typer.Option(
+        "--host-bandwidth",
+        metavar="RATE",
+        help="Memory bandwidth of a host, for Chakra nodes that state bytes, but no duration.",
+    ),
 ]
 Out = Annotated[Path, typer.Argument(metavar="OUT", help="NAME.goal (text) or NAME.bin (binary).")]
 
@@ -88,7 +101,8 @@ def check(  # noqa: PLR0913, PLR0917 - one argument per option
     algorithm: Algorithms = None,
     time_scale: TimeScale = 1.0,
     compute_scale: ComputeScale = 1.0,
-    host_flops: HostFlops = 1e9,
+    host_flops: HostFlops = None,
+    host_bandwidth: HostBandwidth = None,
     stream: Annotated[
         bool,
         typer.Option(
@@ -106,6 +120,7 @@ def check(  # noqa: PLR0913, PLR0917 - one argument per option
         "time_scale": time_scale,
         "compute_scale": compute_scale,
         "host_flops": host_flops,
+        "host_bandwidth": host_bandwidth,
         "algorithms": common.pairs(algorithm, "--algorithm"),
         "latency": latency,
         "overhead": overhead,
@@ -131,7 +146,8 @@ def convert(
     algorithm: Algorithms = None,
     time_scale: TimeScale = 1.0,
     compute_scale: ComputeScale = 1.0,
-    host_flops: HostFlops = 1e9,
+    host_flops: HostFlops = None,
+    host_bandwidth: HostBandwidth = None,
 ) -> None:
     """Write a trace as GOAL, with its collective operations as messages."""
     done = traces.convert(
@@ -142,6 +158,7 @@ def convert(
         time_scale=time_scale,
         compute_scale=compute_scale,
         host_flops=host_flops,
+        host_bandwidth=host_bandwidth,
     )
     _print_written(done, out)
 

@@ -12,6 +12,9 @@ pub enum Why {
     NoPartner,
     /// The other rank has a matching operation, but never reaches it.
     PartnerWaits,
+    /// All matching sends were received, and this operation of the rank, a receive with a wildcard, may have received
+    /// one of them.
+    TakenByWildcard(u32),
 }
 
 /// An operation that has started but never finishes.
@@ -39,6 +42,11 @@ impl std::fmt::Display for Stuck {
         match why {
             Why::NoPartner => write!(f, "{other} has no matching {wanted} left"),
             Why::PartnerWaits => write!(f, "{other} never reaches its {wanted}"),
+            Why::TakenByWildcard(receive) => write!(
+                f,
+                "{other} has no matching {wanted} left; operation {receive}, a receive with a wildcard, may have taken its \
+                 message"
+            ),
         }
     }
 }
@@ -68,7 +76,10 @@ pub(super) fn explain(
         for (index, at) in blocked.take(most.saturating_sub(stuck.len()).max(1)) {
             let operation = trace.operation(at);
             let partner = partner(trace, waits, rank, operation);
-            let why = if partner.is_some() { Why::PartnerWaits } else { Why::NoPartner };
+            let why = match partner {
+                Some(_) => Why::PartnerWaits,
+                None => wildcard(trace, waits, rank, operation).map_or(Why::NoPartner, Why::TakenByWildcard),
+            };
             stuck.push(Stuck { rank, index: index as u32, operation, why });
             waits_for[rank as usize] = waits_for[rank as usize].or(partner);
         }
@@ -95,6 +106,33 @@ fn partner(trace: &Trace, waits: &[u32], rank: u32, operation: Operation) -> Opt
             && waits[*at] != DONE
     };
     others.into_iter().find(|&other| trace.of_rank(other).any(|at| fits(&at)))
+}
+
+/// For a receive, a finished receive with a wildcard in its rank that may have taken a message that fits both; `None` if
+/// there is none.
+fn wildcard(trace: &Trace, waits: &[u32], rank: u32, operation: Operation) -> Option<u32> {
+    if operation.kind != Kind::Recv {
+        return None;
+    }
+    let fits = |receive: Operation, source: u32, send: Operation| {
+        let of_tag = receive.tag == send.tag || (receive.tag == ANY && send.tag < COLLECTIVE_TAGS);
+        send.kind == Kind::Send
+            && send.peer == rank
+            && (receive.peer == ANY || receive.peer == source)
+            && of_tag
+    };
+    let sources = if operation.peer == ANY { 0..trace.ranks() } else { operation.peer..operation.peer + 1 };
+    let sends = sources.flat_map(|source| trace.of_rank(source).map(move |at| (source, at)));
+    let sends: Vec<(u32, Operation)> = sends
+        .map(|(source, at)| (source, trace.operation(at)))
+        .filter(|&(source, send)| fits(operation, source, send))
+        .collect();
+    let took = |at: usize| {
+        let other = trace.operation(at);
+        let is_wild = other.kind == Kind::Recv && (other.peer == ANY || other.tag == ANY);
+        is_wild && waits[at] == DONE && sends.iter().any(|&(source, send)| fits(other, source, send))
+    };
+    trace.of_rank(rank).position(took).map(|index| index as u32)
 }
 
 /// Follows the ranks that wait for each other until a rank repeats.

@@ -4,7 +4,8 @@
 //! because they describe the call hierarchy. Cpu 0 executes computations of the host processor, cpu 1
 //! executes those of the accelerator, cpu 2 handles communication, and cpu 3 handles memory and storage. A
 //! node of the host processor without `comm_type` (collective operation) or `comm_size` (message) is only a
-//! call, which takes its duration on cpu 0.
+//! call, which takes its duration on cpu 0. The duration of a node that states only its work (`num_ops`,
+//! `tensor_size`) follows from the speed of a host, as [`work`](super::work) describes.
 //!
 //! The members of a process group are the ranks whose files contain its name. A collective operation
 //! without `pg_name` includes all ranks. Sizes are as in ASTRA-sim: for an all-gather, the contribution of
@@ -15,7 +16,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::BufRead;
 use std::path::PathBuf;
 
+use super::fields::{CHAKRA, Handling, Ignored};
 use super::protobuf::{Fields, Messages, Value, numbers, varint};
+use super::work::Work;
 use super::{chakra_json, source};
 use crate::collective::{Call, Collective, Sizes};
 use crate::error::{TraceError, clip};
@@ -30,6 +33,9 @@ pub(super) struct ChakraNode {
     pub(super) kind: u64,
     pub(super) waits_for: Vec<u64>,
     pub(super) micros: u64,
+    /// Number of operations (`num_ops`) and bytes (`tensor_size`) of a computation or memory access.
+    pub(super) operations: u64,
+    pub(super) tensor_bytes: u64,
     pub(super) on_host: Option<bool>,
     pub(super) bytes: Option<u64>,
     pub(super) operation: Option<u64>,
@@ -54,9 +60,11 @@ impl ChakraNode {
 }
 
 /// Codes of the kinds of nodes.
-mod kind {
+pub(super) mod kind {
     pub(super) const METADATA: u64 = 1;
-    pub(super) const COMPUTE: u64 = 4;
+    pub(in crate::read) const MEMORY_LOAD: u64 = 2;
+    pub(in crate::read) const MEMORY_STORE: u64 = 3;
+    pub(in crate::read) const COMPUTE: u64 = 4;
     pub(super) const SEND: u64 = 5;
     pub(super) const RECV: u64 = 6;
     pub(super) const COLLECTIVE: u64 = 7;
@@ -102,22 +110,36 @@ pub fn looks_like(start: &[u8]) -> bool {
     }
 }
 
-fn attribute(bytes: &[u8], node: &mut ChakraNode) -> Result<(), String> {
-    let (mut name, mut number, mut text, mut list) = ("", None, None, None);
+fn attribute(bytes: &[u8], node: &mut ChakraNode, ignored: &mut Ignored) -> Result<(), String> {
+    let (mut name, mut number, mut real, mut text, mut list) = ("", None, None, None, None);
     for field in Fields(bytes) {
         match field? {
             (1, Value::Bytes(bytes)) => name = std::str::from_utf8(bytes).unwrap_or_default(),
             // Signed numbers have zigzag encoding.
             (15 | 17, Value::Varint(value)) => number = Some((value >> 1) ^ (value & 1).wrapping_neg()),
-            (3 | 5, _) => return Ok(()),
+            (3, Value::Fixed64(bits)) => real = Some(f64::from_bits(bits)),
+            (5, Value::Fixed32(bits)) => real = Some(f64::from(f32::from_bits(bits))),
             (29, Value::Bytes(bytes)) => text = Some(bytes),
             (28, Value::Bytes(bytes)) => list = Some(bytes),
             (7.., value) => number = value.number().or(number),
             _ => {}
         }
     }
+    if let Some(real) = real {
+        if matches!(CHAKRA.handling(name), None | Some(Handling::Noted | Handling::Text)) {
+            ignored.add(&CHAKRA, name);
+            return Ok(());
+        }
+        // Larger numbers are not exact.
+        if real.fract() != 0.0 || !(0.0..9e15).contains(&real) {
+            return Err(format!("{name} is {real}; must be a whole number of at least 0"));
+        }
+        number = Some(real as u64);
+    }
     match name {
         "is_cpu_op" => node.on_host = number.map(|number| number != 0),
+        "num_ops" => node.operations = number.unwrap_or(0),
+        "tensor_size" => node.tensor_bytes = number.unwrap_or(0),
         "comm_size" => node.bytes = number,
         "comm_type" => node.operation = number,
         "comm_src" => node.source = number,
@@ -136,12 +158,12 @@ fn attribute(bytes: &[u8], node: &mut ChakraNode) -> Result<(), String> {
                 numbers(field?.1, |involved| node.partly |= involved == 0)?;
             }
         }
-        _ => {}
+        _ => ignored.add(&CHAKRA, name),
     }
     Ok(())
 }
 
-fn node(bytes: &[u8]) -> Result<ChakraNode, String> {
+fn node(bytes: &[u8], ignored: &mut Ignored) -> Result<ChakraNode, String> {
     let mut node = ChakraNode::default();
     for field in Fields(bytes) {
         let (number, value) = field?;
@@ -150,7 +172,12 @@ fn node(bytes: &[u8]) -> Result<ChakraNode, String> {
             (3, Value::Varint(kind)) => node.kind = kind,
             (5, value) => numbers(value, |id| node.waits_for.push(id))?,
             (7, Value::Varint(micros)) => node.micros = micros,
-            (10, Value::Bytes(bytes)) => attribute(bytes, &mut node)?,
+            (10, Value::Bytes(bytes)) => attribute(bytes, &mut node, ignored)?,
+            (_, Value::Varint(0) | Value::Bytes([])) => {}
+            (4, _) => ignored.add(&CHAKRA, "ctrl_deps"),
+            (6, _) => ignored.add(&CHAKRA, "start_time_micros"),
+            (8, _) => ignored.add(&CHAKRA, "inputs"),
+            (9, _) => ignored.add(&CHAKRA, "outputs"),
             _ => {}
         }
     }
@@ -181,7 +208,10 @@ pub type Open<'o, 'r> = &'o dyn Fn(usize) -> Result<(Box<dyn BufRead + 'r>, Stri
 /// Same as [`read_files`].
 pub fn read(ranks: usize, open: Open<'_, '_>, options: &Options) -> Result<Trace, TraceError> {
     let mut groups: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
-    each_node(ranks, open, &mut |rank, node, at| {
+    let mut work = Work::new(options);
+    let mut ignored = Ignored::default();
+    each_node(ranks, open, &mut ignored, &mut |rank, node, at| {
+        work.count(rank, &node, at);
         if let Some(group) = node.group {
             groups.entry(group).or_default().insert(rank);
         }
@@ -191,6 +221,7 @@ pub fn read(ranks: usize, open: Open<'_, '_>, options: &Options) -> Result<Trace
             Ok(())
         }
     })?;
+    work.check()?;
     let whole = |error: BuildError| TraceError::new("the trace", error.to_string());
     let mut ranks_of: Vec<(String, Vec<u32>)> =
         groups.into_iter().map(|(name, members)| (name, members.into_iter().collect())).collect();
@@ -199,6 +230,7 @@ pub fn read(ranks: usize, open: Open<'_, '_>, options: &Options) -> Result<Trace
     let mut reader = Reader {
         build,
         options,
+        work,
         groups: ranks_of,
         calls: HashMap::new(),
         ends: HashMap::new(),
@@ -206,7 +238,7 @@ pub fn read(ranks: usize, open: Open<'_, '_>, options: &Options) -> Result<Trace
         waiting: Vec::new(),
         rank: 0,
     };
-    each_node(ranks, open, &mut |rank, node, fault| {
+    each_node(ranks, open, &mut ignored, &mut |rank, node, fault| {
         if rank != reader.rank {
             reader.close()?;
             reader.rank = rank;
@@ -218,6 +250,8 @@ pub fn read(ranks: usize, open: Open<'_, '_>, options: &Options) -> Result<Trace
         let note = format!("{} collective operations have only one rank, and take no time", reader.alone);
         reader.build.notes.push(note);
     }
+    reader.build.notes.extend(reader.work.notes());
+    reader.build.notes.extend(ignored.note());
     reader.build.finish().map_err(whole)
 }
 
@@ -226,21 +260,26 @@ pub(super) type At<'a> = &'a dyn Fn(String) -> TraceError;
 
 pub(super) type Each<'e> = &'e mut dyn FnMut(u32, ChakraNode, At<'_>) -> Result<(), TraceError>;
 
-fn each_node(ranks: usize, open: Open<'_, '_>, each: Each<'_>) -> Result<(), TraceError> {
+fn each_node(
+    ranks: usize,
+    open: Open<'_, '_>,
+    ignored: &mut Ignored,
+    each: Each<'_>,
+) -> Result<(), TraceError> {
     for rank in 0..ranks {
         let (mut from, name) = open(rank)?;
         let start =
             from.fill_buf().map_err(|error| TraceError::new(&name, format!("cannot be read: {error}")))?;
         if !looks_like(start) && chakra_json::looks_like(start) {
-            chakra_json::each_node(&mut *from, &name, rank as u32, each)?;
+            chakra_json::each_node(&mut *from, &name, rank as u32, ignored, each)?;
             continue;
         }
         let mut messages = Messages::new(from);
         let mut first = true;
         loop {
-            let read = messages
-                .next()
-                .map(|message| message.map(|bytes| if first { Ok(None) } else { node(bytes).map(Some) }));
+            let read = messages.next().map(|message| {
+                message.map(|bytes| if first { Ok(None) } else { node(bytes, ignored).map(Some) })
+            });
             let offset = messages.offset;
             let at = |message: String| TraceError::offset(&name, offset, message);
             let Some(read) = read.map_err(&at)? else { break };
@@ -260,6 +299,7 @@ fn each_node(ranks: usize, open: Open<'_, '_>, each: Each<'_>) -> Result<(), Tra
 struct Reader<'o> {
     build: TraceBuilder,
     options: &'o Options,
+    work: Work,
     /// Process groups with their names and members. The first group contains all ranks.
     groups: Vec<(String, Vec<u32>)>,
     /// Number of earlier collective operations of a rank in each group.
@@ -310,7 +350,8 @@ impl Reader<'_> {
             kind::COLLECTIVE => node.operation.is_some(),
             _ => false,
         };
-        let ns = scaled(node.micros.saturating_mul(1000), self.options.time_scale);
+        let stated = scaled(node.micros.saturating_mul(1000), self.options.time_scale);
+        let ns = self.work.duration_ns(node).unwrap_or(stated);
         let operation = match node.kind {
             kind::METADATA => Operation::delay(0),
             kind::SEND | kind::RECV | kind::COLLECTIVE if !communicates && !on_host => {

@@ -3,6 +3,7 @@
 //!
 //! Nodes are read one after the other, so that no list of nodes is kept in memory.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{BufRead, Read};
 
@@ -10,6 +11,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 use serde::{Deserialize, de};
 
 use super::chakra::{ChakraNode, Each};
+use super::fields::{CHAKRA, Ignored};
 use crate::error::TraceError;
 
 /// Maximum length of a string in bytes, and maximum number of dependencies of a node.
@@ -26,12 +28,13 @@ pub(super) fn each_node(
     from: &mut dyn BufRead,
     name: &str,
     rank: u32,
+    ignored: &mut Ignored,
     each: Each<'_>,
 ) -> Result<(), TraceError> {
     let mut failed = None;
     let bounded = Bounded { from, inside: None };
     let mut json = serde_json::Deserializer::from_reader(bounded);
-    let graph = Graph { name, rank, each, failed: &mut failed };
+    let graph = Graph { name, rank, ignored, each, failed: &mut failed };
     let read = json.deserialize_map(graph).and_then(|()| json.end());
     match (read, failed) {
         (_, Some(error)) => Err(error),
@@ -73,6 +76,7 @@ impl Read for Bounded<'_> {
 struct Graph<'e, 'n> {
     name: &'n str,
     rank: u32,
+    ignored: &'n mut Ignored,
     each: Each<'e>,
     /// The error of a node. It is stored here because an error of the parser contains only text.
     failed: &'n mut Option<TraceError>,
@@ -92,6 +96,7 @@ impl<'de> Visitor<'de> for Graph<'_, '_> {
                 found = true;
                 map.next_value_seed(Nodes(&mut self))?;
             } else {
+                self.ignored.add(&CHAKRA, &key);
                 map.next_value::<IgnoredAny>()?;
             }
         }
@@ -117,9 +122,14 @@ impl<'de> Visitor<'de> for Nodes<'_, '_, '_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut nodes: A) -> Result<(), A::Error> {
-        let Graph { name, rank, each, failed } = self.0;
+        let Graph { name, rank, ignored, each, failed } = self.0;
         while let Some(node) = nodes.next_element::<InFile>()? {
             let at = |message: String| TraceError::new(name, message);
+            for (key, is_empty) in &node.others {
+                if !is_empty.0 {
+                    ignored.add(&CHAKRA, key);
+                }
+            }
             let node = node.into_node().map_err(A::Error::custom)?;
             if let Err(error) = each(*rank, node, &at) {
                 **failed = Some(error);
@@ -144,6 +154,10 @@ struct InFile {
     #[serde(default)]
     is_cpu_op: Option<bool>,
     #[serde(default)]
+    num_ops: Option<Number>,
+    #[serde(default)]
+    tensor_size: Option<Number>,
+    #[serde(default)]
     comm_size: Option<Number>,
     #[serde(default)]
     comm_type: Option<Number>,
@@ -159,6 +173,9 @@ struct InFile {
     pg_name: Option<Name>,
     #[serde(default)]
     involved_dim: Vec<bool>,
+    /// The other keys, and whether their values are empty.
+    #[serde(flatten)]
+    others: BTreeMap<String, IsEmpty>,
 }
 
 impl InFile {
@@ -169,6 +186,8 @@ impl InFile {
             kind: self.kind.0,
             waits_for: self.data_deps.0,
             micros: of(self.runtime).unwrap_or(0),
+            operations: of(self.num_ops).unwrap_or(0),
+            tensor_bytes: of(self.tensor_size).unwrap_or(0),
             on_host: self.is_cpu_op,
             bytes: of(self.comm_size),
             operation: of(self.comm_type),
@@ -282,5 +301,20 @@ impl<'de> Deserialize<'de> for Dependencies {
         }
 
         from.deserialize_seq(List)
+    }
+}
+
+/// Whether a value is an empty list, an empty text, null, or 0, so that it has no effect.
+struct IsEmpty(bool);
+
+impl<'de> Deserialize<'de> for IsEmpty {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Ok(Self(match serde_json::Value::deserialize(from)? {
+            serde_json::Value::Null => true,
+            serde_json::Value::Array(list) => list.is_empty(),
+            serde_json::Value::String(text) => text.is_empty(),
+            serde_json::Value::Number(number) => number.as_f64() == Some(0.0),
+            _ => false,
+        }))
     }
 }

@@ -165,9 +165,16 @@ impl<R: BufRead + Seek> File<R> {
         let (operations, roots) = (u32::from_le_bytes(self.bytes()?), u32::from_le_bytes(self.bytes()?));
         let used = 8 + 4 * u64::from(roots) + RECORD * u64::from(operations);
         if used > length || !(length - used).is_multiple_of(4) {
+            // Numbers of operations and roots that could fit are a hint at operations of another size.
+            let other_size = u64::from(operations) * 16 < length && roots <= operations;
+            let hint = if other_size {
+                "; in the Portals dialect of LogGOPSim 2, which is not supported, operations have another size"
+            } else {
+                ""
+            };
             let message = format!(
                 "rank {rank}: {operations} operations and {roots} roots take {used} of {length} bytes; the rest must \
-                 consist of entries of 4"
+                 consist of entries of 4{hint}"
             );
             return Err(self.error(start, message));
         }

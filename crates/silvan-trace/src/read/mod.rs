@@ -16,17 +16,22 @@
 pub mod chakra;
 mod chakra_json;
 mod family;
+pub mod fields;
 pub mod goal;
 pub mod goal_binary;
 pub mod hpcc;
 mod protobuf;
+pub mod relatives;
 pub mod source;
 pub mod ti;
 mod ti_actions;
 pub mod vef;
 mod vef_graph;
+mod work;
 
 use std::path::{Path, PathBuf};
+
+use silvan_engine::Rate;
 
 use crate::collective::Choice;
 use crate::error::TraceError;
@@ -81,6 +86,9 @@ impl Format {
     }
 }
 
+/// Speed of a host in flop/s for SimGrid's traces, if it is not given.
+pub const USUAL_FLOPS: f64 = 1e9;
+
 /// Options of the readers.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -90,12 +98,22 @@ pub struct Options {
     pub time_scale: f64,
     /// Factor by which computation times and delays are multiplied.
     pub compute_scale: f64,
-    /// Speed of a host, for traces that count operations (SimGrid), in flop/s.
-    pub host_flops: f64,
+    /// Speed of a host in flop/s, for traces that count operations (SimGrid, Chakra). SimGrid's traces use
+    /// [`USUAL_FLOPS`] if it is omitted. Chakra's traces need it if nodes state operations, but no duration.
+    pub host_flops: Option<f64>,
+    /// Memory bandwidth of a host, for Chakra's nodes that state bytes of memory, but no duration.
+    pub host_bandwidth: Option<Rate>,
     /// Algorithms of collective operations.
     pub algorithms: Choice,
     /// Maximum number of operations and dependencies together.
     pub limit: u64,
+}
+
+impl Options {
+    /// Speed of a host for SimGrid's traces, in flop/s.
+    fn flops(&self) -> f64 {
+        self.host_flops.unwrap_or(USUAL_FLOPS)
+    }
 }
 
 impl Default for Options {
@@ -104,7 +122,8 @@ impl Default for Options {
             format: None,
             time_scale: 1.0,
             compute_scale: 1.0,
-            host_flops: 1e9,
+            host_flops: None,
+            host_bandwidth: None,
             algorithms: Choice::default(),
             limit: MAX_ITEMS,
         }
@@ -215,13 +234,17 @@ fn detect_text(start: &str, path: &Path) -> Result<Format, String> {
         );
     }
     let second = first.split_whitespace().nth(1).unwrap_or_default();
-    if word.bytes().all(|c| c.is_ascii_digit()) && ti::is_action(second) {
+    let is_rank = word.bytes().all(|c| c.is_ascii_digit()) || ti::is_process(word);
+    if is_rank && ti::is_action(second) {
         return Ok(Format::Ti);
     }
     if family::names_files(first, path) {
         return Ok(Format::Ti);
     }
     let known = FORMATS.map(Format::name).join(", ");
+    if let Some(what) = relatives::named(path, start) {
+        return Err(format!("the format is not one of {known}; it looks like {what}"));
+    }
     Err(format!("the format is not one of {known}: the file starts with {}", crate::error::clip(first)))
 }
 

@@ -96,10 +96,24 @@ pub fn read<'r>(
     build.finish().map_err(|error| TraceError::new(&name, error.to_string()))
 }
 
+/// Whether a word is the name of a process in the older form, such as `p0`.
+pub(super) fn is_process(word: &str) -> bool {
+    let number = word.strip_prefix('p').unwrap_or_default();
+    !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// Splits a line into the rank and the other words; `None` for an empty line.
 fn split(line: &str) -> Result<Option<(u32, Vec<&str>)>, String> {
     let mut words = line.split_whitespace();
     let Some(first) = words.next() else { return Ok(None) };
+    if is_process(first) {
+        return Err(format!(
+            "{} names a process: this is the older form of SimGrid's traces; write the number of the rank, {}, and a tag (0) \
+             after the peer of each message",
+            clip(first),
+            &first[1..]
+        ));
+    }
     let rank = first.parse::<u32>().ok().filter(|&rank| rank < MAX_RANKS);
     let rank = rank.ok_or_else(|| format!("{} is not a rank from 0 to {}", clip(first), MAX_RANKS - 1))?;
     Ok(Some((rank, words.collect())))

@@ -42,6 +42,10 @@ const ACTIONS: [&str; 32] = [
     "exscan",
 ];
 
+/// The values of `MPI_ANY_SOURCE` and `MPI_ANY_TAG` in SMPI, which recorded traces contain.
+const ANY_SOURCE: &str = "-555";
+const ANY_TAG: &str = "-444";
+
 /// Whether a word is the name of an action.
 #[must_use]
 pub fn is_action(word: &str) -> bool {
@@ -94,7 +98,7 @@ impl Words<'_> {
 
     fn rank(&self, at: usize, what: &str) -> Result<u32, String> {
         let word = self.word(at, what)?;
-        if word == "-1" {
+        if ["-1", ANY_SOURCE].contains(&word) {
             return Ok(ANY);
         }
         let rank = word.parse::<u32>().ok().filter(|&rank| rank != ANY);
@@ -103,7 +107,7 @@ impl Words<'_> {
 
     fn tag(&self, at: usize) -> Result<u32, String> {
         let word = self.word(at, "a tag")?;
-        if word == "-1" {
+        if ["-1", ANY_TAG].contains(&word) {
             return Ok(ANY);
         }
         let tag = word.parse::<u32>().ok().filter(|&tag| tag < COLLECTIVE_TAGS);
@@ -177,7 +181,7 @@ impl Process {
             "finalize" | "location" | "comm_size" | "comm_split" | "comm_dup" | "test" => {}
             "compute" => {
                 let flops = words.number(0, "a number of operations")?;
-                self.sequence.compute(build, seconds(flops / options.host_flops))?;
+                self.sequence.compute(build, seconds(flops / options.flops()))?;
             }
             "sleep" => {
                 let time = seconds(words.number(0, "a time in seconds")? * options.time_scale);
@@ -207,6 +211,13 @@ impl Process {
     fn message(&mut self, build: &mut TraceBuilder, action: &str, words: &Words<'_>) -> Result<(), Fault> {
         let sends = action.ends_with("send");
         let peer = words.rank(0, if sends { "a destination" } else { "a source" })?;
+        if words.words.len() == 2 {
+            let what = format!(
+                "`{action}` has a peer and a size, but no tag: this is the older form of SimGrid's traces; write a tag (0) after \
+                 the peer"
+            );
+            return Err(what.into());
+        }
         let tag = words.tag(1)?;
         let any_size = !sends && words.words.get(2) == Some(&"-1");
         let bytes = if any_size { ANY_SIZE } else { words.bytes(2, 3)? };
@@ -263,7 +274,7 @@ impl Process {
         let algorithm = options.algorithms.of(parts.operation);
         let call = Call::new(parts.operation, algorithm, ranks, parts.root, sizes)?;
         self.sequence.collective(build, &call, &|rank| rank, self.sequence.rank(), 0)?;
-        Ok(self.sequence.compute(build, seconds(parts.flops / options.host_flops))?)
+        Ok(self.sequence.compute(build, seconds(parts.flops / options.flops()))?)
     }
 }
 
