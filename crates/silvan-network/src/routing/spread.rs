@@ -2,11 +2,12 @@
 //! loaded link compared with flows that are divided evenly over all shortest paths.
 //!
 //! A link without flows counts only if some shortest path between two hosts contains it, and if the
-//! dependencies along that path close no cycle with the dependencies of the tables. For each link, a limited
+//! dependencies along that path close no cycle with the dependencies of the tables. Links that a switch with
+//! hosts has in excess of destinations do not count. For each link, a limited
 //! number of paths is tried, so the number of links is a lower bound. If the tables have a cycle, no link
 //! counts, because their routes need several lanes.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use super::check::Analysis;
 use super::deadlock::Dependencies;
@@ -54,6 +55,7 @@ impl Spread {
         let network = PortGraph::new(topology, &wiring);
         let Some(mut search) = Search::new(&graph, &network, tables) else { return spread };
         let idle = search.idle(topology, analysis);
+        let idle = without_excess(&graph, idle, tables.lids() as u64);
         spread.idle = idle.len() as u64;
         spread.example = idle.first().map(|&(switch, port)| {
             let from = End { node: NodeRef::Switch(switch as u32), port };
@@ -132,6 +134,32 @@ pub(super) fn even_maximum(graph: &Graph) -> f64 {
         }
     }
     loads.into_iter().fold(0.0, f64::max)
+}
+
+/// The idle links that remain if each switch with hosts may leave links unused that it has in excess. Without
+/// a choice of routes per source, a link to or from such a switch is needed only for a destination, so a
+/// switch with fewer destinations than links cannot use all of them.
+fn without_excess(graph: &Graph, mut idle: Vec<Hop>, lids: u64) -> Vec<Hop> {
+    let hosts: u64 = graph.homes().map(|home| u64::from(graph.hosts_at(home))).sum();
+    let excess = |switch: usize, destinations: u64| {
+        (graph.edges(switch).len() as u64).saturating_sub(destinations.saturating_mul(lids))
+    };
+    let own = |home: usize| u64::from(graph.hosts_at(home));
+    let mut into: HashMap<usize, u64> = graph.homes().map(|home| (home, excess(home, own(home)))).collect();
+    let mut from: HashMap<usize, u64> =
+        graph.homes().map(|home| (home, excess(home, hosts - own(home)))).collect();
+    idle.retain(|&hop| {
+        let spend = |counts: &mut HashMap<usize, u64>, switch: usize| match counts.get_mut(&switch) {
+            Some(left) if *left > 0 => {
+                *left -= 1;
+                true
+            }
+            _ => false,
+        };
+        let is_excess = graph.target(hop).is_some_and(|to| spend(&mut into, to)) || spend(&mut from, hop.0);
+        !is_excess
+    });
+    idle
 }
 
 /// A directed link between switches: the sending switch and its port.
