@@ -146,7 +146,10 @@ fn the_number_of_switch_ports_is_limited() {
         "a.toml:2: topology: switch L2.1 has 258 ports; a switch may have up to 256, or up to 1024 with \
          switch.arbitration = \"fcfs\""
     );
-    assert_eq!(topology("kind = \"star\"\nhosts = 257"), "a.toml:4: topology.hosts = 257: must be 1 to 256");
+    assert_eq!(
+        topology("kind = \"star\"\nhosts = 1025"),
+        "a.toml:4: topology.hosts = 1025: must be 1 to 1024"
+    );
     for fine in ["hosts = 256\nkind = \"star\"", "kind = \"dumbbell\"\nleft = 255\nright = 255"] {
         let text = format!(
             "duration = \"1 us\"\n[topology]\n{fine}\n[[traffic]]\npattern = {{ kind = \"uniform\" }}\n"

@@ -16,7 +16,7 @@ use super::parameters::{
     check_delay, check_rate, default_link_delay, default_link_rate, host_end, numbered_hosts, switch,
     switch_end, within,
 };
-use super::{Link, MAX_SWITCH_PORTS, Shape, Topology, TopologyError};
+use super::{Link, MAX_FCFS_PORTS, Shape, Topology, TopologyError};
 
 const KIND: &str = "star";
 
@@ -24,8 +24,8 @@ const KIND: &str = "star";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Star {
-    /// Number of hosts, 1 to 256.
-    #[schemars(range(min = 1, max = 256))]
+    /// Number of hosts, 1 to 1,024; more than 256 need outputs that serve packets first come, first served.
+    #[schemars(range(min = 1, max = 1024))]
     pub hosts: u32,
     /// Data rate of every link.
     pub link_rate: Rate,
@@ -45,7 +45,7 @@ impl Star {
     /// # Errors
     /// If a parameter is out of range.
     pub fn build(&self) -> Result<Topology, TopologyError> {
-        let hosts = within(KIND, "hosts", self.hosts, 1, MAX_SWITCH_PORTS)?;
+        let hosts = within(KIND, "hosts", self.hosts, 1, MAX_FCFS_PORTS)?;
         check_rate(KIND, "link_rate", self.link_rate)?;
         check_delay(KIND, "link_delay", self.link_delay)?;
         Ok(Topology {
@@ -82,9 +82,9 @@ mod tests {
     #[test]
     fn invalid_parameters_are_reported() {
         let message = |hosts| Star { hosts, ..Star::default() }.build().map_err(|e| e.to_string()).err();
-        let wrong = |hosts| Some(format!("star: `hosts` = {hosts} is out of range; it must be 1 to 256"));
+        let wrong = |hosts| Some(format!("star: `hosts` = {hosts} is out of range; it must be 1 to 1024"));
         assert_eq!(message(0), wrong(0));
-        assert_eq!(message(257), wrong(257));
-        assert_eq!(message(256), None);
+        assert_eq!(message(1025), wrong(1025));
+        assert_eq!(message(1024), None);
     }
 }
