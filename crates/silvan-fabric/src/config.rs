@@ -180,7 +180,7 @@ impl Config {
         let flows = self.flows.iter().map(|flow| is_packet(flow.message, None));
         let flows = flows.enumerate().map(|(at, single)| (format!("flow.{at}"), single, true));
         let traffic = self.traffic.iter().map(|traffic| match traffic.largest_of_file() {
-            Some(largest) => Bytes(largest.into()) <= mtu,
+            Some(largest) => Bytes(largest) <= mtu,
             None => is_packet(traffic.message, traffic.message_max),
         });
         let traffic = traffic.zip(&self.traffic).enumerate().map(|(at, (single, traffic))| {

@@ -367,7 +367,7 @@ fn listed_transfers_start_at_their_times_and_all_end() {
         let transfer = |at: u64| ListedTransfer {
             from: 0,
             to: 1,
-            bytes: 100 + (at % 7) as u32 * 400,
+            bytes: 100 + at % 7 * 400,
             start: Time::from_ns(at / 1_500 * 50),
             sl: (at % 2) as u8,
         };

@@ -191,8 +191,8 @@ fn of_traffic(spec: &Spec, traffic: &Traffic, (host, drain): (Rate, Rate), hosts
         let inside = transfers.iter().filter(|one| one.start < spec.duration);
         let (mut packets, mut payload, mut count) = (0, 0, 0.0);
         for one in inside {
-            packets += u64::from(one.bytes).div_ceil(spec.packet.mtu.0);
-            payload += u64::from(one.bytes);
+            packets += one.bytes.div_ceil(spec.packet.mtu.0);
+            payload += one.bytes;
             count += 1.0;
         }
         let wire = payload as f64 + packets as f64 * spec.packet.header.0 as f64;

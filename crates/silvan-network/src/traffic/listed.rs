@@ -13,9 +13,10 @@ pub const MOST_LISTED: usize = 4_000_000;
 #[serde(deny_unknown_fields)]
 pub struct Listed {
     /// The file, plain or compressed (`.gz`): the flow file of HPCC (a line with the number of flows, then source,
-    /// destination, priority, port, bytes, and start in seconds), or CSV with the columns `from`, `to`, `bytes`, `start_ns` and
-    /// optionally `sl`. Hosts are names, or numbers from 0 in the order of the network. A priority is a service level. The name
-    /// is relative to the scenario.
+    /// destination, priority, port, bytes, and start in seconds), the connection matrix of htsim (`.cm`), or
+    /// CSV with the columns `from`, `to`, `bytes`, `start_ns` and optionally `sl`. Hosts are names, or
+    /// numbers from 0 in the order of the network, unless names of hosts are numbers. A priority is a service
+    /// level. The name is relative to the scenario.
     pub file: String,
     /// Time in the file at which the run starts; 0 s by default. Files of HPCC often start at 2 s.
     #[serde(default)]
@@ -49,7 +50,7 @@ pub struct ListedTransfer {
     /// Number of the receiving host.
     pub to: u32,
     /// Payload, at least one byte.
-    pub bytes: u32,
+    pub bytes: u64,
     /// The time at which the transfer starts.
     pub start: Time,
     /// Service level.
@@ -93,7 +94,13 @@ pub fn draw_incasts(plan: IncastPlan, random: &mut Stream) -> Option<Vec<ListedT
             others.swap(place, place + random.below(left) as usize);
             let late = (u128::from(plan.jitter.0) * u128::from(random.next_u32())) >> 32;
             let (from, bytes) = (others[place], (plan.bytes)(random));
-            found.push(ListedTransfer { from, to, bytes, start: time + Time(late as u64), sl: plan.sl });
+            found.push(ListedTransfer {
+                from,
+                to,
+                bytes: bytes.into(),
+                start: time + Time(late as u64),
+                sl: plan.sl,
+            });
         }
         let gap = (plan.gap)(random);
         time += gap.max(Time(1));

@@ -149,9 +149,9 @@ impl Traffic {
     /// The largest size of a distribution or of listed transfers, in bytes; `None` if other keys determine
     /// the sizes.
     #[must_use]
-    pub fn largest_of_file(&self) -> Option<u32> {
+    pub fn largest_of_file(&self) -> Option<u64> {
         let listed = || self.loaded.transfers.as_ref()?.iter().map(|transfer| transfer.bytes).max();
-        self.cdf().map(|sizes| sizes.largest()).or_else(listed)
+        self.cdf().map(|sizes| sizes.largest().into()).or_else(listed)
     }
 
     /// The distribution of sizes, if there is one.

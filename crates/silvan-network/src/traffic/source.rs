@@ -322,7 +322,7 @@ impl Source {
         self.next_at = Time::NEVER;
         if let Some(varied) = &mut self.varied {
             if let Some(transfer) = varied.listed.get(varied.next) {
-                (message.destination, message.left) = (transfer.to, transfer.bytes.into());
+                (message.destination, message.left) = (transfer.to, transfer.bytes);
             }
             varied.next += 1;
             self.next_at = varied.listed.get(varied.next).map_or(Time::NEVER, |transfer| transfer.start);
