@@ -33,9 +33,9 @@ fn errors_of_distributions_are_explained() {
     assert_eq!(sizes("0 0.0\n2000 0.0\n2100 0.02\n30000 1\n"), "fine", "as published with ns3-datacenter");
     let at = "a.toml:6: traffic.0.sizes.file = \"NAME\": ";
     assert_eq!(
-        sizes("10 1 2\n"),
+        sizes("10 1 2 3\n"),
         format!(
-            "{at}FILE:1: `10 1 2` is no point of a distribution; a line has a size (0 to 1073741824 bytes) and a share, such as `10000 0.15`"
+            "{at}FILE:1: `10 1 2 3` is no point of a distribution; a line has a size (0 to 1073741824 bytes) and a share, such as `10000 0.15`"
         )
     );
     assert_eq!(
@@ -68,7 +68,7 @@ fn errors_of_lists_are_explained() {
         ("", " has no transfers"),
         (
             "x\n0 1 3 100 7 2\n",
-            "1: `x` is no number of flows; a flow file begins with their number (at most 4000000), and CSV with `from,to,bytes,start_ns`",
+            "1: `x` is no number of flows; a flow file begins with their number (at most 4000000), a connection matrix with `Nodes` and `Connections`, and CSV with `from,to,bytes,start_ns`",
         ),
         ("2\n0 1 3 100 7 2\n", "1: the first line announces 2 flows, but 1 follow"),
         (
@@ -77,7 +77,7 @@ fn errors_of_lists_are_explained() {
         ),
         ("1\n0 9 3 100 7 2\n", "2: there is no host `9`; use names, or numbers from 0 to 6"),
         ("1\n4 4 3 100 7 2\n", "2: host 4 sends to itself"),
-        ("1\n0 1 3 100 0 2\n", "2: `0` is no size; must be 1 to 1073741824 bytes"),
+        ("1\n0 1 3 100 0 2\n", "2: `0` is no size; must be 1 to 1099511627776 bytes"),
         ("1\n0 1 16 100 7 2\n", "2: `16` is no service level or priority; must be 0 to 15"),
         ("1\n0 1 3 100 7 2e0\n", "2: `2e0` is no time; must be a decimal number of seconds"),
         ("1\n0 1 3 100 7 1.5\n", "2: starts at 1.5 s, before pattern.starts_at = 2 s"),
