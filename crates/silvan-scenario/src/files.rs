@@ -6,24 +6,11 @@ use silvan_engine::{Rate, Time};
 use silvan_network::routing::{LaneMaps, PathLevels, Tables};
 use silvan_network::topology::Topology;
 
-use crate::import::{Wiring, hpcc, htsim, ibnetdiscover, lanes, site, text};
+use crate::error::Fault;
+use crate::import::{Wiring, ibnetdiscover, lanes, site, text};
 
-/// Reads the topology of a fabric, in any format that [`site`] detects, or in that of HPCC's
-/// simulator or htsim.
+/// Reads the topology of a fabric, in any format that [`site`] detects.
 pub(crate) fn topology(path: &Path, link_delay: Time, default_rate: Option<Rate>) -> Result<Wiring, String> {
-    let found = text::read_text(path).map_err(|error| error.to_string())?;
-    let plain = if hpcc::is_hpcc(&found) {
-        Some(hpcc::parse(&found, &name(path)))
-    } else if htsim::is_htsim(&found) {
-        Some(htsim::parse(&found, &name(path)))
-    } else {
-        None
-    };
-    if let Some(topology) = plain {
-        return topology
-            .map(|topology| Wiring { topology, notes: Vec::new() })
-            .map_err(|error| error.to_string());
-    }
     let options = ibnetdiscover::Options { link_delay, default_rate };
     site::topology(path, options).map_err(|error| error.to_string())
 }
@@ -44,7 +31,8 @@ pub(crate) fn lane_maps(path: &Path, topology: &Topology) -> Result<LaneMaps, St
     found.map(|maps| maps.maps).map_err(|error| error.to_string())
 }
 
-/// Reads the forwarding tables of a subnet manager.
-pub(crate) fn tables(path: &Path, topology: &Topology) -> Result<Tables, String> {
-    site::tables(path, topology).map_err(|error| error.to_string())
+/// Reads the forwarding tables of a subnet manager, and notes about the file; `key` is the key of the file.
+pub(crate) fn tables(path: &Path, topology: &Topology, key: &str) -> Result<(Tables, Vec<String>), Fault> {
+    let (tables, notes) = site::tables(path, topology).map_err(|error| Fault::new(key, error.to_string()))?;
+    Ok((tables, notes.into_iter().map(|note| format!("{key}: {note}")).collect()))
 }

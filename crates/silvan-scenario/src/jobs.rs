@@ -126,13 +126,14 @@ pub enum Program {
         #[serde(default = "unscaled")]
         #[schemars(range(min = 0))]
         compute_scale: f64,
-        /// Speed of a host in flop/s, for traces that count operations. Default: 1e9 for SimGrid's traces. Chakra's
-        /// traces need it if computations state `num_ops`, but no duration.
+        /// Speed of a host in flop/s, for traces that count operations. Default: 1e9 for SimGrid's traces.
+        /// Chakra's traces need it if computations state `num_ops`, but no duration.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 1))]
         host_flops: Option<f64>,
-        /// Memory bandwidth of a host, for nodes of Chakra's traces that state `tensor_size`, but no duration. A
-        /// computation takes the longer of its operations at `host_flops` and its bytes at this rate.
+        /// Memory bandwidth of a host, for nodes of Chakra's traces that state `tensor_size`, but no
+        /// duration. A computation takes the longer of its operations at `host_flops` and its bytes at this
+        /// rate.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         host_bandwidth: Option<Rate>,
     },

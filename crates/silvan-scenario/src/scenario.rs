@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use silvan_congestion::Components;
+use silvan_engine::Time;
 use silvan_fabric::config::{Assignment, Config, RoutePer};
 use silvan_fabric::faults::PlannedChanges;
 use silvan_fabric::simulation::{ModelError, Simulation};
@@ -17,7 +18,7 @@ use toml::Table;
 
 use crate::error::{Fault, ScenarioError};
 use crate::fluid;
-use crate::import::{Wiring, unicode};
+use crate::import::unicode;
 use crate::jobs::{self, Program};
 use crate::network;
 use crate::plain;
@@ -42,14 +43,24 @@ pub struct Scenario {
     pub base_dir: PathBuf,
     /// Warnings about keys that have no effect.
     pub notes: Vec<String>,
-    /// Notes about the file of the topology, once it has been read.
+    /// Notes about files of networks and transfers, once these have been read.
     file_notes: OnceLock<Vec<String>>,
+    /// Whether the file or an override sets `switch.latency`.
+    has_latency: bool,
     source: Source,
     table: Table,
 }
 
 /// The network, its tables and the configuration of a run; see [`Scenario::try_build`].
 type Built = ((Topology, Tables, Config), PlannedChanges, bool);
+
+/// What the file of a topology contains in addition to the network.
+#[derive(Debug, Default)]
+struct OfFile {
+    notes: Vec<String>,
+    /// Latency of the switches, unless the scenario sets it.
+    latency: Option<Time>,
+}
 
 impl PartialEq for Scenario {
     fn eq(&self, other: &Self) -> bool {
@@ -87,10 +98,11 @@ impl Scenario {
         overrides: &[(String, String)],
     ) -> Result<Self, ScenarioError> {
         let (mut source, mut table) = Source::read(text, origin, overrides)?;
+        let has_latency = lookup(&table, "switch.latency").is_some();
         match resolve(&mut table, &mut source) {
             Ok((spec, notes)) => {
                 let (base_dir, file_notes) = (base_dir.to_owned(), OnceLock::new());
-                Ok(Self { spec, base_dir, notes, file_notes, source, table })
+                Ok(Self { spec, base_dir, notes, file_notes, has_latency, source, table })
             }
             Err(fault) => Err(source.locate(fault, &table)),
         }
@@ -102,7 +114,18 @@ impl Scenario {
     /// # Errors
     /// If code has changed the specification to something that TOML cannot represent.
     pub fn to_toml(&self) -> Result<String, ScenarioError> {
-        let text = toml::to_string_pretty(&self.spec);
+        let is_of_file = matches!(self.spec.topology, TopologySource::File(_)) && !self.has_latency;
+        let text = if is_of_file {
+            // Without this key, the latency is that in the file of the topology, if it has one.
+            Table::try_from(&self.spec).and_then(|mut table| {
+                if let Some(switch) = table.get_mut("switch").and_then(toml::Value::as_table_mut) {
+                    switch.remove("latency");
+                }
+                toml::to_string_pretty(&table)
+            })
+        } else {
+            toml::to_string_pretty(&self.spec)
+        };
         text.map_err(|e| ScenarioError::of_file(self.origin(), format!("cannot be written as TOML: {e}")))
     }
 
@@ -154,8 +177,8 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// Notes about the file of the topology. There are none before it has been read by [`Scenario::build`] or
-    /// [`Scenario::simulation`].
+    /// Notes about files of networks and transfers. There are none before they have been read by
+    /// [`Scenario::build`] or [`Scenario::simulation`].
     #[must_use]
     pub fn file_notes(&self) -> &[String] {
         self.file_notes.get().map_or(&[], Vec::as_slice)
@@ -200,8 +223,8 @@ impl Scenario {
             return Ok((topology, tables, config));
         }
         let plain = || {
-            let topology = self.topology()?;
-            let tables = self.tables(&topology)?;
+            let (topology, _) = self.topology()?;
+            let (tables, _) = self.tables(&topology)?;
             Ok((topology, tables))
         };
         let (topology, tables) = plain().map_err(|fault| self.locate(fault))?;
@@ -211,9 +234,10 @@ impl Scenario {
     /// Builds the network, its tables and the configuration of a run. Also returns the changes of links and
     /// hosts, and whether the tables are known to be deadlock-free on a single lane.
     fn try_build(&self) -> Result<Built, Fault> {
-        let mut topology = self.topology()?;
+        let (mut topology, mut found) = self.topology()?;
         network::check(&self.spec, &topology)?;
-        let mut tables = self.tables(&topology)?;
+        let (mut tables, notes) = self.tables(&topology)?;
+        found.notes.extend(notes);
         if self.spec.adaptive_routing.as_ref().is_some_and(|adaptive| adaptive.is_per(RoutePer::Flow)) {
             AdaptiveTables::new(&topology)
                 .map_err(|error| Fault::new("adaptive_routing", error.to_string()))?;
@@ -225,9 +249,15 @@ impl Scenario {
             tables = tables.with_units(&topology);
         }
         let path_lanes = network::path_lanes(&self.spec, &self.base_dir, &topology, &tables)?;
-        let traffic = transfers::load(&self.spec.traffic, &self.base_dir, &topology)?;
-        let tables_after_faults = self.tables_after_faults(&topology, &tables)?;
-        let config = Config { path_lanes, traffic, tables_after_faults, ..self.config(jobs) };
+        let (traffic, notes) = transfers::load(&self.spec.traffic, &self.base_dir, &topology)?;
+        found.notes.extend(notes);
+        let (tables_after_faults, notes) = self.tables_after_faults(&topology, &tables)?.unzip();
+        found.notes.extend(notes.into_iter().flatten());
+        self.file_notes.get_or_init(|| found.notes);
+        let mut config = Config { path_lanes, traffic, tables_after_faults, ..self.config(jobs) };
+        if let Some(latency) = found.latency {
+            config.switch.latency = latency;
+        }
         let changes = PlannedChanges::new(&config.events, &topology, config.duration, config.seed)?;
         Ok(((topology, tables, config), changes, deadlock_free))
     }
@@ -364,17 +394,26 @@ impl Scenario {
         Config { flows: spec.flow.clone(), traffic: spec.traffic.clone(), jobs, ..settings(spec) }
     }
 
-    fn topology(&self) -> Result<Topology, Fault> {
+    fn topology(&self) -> Result<(Topology, OfFile), Fault> {
         match &self.spec.topology {
             TopologySource::Generated(spec) => {
-                spec.build().map_err(|error| self.topology_fault(&error.to_string()))
+                let built = spec.build().map_err(|error| self.topology_fault(&error.to_string()))?;
+                Ok((built, OfFile::default()))
             }
             TopologySource::File(FileTopology::File { file, link_delay, default_rate }) => {
                 let read = crate::files::topology(&self.base_dir.join(file), *link_delay, *default_rate);
-                let Wiring { topology, notes } = read.map_err(|what| Fault::new("topology.file", what))?;
-                let notes = notes.into_iter().map(|note| format!("topology.file: {note}"));
-                self.file_notes.get_or_init(|| notes.collect());
-                Ok(topology)
+                let mut wiring = read.map_err(|what| Fault::new("topology.file", what))?;
+                let mut latency = None;
+                if self.has_latency {
+                    if !wiring.latencies.is_empty() {
+                        let note = "the latencies of switches in the file are not used, because switch.latency is set";
+                        wiring.notes.push(note.to_owned());
+                    }
+                } else {
+                    latency = wiring.settle_latencies();
+                }
+                let notes = wiring.notes.into_iter().map(|note| format!("topology.file: {note}")).collect();
+                Ok((wiring.topology, OfFile { notes, latency }))
             }
         }
     }
@@ -387,38 +426,40 @@ impl Scenario {
         Fault::new(path.unwrap_or_else(|| "topology".to_owned()), what)
     }
 
-    fn tables(&self, topology: &Topology) -> Result<Tables, Fault> {
+    /// The forwarding tables, and notes about their file.
+    fn tables(&self, topology: &Topology) -> Result<(Tables, Vec<String>), Fault> {
         let Routing { source, .. } = &self.spec.routing;
         match source {
             RoutingSource::Computed(spec) => {
-                spec.compute(topology).map_err(|error| Fault::new("routing.kind", error.to_string()))
+                let computed = spec.compute(topology);
+                let computed = computed.map_err(|error| Fault::new("routing.kind", error.to_string()))?;
+                Ok((computed, Vec::new()))
             }
             RoutingSource::Table(TableRouting::Table { file, path_bits }) => {
-                let tables = crate::files::tables(&self.base_dir.join(file), topology)
-                    .map_err(|what| Fault::new("routing.file", what))?;
+                let file = self.base_dir.join(file);
+                let (tables, notes) = crate::files::tables(&file, topology, "routing.file")?;
                 if !path_bits.is_used() {
-                    return Ok(Tables::new(tables.out));
+                    return Ok((Tables::new(tables.out), notes));
                 }
                 if tables.lids() == 1 {
                     let what = "has no effect: each host has one LID; leave it out, or take topology.file from ibnetdiscover \
                                 or ibdiagnet2.db_csv, which state the LMC";
                     return Err(Fault::new("routing.path_bits", what));
                 }
-                Ok(tables)
+                Ok((tables, notes))
             }
         }
     }
 
-    /// The tables in the file [`Rerouting::tables`]. `None` if the key is not set.
+    /// The tables in the file [`Rerouting::tables`], and notes about the file. `None` if the key is not set.
     fn tables_after_faults(
         &self,
         topology: &Topology,
         tables: &Tables,
-    ) -> Result<Option<Arc<Tables>>, Fault> {
+    ) -> Result<Option<(Arc<Tables>, Vec<String>)>, Fault> {
         const KEY: &str = "rerouting.tables";
         let Some(file) = &self.spec.rerouting.tables else { return Ok(None) };
-        let read = crate::files::tables(&self.base_dir.join(file), topology);
-        let mut found = read.map_err(|what| Fault::new(KEY, what))?;
+        let (mut found, notes) = crate::files::tables(&self.base_dir.join(file), topology, KEY)?;
         if !self.spec.routing.path_bits().is_used() {
             found = Tables::new(found.out);
         }
@@ -431,7 +472,7 @@ impl Scenario {
         if topology.units > 0 {
             found = found.with_units(topology);
         }
-        Ok(Some(Arc::new(completed_tables(found, tables))))
+        Ok(Some((Arc::new(completed_tables(found, tables)), notes)))
     }
 
     pub(crate) fn locate(&self, fault: Fault) -> ScenarioError {

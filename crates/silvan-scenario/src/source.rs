@@ -1,5 +1,8 @@
 //! The text of a scenario with its overrides, and the positions of its keys.
 
+use std::path::Path;
+
+use silvan_trace::read::relatives;
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
@@ -56,7 +59,10 @@ impl Source {
     fn syntax_error(&self, error: &toml::de::Error) -> ScenarioError {
         let line = error.span().map_or(1, |span| line_at(&self.text, span.start));
         let what = error.message().trim().lines().map(str::trim).collect::<Vec<_>>().join("; ");
-        ScenarioError::of_file(&format!("{}:{line}", self.origin), format!("not valid TOML: {what}"))
+        let like = relatives::named(Path::new(&self.origin), &self.text);
+        let like = like.filter(|like| !like.starts_with("a scenario"));
+        let like = like.map_or(String::new(), |like| format!("; the file looks like {like}"));
+        ScenarioError::of_file(&format!("{}:{line}", self.origin), format!("not valid TOML: {what}{like}"))
     }
 
     /// Converts a fault to an error: adds the position of its key, and its value in `table`.

@@ -293,3 +293,104 @@ fn a_wiring_in_utf_16_is_read() {
     let read = site::topology(&file.0, Options::default()).unwrap();
     assert_eq!(read.topology.links, discovered(WIRING).topology.links);
 }
+
+const DUMP: &str = "\
+Unicast lids [0-4] of switch Lid 2 guid 0x00000000000000a0 ('swA'):
+0x0002 000 # Switch portguid 0x00000000000000a0: 'swA'
+0x0003 001 # Channel Adapter portguid 0x0000000000000b01: 'node-0'
+0x0004 002 # Channel Adapter portguid 0x0000000000000b11: 'node-1'
+4 lids dumped
+";
+
+/// The notes about the files of a fabric that were used and ignored.
+fn loaded(files: &[&File]) -> (Vec<String>, Vec<String>) {
+    let paths: Vec<PathBuf> = files.iter().map(|file| file.0.clone()).collect();
+    let site = site::load(&paths, None, Options::default()).unwrap();
+    assert_eq!((site.topology.hosts.len(), site.tables.out.len()), (2, 1));
+    let texts = |notes: Vec<site::Note>| notes.into_iter().map(|note| note.text).collect();
+    (texts(site.used), texts(site.ignored))
+}
+
+#[test]
+fn messages_around_any_file_are_skipped_and_counted() {
+    let warnings = "ibwarn: [123] _do_madrpc: recv failed: Connection timed out\n".repeat(250);
+    let comments = "# comment\n".repeat(250);
+    let wiring =
+        |before: &str, after: &str| File::with("around", format!("{before}{WIRING}\n{after}").as_bytes());
+    let dump = File::with("around.lft", DUMP.as_bytes());
+    let plain = "2 hosts, 1 switches, 2 links";
+    let of_wiring = |file: &File| loaded(&[file, &dump]).0[0].clone();
+    assert_eq!(of_wiring(&wiring(&comments, "")), plain);
+    assert_eq!(
+        of_wiring(&wiring(&warnings, "")),
+        format!("{plain}; 250 lines of a terminal or an error stream skipped (first: line 1)")
+    );
+    for prompt in [
+        "sw-1 [standalone: master] (config) # ",
+        "\rufm-1 [ mgmt-ha-active ] (config) # ",
+        "n01:~ #",
+        "logout",
+    ] {
+        let note = of_wiring(&wiring("", prompt));
+        assert!(note.starts_with(plain) && note.contains("; 1 line of a terminal"), "{note}");
+    }
+    // The same lines around forwarding tables.
+    let whole = wiring("", "");
+    let noisy = File::with("noisy.lft", format!("{warnings}{DUMP}n01:~ #\n").as_bytes());
+    let (used, _) = loaded(&[&whole, &noisy]);
+    assert_eq!(used[1], "of 1 switches; 251 lines of a terminal or an error stream skipped (first: line 1)");
+    assert_eq!(loaded(&[&whole, &dump]).0[1], "of 1 switches");
+}
+
+#[test]
+fn the_cache_of_lids_is_ignored() {
+    let wiring = File::with("cached.topo", WIRING.as_bytes());
+    let dump = File::with("cached.lft", DUMP.as_bytes());
+    let cache = "0x00000000000000a0 0x0002 0x0002\n\n0x0000000000000b01 0x0003 0x0003\n";
+    let file = File::with("guid2lid", cache.as_bytes());
+    assert_eq!(kind_of(cache), Some(Kind::LidCache));
+    let (_, ignored) = loaded(&[&wiring, &dump, &file]);
+    assert_eq!(ignored, ["OpenSM's cache of LIDs, which has no links and no routes"]);
+    // Sources of paths may be GUIDs, too.
+    assert_eq!(kind_of("0x0000000000000b01 0x0004 7\n3 4 0\n"), Some(Kind::PathLevels));
+}
+
+#[test]
+fn a_format_needs_half_of_the_lines() {
+    let rows = "3 4 0\n4 3 1\n";
+    assert_eq!(kind_of(rows), Some(Kind::PathLevels));
+    assert_eq!(kind_of(&format!("{rows}one\ntwo\n")), Some(Kind::PathLevels));
+    assert_eq!(kind_of(&format!("{rows}one\ntwo\nthree\n")), None);
+    assert_eq!(kind_of("4 1 3\n0\n0 1 100Gbps 1us 0\n0 2 100Gbps 1us 0\n"), Some(Kind::Hpcc));
+    assert_eq!(kind_of("Nodes 4\nTiers 2\n"), Some(Kind::Htsim));
+    assert_eq!(kind_of("Nodes 4\nConnections 1\n0->1 start 0 size 5\n"), None);
+}
+
+#[test]
+fn topologies_of_other_simulators_are_fabrics() {
+    let hpcc = File::with("t.txt", b"4 1 3\n0\n0 1 100Gbps 1us 0\n0 2 100Gbps 1us 0\n0 3 100Gbps 1us 0\n");
+    assert_eq!(names(&site::topology(&hpcc.0, Options::default()).unwrap()), ["1", "2", "3"]);
+    let tree = "Nodes 2\nTiers 1\nTier 0\nDownlink_speed_Gbps 100\nRadix_Down 2\nDownlink_Latency_ns 1000\nQueue_Up 7\n";
+    let htsim = File::with("t.topo", tree.as_bytes());
+    let read = site::topology(&htsim.0, Options::default()).unwrap();
+    assert_eq!((names(&read), read.notes.len()), (vec!["H1", "H2"], 1));
+}
+
+#[test]
+fn adapters_keep_their_guids() {
+    // The port has the GUID of its adapter, and the GUIDs of two adapters are consecutive.
+    let consecutive = WIRING
+        .replace("[1](b01)", "[1](b10)")
+        .replace("H-0000000000000b10", "H-0000000000000b11")
+        .replace("caguid=0xb10", "caguid=0xb11")
+        .replace("H-0000000000000b00", "H-0000000000000b10")
+        .replace("caguid=0xb00", "caguid=0xb10");
+    let read = discovered(&consecutive);
+    assert_eq!(read.node_guids, [Some(0xb10), Some(0xb11)]);
+    let written = ibnetdiscover::write_with(&read.topology, &read.node_guids).unwrap();
+    for line in ["caguid=0xb10\nCa\t1 \"H-0000000000000b10\"\t\t# \"node-0\"", "caguid=0xb11\nCa\t1"] {
+        assert!(written.contains(line), "{written}");
+    }
+    let again = discovered(&written);
+    assert_eq!((&again.topology, &again.node_guids), (&read.topology, &read.node_guids));
+}

@@ -190,6 +190,9 @@ impl Draw {
                 if self.chance(20) {
                     put(&mut program, "host_flops", Value::Float(1e9));
                 }
+                if self.chance(20) {
+                    put(&mut program, "host_bandwidth", "100 GB/s");
+                }
                 program
             }
             2 if most >= 2 => self.kernel(most),

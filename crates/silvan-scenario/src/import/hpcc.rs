@@ -6,24 +6,92 @@
 //! node node rate delay error-rate                  (for each link)
 //! ```
 //!
-//! Nodes are named by their numbers. Ports are numbered in the order of the links.
+//! Nodes are named by their numbers. Ports are numbered in the order of the links. The numbers of switches
+//! may be on several lines, because these simulators read words.
+//!
+//! | dialect | difference |
+//! | --- | --- |
+//! | PowerTCP | the first line has the number of leaf switches before that of links; rates are in bit/s |
+//! | Reverie | the same, and two capacities after the number of links |
+//! | SimAI | the first line has hosts per server, NVSwitches and the type of GPU; refused |
 
 use std::collections::HashMap;
 
 use silvan_engine::{Rate, Time};
 use silvan_network::topology::{
-    End, HOST_PORTS, Host, Link, MAX_HOSTS, MAX_LINKS, MAX_SWITCH_PORTS, MAX_SWITCHES, NodeRef, Shape,
-    Switch, Topology,
+    End, HOST_PORTS, Host, Link, MAX_FCFS_PORTS, MAX_HOSTS, MAX_LINKS, MAX_SWITCH_PORTS, MAX_SWITCHES,
+    NodeRef, Shape, Switch, Topology,
 };
 
-use super::{ImportError, clip};
+use super::{ImportError, Wiring, clip, noise};
 
-/// Whether a text begins with a line of three numbers, as topology files of HPCC's simulator do.
+/// Whether a text begins with a line of numbers, and most other lines are links, as in topology files of
+/// HPCC's simulator.
 #[must_use]
 pub fn is_hpcc(text: &str) -> bool {
-    let first = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    let mut lines = rows(text).map(|(_, line)| line);
+    let fields: Vec<&str> = lines.next().unwrap_or_default().split_whitespace().collect();
+    let numbers = fields.iter().filter(|field| field.parse::<u32>().is_ok()).count();
+    if !(3..=6).contains(&fields.len()) || numbers < fields.len().min(5) {
+        return false;
+    }
+    let (mut links, mut others) = (0usize, 0usize);
+    for line in lines {
+        let words: Vec<&str> = line.split_whitespace().take(6).collect();
+        match words[..] {
+            [a, b, rate, delay, _] if [a, b].iter().all(|node| node.parse::<u32>().is_ok()) => {
+                let has_unit =
+                    [rate, delay].iter().any(|word| word.ends_with(|c: char| c.is_ascii_alphabetic()));
+                if has_unit { links += 1 } else { others += 1 }
+            }
+            // Numbers of switches.
+            _ if words.iter().all(|word| word.parse::<u32>().is_ok()) && links == 0 => {}
+            _ => others += 1,
+        }
+    }
+    links > 0 && links >= others
+}
+
+/// The lines that have content, with their numbers.
+fn rows(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let is_row = |line: &str| !line.is_empty() && !line.starts_with('#') && !noise::is_noise(line);
+    (1..).zip(text.lines().map(str::trim)).filter(move |(_, line)| is_row(line))
+}
+
+/// The numbers in the first line of a file.
+struct Sizes {
+    nodes: u64,
+    switches: u64,
+    links: u64,
+    notes: Vec<String>,
+}
+
+/// Parses the first line.
+fn sizes(first: &str) -> Result<Sizes, String> {
     let fields: Vec<&str> = first.split_whitespace().collect();
-    fields.len() == 3 && fields.iter().all(|field| field.parse::<u32>().is_ok())
+    let numbers: Option<Vec<u64>> = fields.iter().map(|field| field.parse().ok()).collect();
+    let of = |nodes, switches, links, unused: &str| Sizes {
+        nodes,
+        switches,
+        links,
+        notes: if unused.is_empty() { Vec::new() } else { vec![format!("not used: {unused}")] },
+    };
+    Ok(match (numbers.as_deref(), &fields[..]) {
+        (Some(&[nodes, switches, links]), _) => of(nodes, switches, links, ""),
+        (Some(&[nodes, switches, _, links]), _) => of(nodes, switches, links, "the number of leaf switches"),
+        (Some(&[nodes, switches, _, links, _, _]), _) => {
+            of(nodes, switches, links, "the number of leaf switches and the capacities in the first line")
+        }
+        (None, [_, _, _, _, _, kind]) => {
+            return Err(format!(
+                "{} has the numbers of a topology of SimAI, with NVSwitches and GPUs ({}) that have links to an NVSwitch and \
+                 to the network; {HOST_PORTS}",
+                clip(first),
+                clip(kind)
+            ));
+        }
+        _ => return Err(format!("{} must be the numbers of nodes, switches and links", clip(first))),
+    })
 }
 
 /// Reads a topology; `origin` is the name of the file in messages.
@@ -31,16 +99,13 @@ pub fn is_hpcc(text: &str) -> bool {
 /// # Errors
 /// If the text is not in this format, a host does not have exactly one link, a link has errors, or the network exceeds
 /// the limits.
-pub fn parse(text: &str, origin: &str) -> Result<Topology, ImportError> {
-    let mut lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
-    let mut next =
-        |what: &str| lines.next().ok_or_else(|| ImportError::new(origin, format!("ends before {what}")));
-    let (number, first) = next("the numbers of nodes, switches and links")?;
-    let sizes: Vec<u64> = first.split_whitespace().filter_map(|field| field.parse().ok()).collect();
-    let [nodes, switch_count, link_count] = sizes[..] else {
-        let what = format!("{} must be the numbers of nodes, switches and links", clip(first));
-        return Err(ImportError::at(origin, number, what));
-    };
+pub fn parse(text: &str, origin: &str) -> Result<Wiring, ImportError> {
+    let mut lines = rows(text).peekable();
+    let first = lines.next();
+    let missing = |what: &str| ImportError::new(origin, format!("ends before {what}"));
+    let (number, first) = first.ok_or_else(|| missing("the numbers of nodes, switches and links"))?;
+    let sizes = sizes(first).map_err(|what| ImportError::at(origin, number, what))?;
+    let (nodes, switch_count, link_count) = (sizes.nodes, sizes.switches, sizes.links);
     let host_count = nodes.checked_sub(switch_count).unwrap_or(u64::MAX);
     if host_count > MAX_HOSTS || switch_count > MAX_SWITCHES || link_count > MAX_LINKS {
         let what = format!(
@@ -49,83 +114,173 @@ pub fn parse(text: &str, origin: &str) -> Result<Topology, ImportError> {
         );
         return Err(ImportError::at(origin, number, what));
     }
-    let mut at = HashMap::new();
-    let mut switches: Vec<Switch> = Vec::new();
-    if switch_count > 0 {
-        let (number, second) = next("the numbers of the switches")?;
-        for field in second.split_whitespace() {
-            let node = node_number(field, nodes).map_err(|what| ImportError::at(origin, number, what))?;
-            if at.insert(node, NodeRef::Switch(switches.len() as u32)).is_some() {
-                return Err(ImportError::at(origin, number, format!("switch {node} is in the list twice")));
-            }
-            switches.push(Switch { name: node.to_string(), ports: 0, lid: None, lmc: 0, guid: None });
-        }
-        if switches.len() as u64 != switch_count {
-            let what = format!("{} switches; the first line announces {switch_count}", switches.len());
-            return Err(ImportError::at(origin, number, what));
-        }
+    let mut builder = Builder::new(nodes);
+    let mut last = number;
+    // A line with other words than numbers describes a link.
+    let is_list = |line: &str| line.split_whitespace().all(|word| word.parse::<u64>().is_ok());
+    while (builder.switches.len() as u64) < switch_count
+        && let Some((number, line)) = lines.next_if(|(_, line)| is_list(line))
+    {
+        last = number;
+        let add = |field: &str| builder.switch(field).map_err(|what| ImportError::at(origin, number, what));
+        line.split_whitespace().try_for_each(add)?;
     }
-    let mut hosts: Vec<Host> = Vec::new();
-    for node in 0..nodes as u32 {
-        at.entry(node).or_insert_with(|| {
-            hosts.push(Host { name: node.to_string(), lid: None, lmc: 0, guid: None });
-            NodeRef::Host(hosts.len() as u32 - 1)
-        });
+    if builder.switches.len() as u64 != switch_count {
+        if lines.peek().is_none() {
+            return Err(missing("the numbers of the switches"));
+        }
+        let what = format!("{} switches; the first line announces {switch_count}", builder.switches.len());
+        return Err(ImportError::at(origin, last, what));
     }
-    let mut wired = vec![false; hosts.len()];
-    let mut links = Vec::new();
+    builder.hosts();
     for count in 0..link_count {
-        let (number, line) = next(&format!("link {} of {link_count}", count + 1))?;
-        let wrong = |what: String| ImportError::at(origin, number, what);
+        let next = lines.next();
+        let (number, line) = next.ok_or_else(|| missing(&format!("link {} of {link_count}", count + 1)))?;
+        builder.link(line).map_err(|what| ImportError::at(origin, number, what))?;
+    }
+    let mut notes = sizes.notes;
+    match lines.count() {
+        0 => {}
+        more => notes.push(format!("{more} lines after the announced {link_count} links are not used")),
+    }
+    Ok(Wiring::new(builder.topology(origin)?, notes))
+}
+
+/// A topology in the course of reading.
+struct Builder {
+    nodes: u64,
+    at: HashMap<u32, NodeRef>,
+    switches: Vec<Switch>,
+    hosts: Vec<Host>,
+    /// Whether each host has a link.
+    wired: Vec<bool>,
+    links: Vec<Link>,
+}
+
+impl Builder {
+    fn new(nodes: u64) -> Self {
+        let (at, switches, hosts) = (HashMap::new(), Vec::new(), Vec::new());
+        Self { nodes, at, switches, hosts, wired: Vec::new(), links: Vec::new() }
+    }
+
+    /// Adds a switch with a number.
+    fn switch(&mut self, field: &str) -> Result<(), String> {
+        let node = node_number(field, self.nodes)?;
+        if self.at.insert(node, NodeRef::Switch(self.switches.len() as u32)).is_some() {
+            return Err(format!("switch {node} is in the list twice"));
+        }
+        self.switches.push(Switch { name: node.to_string(), ports: 0, lid: None, lmc: 0, guid: None });
+        Ok(())
+    }
+
+    /// Adds all nodes that are not switches.
+    fn hosts(&mut self) {
+        for node in 0..self.nodes as u32 {
+            self.at.entry(node).or_insert_with(|| {
+                self.hosts.push(Host { name: node.to_string(), lid: None, lmc: 0, guid: None });
+                NodeRef::Host(self.hosts.len() as u32 - 1)
+            });
+        }
+        self.wired = vec![false; self.hosts.len()];
+    }
+
+    /// Adds the link of a line.
+    fn link(&mut self, line: &str) -> Result<(), String> {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let [a, b, rate, delay, errors] = fields[..] else {
-            return Err(wrong(format!(
-                "{} is no link; a line has two nodes, rate, delay and error rate",
-                clip(line)
-            )));
+            let form = "a line has two nodes, rate, delay and error rate";
+            return Err(format!("{} is no link; {form}", clip(line)));
         };
-        let rate =
-            spaced(rate, &[("Gbps", "Gbit/s"), ("Mbps", "Mbit/s"), ("Kbps", "kbit/s"), ("bps", "bit/s")])
-                .and_then(|text| text.parse::<Rate>().ok())
-                .filter(|rate| rate.0 > 0)
-                .ok_or_else(|| wrong(format!("{} is no rate, such as `100Gbps`", clip(rate))))?;
-        let delay = spaced(delay, &[("ns", "ns"), ("us", "us"), ("ms", "ms"), ("ps", "ps")])
-            .and_then(|text| text.parse::<Time>().ok())
-            .filter(|&delay| delay > Time::ZERO)
-            .ok_or_else(|| wrong(format!("{} is no delay, such as `1000ns`", clip(delay))))?;
+        let (rate, delay) = (self::rate(rate)?, self::delay(delay)?);
         if !errors.parse::<f64>().is_ok_and(|errors| errors == 0.0) {
-            return Err(wrong(format!(
+            return Err(format!(
                 "the error rate is {}; must be 0: errors of links are set with link.error_rate_ppb",
                 clip(errors)
-            )));
+            ));
         }
-        let mut end = |field: &str| {
-            let node = node_number(field, nodes)?;
-            match at.get(&node).copied().unwrap_or(NodeRef::Host(0)) {
-                NodeRef::Host(host) => match std::mem::replace(&mut wired[host as usize], true) {
-                    true => Err(format!("host {node} has a second link; {HOST_PORTS}")),
-                    false => Ok(End { node: NodeRef::Host(host), port: 1 }),
-                },
-                NodeRef::Switch(switch) => {
-                    let own = &mut switches[switch as usize];
-                    own.ports += 1;
-                    match own.ports > MAX_SWITCH_PORTS {
-                        true => Err(format!("switch {node} has more than {MAX_SWITCH_PORTS} links")),
-                        false => Ok(End { node: NodeRef::Switch(switch), port: own.ports }),
-                    }
+        let (a, b) = (self.end(a)?, self.end(b)?);
+        self.links.push(Link { a, b, rate, delay, one_way: false });
+        Ok(())
+    }
+
+    /// The next free port of a node.
+    fn end(&mut self, field: &str) -> Result<End, String> {
+        let node = node_number(field, self.nodes)?;
+        match self.at.get(&node).copied().unwrap_or(NodeRef::Host(0)) {
+            NodeRef::Host(host) => match std::mem::replace(&mut self.wired[host as usize], true) {
+                true => Err(format!("host {node} has a second link; {HOST_PORTS}")),
+                false => Ok(End { node: NodeRef::Host(host), port: 1 }),
+            },
+            NodeRef::Switch(switch) => {
+                let own = &mut self.switches[switch as usize];
+                own.ports += 1;
+                match own.ports > MAX_FCFS_PORTS {
+                    true => Err(format!(
+                        "switch {node} has more than {MAX_FCFS_PORTS} links; a switch may have up to {MAX_SWITCH_PORTS}, or up \
+                         to {MAX_FCFS_PORTS} with switch.arbitration = \"fcfs\""
+                    )),
+                    false => Ok(End { node: NodeRef::Switch(switch), port: own.ports }),
                 }
             }
-        };
-        let (a, b) = (end(a).map_err(wrong)?, end(b).map_err(wrong)?);
-        links.push(Link { a, b, rate, delay, one_way: false });
+        }
     }
-    if let Some(host) = wired.iter().position(|&is_wired| !is_wired) {
-        return Err(ImportError::new(origin, format!("host {} has no link", hosts[host].name)));
+
+    fn topology(self, origin: &str) -> Result<Topology, ImportError> {
+        if let Some(host) = self.wired.iter().position(|&is_wired| !is_wired) {
+            return Err(ImportError::new(origin, format!("host {} has no link", self.hosts[host].name)));
+        }
+        let name = format!("{} hosts, {} switches, from {origin}", self.hosts.len(), self.switches.len());
+        let Self { hosts, switches, links, .. } = self;
+        let topology = Topology { name, hosts, switches, links, units: 0, shape: Shape::Arbitrary };
+        topology.validate().map_err(|error| ImportError::new(origin, error.to_string()))?;
+        Ok(topology)
     }
-    let name = format!("{} hosts, {} switches, from {origin}", hosts.len(), switches.len());
-    let topology = Topology { name, hosts, switches, links, units: 0, shape: Shape::Arbitrary };
-    topology.validate().map_err(|error| ImportError::new(origin, error.to_string()))?;
-    Ok(topology)
+}
+
+/// Units of rates in these simulators, and here. Units that end in others come first.
+const RATES: [(&str, &str); 16] = [
+    ("Gbps", "Gbit/s"),
+    ("Mbps", "Mbit/s"),
+    ("Kbps", "kbit/s"),
+    ("kbps", "kbit/s"),
+    ("GBps", "GB/s"),
+    ("MBps", "MB/s"),
+    ("KBps", "kB/s"),
+    ("bps", "bit/s"),
+    ("Gb/s", "Gbit/s"),
+    ("Mb/s", "Mbit/s"),
+    ("Kb/s", "kbit/s"),
+    ("kb/s", "kbit/s"),
+    ("GB/s", "GB/s"),
+    ("MB/s", "MB/s"),
+    ("KB/s", "kB/s"),
+    ("b/s", "bit/s"),
+];
+const DELAYS: [(&str, &str); 5] = [("ns", "ns"), ("us", "us"), ("ms", "ms"), ("ps", "ps"), ("s", "s")];
+
+/// Parses a rate. A rate without a unit is in bit/s.
+fn rate(text: &str) -> Result<Rate, String> {
+    let plain = || {
+        let number =
+            text.parse::<f64>().ok().filter(|rate| rate.fract() == 0.0 && (1.0..1e18).contains(rate));
+        number.map(|rate| Rate(rate as u64)).filter(|rate| rate.0 >= LEAST_PLAIN_RATE)
+    };
+    let found = spaced(text, &RATES).and_then(|text| text.parse::<Rate>().ok()).or_else(plain);
+    found.filter(|rate| rate.0 > 0).ok_or_else(|| {
+        format!(
+            "{} is no rate, such as `100Gbps`, or a number of at least {LEAST_PLAIN_RATE} in bit/s",
+            clip(text)
+        )
+    })
+}
+
+/// The smallest rate without a unit. A smaller number lacks its unit.
+const LEAST_PLAIN_RATE: u64 = 1_000_000;
+
+fn delay(text: &str) -> Result<Time, String> {
+    let found = spaced(text, &DELAYS).and_then(|text| text.parse::<Time>().ok());
+    let found = found.filter(|&delay| delay > Time::ZERO);
+    found.ok_or_else(|| format!("{} is no delay, such as `1000ns`", clip(text)))
 }
 
 /// Parses the number of a node, which must be less than `nodes`.
@@ -149,12 +304,65 @@ mod tests {
     #[test]
     fn nodes_are_named_by_their_numbers() {
         assert!(is_hpcc(TWO_RATES));
-        let topology = parse(TWO_RATES, "fat.txt").unwrap();
+        let Wiring { topology, notes, .. } = parse(TWO_RATES, "fat.txt").unwrap();
+        assert!(notes.is_empty());
         assert_eq!(topology.hosts.iter().map(|host| host.name.as_str()).collect::<Vec<_>>(), ["0", "1", "2"]);
         assert_eq!(topology.switches.iter().map(|one| one.ports).collect::<Vec<_>>(), [3, 2]);
         let last = topology.links.last().unwrap();
         assert_eq!((last.rate, last.delay), (Rate::from_gbit(400), Time::from_ns(500)));
         assert_eq!((topology.port_name(last.a), topology.port_name(last.b)), ("3:3".into(), "4:2".into()));
+    }
+
+    #[test]
+    fn dialects_describe_the_same_network() {
+        let whole = parse(TWO_RATES, "t").unwrap().topology;
+        for (old, new, note) in [
+            ("5 2 4", "5 2 1 4", "not used: the number of leaf switches"),
+            (
+                "5 2 4",
+                "5 2 1 4 10 40",
+                "not used: the number of leaf switches and the capacities in the first line",
+            ),
+            ("3 4\n0", "3\n4\n0", ""),
+            ("100Gbps", "100000000000.0", ""),
+            ("100Gbps", "100Gb/s", ""),
+            ("1000ns", "0.000001s", ""),
+            ("1000ns", "0.001ms", ""),
+            ("500ns 0\n", "500ns 0\n0 1 1Gbps 1us 0\n", "1 lines after the announced 4 links are not used"),
+        ] {
+            assert!(TWO_RATES.contains(old), "{old}");
+            let text = TWO_RATES.replacen(old, new, 1);
+            assert!(is_hpcc(&text), "{text}");
+            let read = parse(&text, "t").unwrap();
+            assert_eq!((&read.topology, read.notes.join("")), (&whole, note.to_owned()), "{new}");
+        }
+    }
+
+    #[test]
+    fn nodes_with_nvswitches_are_refused_by_name() {
+        let text = "5 2 1 2 6 H100\n2 3 4\n0 2 3600Gbps 0.000025ms 0\n";
+        assert!(is_hpcc(text));
+        let error = parse(text, "t").unwrap_err().to_string();
+        assert!(
+            error
+                .starts_with("t:1: `5 2 1 2 6 H100` has the numbers of a topology of SimAI, with NVSwitches"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_switch_has_up_to_1024_ports() {
+        let star = |hosts: u32| {
+            let links = (1..=hosts).map(|host| format!("0 {host} 100Gbps 1us 0\n"));
+            format!("{} 1 {hosts}\n0\n{}", hosts + 1, links.collect::<String>())
+        };
+        assert_eq!(parse(&star(1024), "t").unwrap().topology.switches[0].ports, 1024);
+        let error = parse(&star(1025), "t").unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "t:1027: switch 0 has more than 1024 links; a switch may have up to 256, or up to 1024 with switch.arbitration = \
+             \"fcfs\""
+        );
     }
 
     #[test]
@@ -173,7 +381,11 @@ mod tests {
                 "0 3 100Gbps",
                 "t:4: host 0 has a second link; a host has one port: write a host with several ports as one host per rail, such as A-rail1 and A-rail2, and give a job both, as the scenario two-rails does",
             ),
-            ("100Gbps", "100", "t:3: `100` is no rate, such as `100Gbps`"),
+            (
+                "100Gbps",
+                "100",
+                "t:3: `100` is no rate, such as `100Gbps`, or a number of at least 1000000 in bit/s",
+            ),
             ("1000ns", "1000", "t:3: `1000` is no delay, such as `1000ns`"),
             (
                 "0.000000",
@@ -190,6 +402,6 @@ mod tests {
         ] {
             assert_eq!(message(old, new).as_deref(), Some(expected), "{new}");
         }
-        assert!(!is_hpcc("vendid=0x2c9\n") && !is_hpcc(""));
+        assert!(!is_hpcc("vendid=0x2c9\n") && !is_hpcc("") && !is_hpcc("1 4 0\n1 5 0\n4 1 0\n"));
     }
 }

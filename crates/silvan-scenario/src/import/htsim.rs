@@ -15,36 +15,34 @@
 //! Bundle 1                      parallel links to each switch below
 //! ```
 //!
-//! Latencies and queues of switches are ignored, because `[switch]` of a scenario configures them.
+//! `Switch_Latency_ns` is the latency of the switches of a tier. `Podsize` and `Oversubscribed` must agree
+//! with the radices. Queues are ignored with a note, because `[switch]` of a scenario configures buffers.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use silvan_engine::{Rate, Time};
-use silvan_network::topology::Topology;
 use silvan_network::topology::pgft::PgftSpec;
+use silvan_network::topology::{Shape, Topology};
+use silvan_trace::read::fields::Handling;
 
-use super::{ImportError, clip};
+use super::fields::HTSIM;
+use super::{ImportError, Wiring, clip};
 
-/// The keys that determine the network.
-const USED: [&str; 8] = [
-    "nodes",
-    "tiers",
-    "tier",
-    "downlink_speed_gbps",
-    "radix_down",
-    "radix_up",
-    "downlink_latency_ns",
-    "bundle",
-];
-/// The keys that are ignored.
-const UNUSED: [&str; 5] = ["podsize", "oversubscribed", "switch_latency_ns", "queue_up", "queue_down"];
+/// Number of lines with content at the start of a file that contain the number of tiers.
+const HEAD: usize = 10;
 
-/// Whether a text begins with the number of nodes, as topology files of htsim do.
+/// Whether a text begins with the number of nodes and states the number of tiers, as topology files of htsim
+/// do.
 #[must_use]
 pub fn is_htsim(text: &str) -> bool {
-    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let fields: Vec<&str> = lines.next().unwrap_or_default().split_whitespace().collect();
-    matches!(fields[..], [key, number] if key.eq_ignore_ascii_case("nodes") && number.parse::<u64>().is_ok())
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let states = |line: &str, of: &str| {
+        let mut words = line.split_whitespace();
+        let key = words.next().unwrap_or_default();
+        key.eq_ignore_ascii_case(of) && words.next().is_some_and(|number| number.parse::<u64>().is_ok())
+    };
+    let mut head = lines.take(HEAD);
+    head.next().is_some_and(|line| states(line, "nodes")) && head.any(|line| states(line, "tiers"))
 }
 
 /// The line at which a tier starts, and its values by key.
@@ -53,9 +51,10 @@ type Tier = (usize, HashMap<String, u64>);
 /// Reads a topology; `origin` is the name of the file in messages.
 ///
 /// # Errors
-/// If the text is not in this format, tiers do not fit together, or the network exceeds the limits.
-pub fn parse(text: &str, origin: &str) -> Result<Topology, ImportError> {
-    let (whole, tiers) = read(text, origin)?;
+/// If the text is not in this format, tiers do not fit together, `Podsize` or `Oversubscribed` contradict
+/// them, or the network exceeds the limits.
+pub fn parse(text: &str, origin: &str) -> Result<Wiring, ImportError> {
+    let (whole, tiers, notes) = read(text, origin)?;
     let wrong = |line: usize, what: String| ImportError::at(origin, line, what);
     let announced = whole.1.get("tiers").copied().unwrap_or_default();
     if announced != tiers.len() as u64 || !(1..=3).contains(&tiers.len()) {
@@ -89,21 +88,75 @@ pub fn parse(text: &str, origin: &str) -> Result<Topology, ImportError> {
     if p[0] != 1 {
         return Err(wrong(tiers[0].0, "tier 0: bundle must be 1: a host has one link".to_owned()));
     }
-    let hosts: u64 = m.iter().map(|&count| u64::from(count)).product();
-    let nodes = whole.1.get("nodes").copied().unwrap_or_default();
-    if hosts != nodes {
-        return Err(wrong(whole.0, format!("Nodes is {nodes}, but the tiers have {hosts} hosts")));
-    }
+    agree(&whole, &tiers, &m).map_err(|(line, what)| wrong(line, what))?;
     let (link_rate, link_delay) = (rates[0], delays[0]);
     let (level_rates, level_delays) = (Some(rates), Some(delays));
     let spec = PgftSpec { m, w, p: Some(p), link_rate, link_delay, level_rates, level_delays };
-    spec.build().map_err(|error| ImportError::new(origin, error.to_string()))
+    let topology = spec.build().map_err(|error| ImportError::new(origin, error.to_string()))?;
+    let latencies = latencies(&topology, &tiers);
+    Ok(Wiring { latencies, ..Wiring::new(topology, notes) })
 }
 
-/// The values of the whole network and of each tier.
-fn read(text: &str, origin: &str) -> Result<(Tier, Vec<Tier>), ImportError> {
+/// Checks that the numbers of hosts and the oversubscription are those of the tiers. `m` contains the number
+/// of nodes below each switch of a tier. An error has the line.
+fn agree(whole: &Tier, tiers: &[Tier], m: &[u32]) -> Result<(), (usize, String)> {
+    let below = |count: usize| m.iter().take(count).map(|&count| u64::from(count)).product::<u64>();
+    let (hosts, nodes) = (below(m.len()), whole.1.get("nodes").copied().unwrap_or_default());
+    if hosts != nodes {
+        return Err((whole.0, format!("Nodes is {nodes}, but the tiers have {hosts} hosts")));
+    }
+    // A pod of a tree of three tiers is a part that only the top tier connects with others.
+    let of_pod = below(m.len().min(2));
+    if let Some(&pod) = whole.1.get("podsize").filter(|&&pod| pod != of_pod) {
+        return Err((whole.0, format!("Podsize is {pod}, but the tiers have {of_pod} hosts in a pod")));
+    }
+    for (number, (line, tier)) in tiers.iter().enumerate() {
+        let Some(&ratio) = tier.get("oversubscribed") else { continue };
+        let value = |tier: &Tier, key: &str| u128::from(tier.1.get(key).copied().unwrap_or_default());
+        let own = &tiers[number];
+        let down = value(own, "radix_down") * value(own, "downlink_speed_gbps");
+        // The rate of the links to the tier above is a property of that tier.
+        let up =
+            tiers.get(number + 1).map(|above| value(own, "radix_up") * value(above, "downlink_speed_gbps"));
+        match up {
+            Some(up) if down != u128::from(ratio) * up => {
+                return Err((
+                    *line,
+                    format!(
+                        "tier {number}: Oversubscribed is {ratio}, but a switch has {down} Gbit/s down and {up} Gbit/s up"
+                    ),
+                ));
+            }
+            None if ratio != 1 => {
+                let what = format!(
+                    "tier {number}: Oversubscribed is {ratio}, but the top tier has no links up; must be 1"
+                );
+                return Err((*line, what));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The latency of each switch; empty if no tier states one. A tier without a latency has 0, as in htsim.
+fn latencies(topology: &Topology, tiers: &[Tier]) -> Vec<Time> {
+    let of_tier = |(_, tier): &Tier| tier.get("switch_latency_ns").copied();
+    if tiers.iter().all(|tier| of_tier(tier).is_none()) {
+        return Vec::new();
+    }
+    // Switches are numbered from the bottom up, so those of a tier are the upper ends of its links.
+    let Shape::FatTree(tree) = &topology.shape else { return Vec::new() };
+    let latency = |tier: &Tier| Time::from_ns(of_tier(tier).unwrap_or(0).min(u64::from(u32::MAX)));
+    let of_level = |(level, tier): (usize, &Tier)| vec![latency(tier); tree.nodes_at(level) as usize];
+    (1..).zip(tiers).flat_map(of_level).collect()
+}
+
+/// The values of the whole network and of each tier, and notes about keys that are ignored.
+fn read(text: &str, origin: &str) -> Result<(Tier, Vec<Tier>, Vec<String>), ImportError> {
     let mut whole: Tier = (1, HashMap::new());
     let mut tiers: Vec<Tier> = Vec::new();
+    let mut ignored = BTreeSet::new();
     for (number, line) in (1..).zip(text.lines()) {
         let line = line.split('#').next().unwrap_or("").trim();
         if line.is_empty() {
@@ -115,8 +168,10 @@ fn read(text: &str, origin: &str) -> Result<(Tier, Vec<Tier>), ImportError> {
             return Err(wrong(format!("{} must be a key and a number", clip(line))));
         };
         let key = key.to_ascii_lowercase();
-        if !USED.contains(&key.as_str()) && !UNUSED.contains(&key.as_str()) {
-            return Err(wrong(format!("{} is no key of such a file", clip(&key))));
+        match HTSIM.handling(&key) {
+            None => return Err(wrong(format!("{} is no key of such a file", clip(&key)))),
+            Some(Handling::Noted) => drop(ignored.insert(key.clone())),
+            Some(_) => {}
         }
         let value = value.parse::<u64>().map_err(|_| wrong(format!("{} is no number", clip(value))))?;
         if key == "tier" {
@@ -131,14 +186,19 @@ fn read(text: &str, origin: &str) -> Result<(Tier, Vec<Tier>), ImportError> {
             return Err(wrong(format!("{key} is given twice")));
         }
     }
-    Ok((whole, tiers))
+    let names: Vec<String> = ignored.into_iter().collect();
+    let notes = match names.is_empty() {
+        true => Vec::new(),
+        false => vec![format!("not used: {}; [switch] of a scenario configures buffers", names.join(", "))],
+    };
+    Ok((whole, tiers, notes))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const TREE: &str = "# Own sample\nNodes 24\nTiers 3\nPodsize 6\n\nTier 0\nOversubscribed 1\nDownlink_speed_Gbps 100\nRadix_Down 3\n\
+    const TREE: &str = "# Own sample\nNodes 24\nTiers 3\nPodsize 6\n\nTier 0\nDownlink_speed_Gbps 100\nRadix_Down 3\n\
                         Radix_Up 4\nDownlink_Latency_ns 1000\nSwitch_Latency_ns 0\n\nTier 1\nDownlink_speed_Gbps 400\nRadix_Down 4\n\
                         Radix_Up 2\nDownlink_Latency_ns 500\nBundle 2\n\nTier 2\nDownlink_speed_Gbps 800\nRadix_Down 4\n\
                         Downlink_Latency_ns 700\n";
@@ -146,7 +206,8 @@ mod tests {
     #[test]
     fn tiers_are_levels_of_a_tree() {
         assert!(is_htsim(TREE) && !is_htsim("Nodes\n") && !is_htsim("376 56 480\n"));
-        let topology = parse(TREE, "t.topo").unwrap();
+        let Wiring { topology, notes, latencies, .. } = parse(TREE, "t.topo").unwrap();
+        assert!(notes.is_empty() && latencies.iter().all(|&latency| latency == Time::ZERO));
         assert_eq!(topology.name, "PGFT(3; 3,2,4; 1,2,2; 1,2,1)");
         let mut links: Vec<_> = topology.links.iter().map(|link| (link.rate, link.delay)).collect();
         links.dedup();
@@ -156,21 +217,61 @@ mod tests {
     }
 
     #[test]
+    fn switches_have_the_latency_of_their_tier() {
+        let text = TREE
+            .replace("Switch_Latency_ns 0", "Switch_Latency_ns 500\nQueue_Up 9\nqueue_down 7")
+            .replace("Bundle 2", "Bundle 2\nSwitch_Latency_ns 300");
+        let mut wiring = parse(&text, "t.topo").unwrap();
+        assert_eq!(
+            wiring.notes,
+            ["not used: queue_down, queue_up; [switch] of a scenario configures buffers"]
+        );
+        let mut latencies = wiring.latencies.clone();
+        latencies.dedup();
+        assert_eq!(latencies, [500, 300, 0].map(Time::from_ns));
+        assert_eq!(wiring.settle_latencies(), Some(Time::ZERO));
+        let mut delays: Vec<_> = wiring.topology.links.iter().map(|link| link.delay).collect();
+        delays.dedup();
+        // Half of the latencies of both ends is added to 1,000, 500 and 700 ns.
+        assert_eq!(delays, [1_250, 500 + 250 + 150, 700 + 150].map(Time::from_ns));
+    }
+
+    #[test]
+    fn the_oversubscription_may_be_stated() {
+        let text = "Nodes 32\nTiers 2\nPodsize 32\nTier 0\nDownlink_speed_Gbps 100\nRadix_Down 8\nRadix_Up 2\n\
+                    Downlink_Latency_ns 1000\nOversubscribed 4\nTier 1\nDownlink_speed_Gbps 100\nRadix_Down 4\n\
+                    Downlink_Latency_ns 1000\nOversubscribed 1\n";
+        let wiring = parse(text, "t.topo").unwrap();
+        assert_eq!((wiring.topology.hosts.len(), wiring.latencies.len()), (32, 0));
+    }
+
+    #[test]
     fn errors_state_the_line() {
         for (old, new, expected) in [
             ("Nodes 24", "Nodes 25", "t:1: Nodes is 25, but the tiers have 24 hosts"),
             ("Tiers 3", "Tiers 2", "t:1: Tiers is 2, and 3 are described; must be 1 to 3"),
-            ("Tier 1", "Tier 2", "t:14: tier 2 follows 1 tiers; tiers count from 0"),
+            ("Podsize 6", "Podsize 12", "t:1: Podsize is 12, but the tiers have 6 hosts in a pod"),
+            (
+                "Radix_Down 3",
+                "Oversubscribed 2\nRadix_Down 3",
+                "t:6: tier 0: Oversubscribed is 2, but a switch has 300 Gbit/s down and 1600 Gbit/s up",
+            ),
+            (
+                "Downlink_Latency_ns 700",
+                "Downlink_Latency_ns 700\nOversubscribed 2",
+                "t:20: tier 2: Oversubscribed is 2, but the top tier has no links up; must be 1",
+            ),
+            ("Tier 1", "Tier 2", "t:13: tier 2 follows 1 tiers; tiers count from 0"),
             ("Radix_Down 3\n", "", "t:6: tier 0 needs radix_down, a number of at least 1"),
             (
                 "Bundle 2",
                 "Bundle 3",
-                "t:14: tier 1: bundle = 3 must divide radix_down and radix_up of the tier below",
+                "t:13: tier 1: bundle = 3 must divide radix_down and radix_up of the tier below",
             ),
             ("Podsize 6", "Podsize", "t:4: `Podsize` must be a key and a number"),
             ("Podsize 6", "Hosts 6", "t:4: `hosts` is no key of such a file"),
-            ("Radix_Up 4", "Radix_Up x", "t:10: `x` is no number"),
-            ("Radix_Up 4", "Radix_Down 4", "t:10: radix_down is given twice"),
+            ("Radix_Up 4", "Radix_Up x", "t:9: `x` is no number"),
+            ("Radix_Up 4", "Radix_Down 4", "t:9: radix_down is given twice"),
         ] {
             assert!(TREE.contains(old), "{old}");
             let message = parse(&TREE.replacen(old, new, 1), "t").map_err(|error| error.to_string()).err();

@@ -96,7 +96,7 @@ pub fn parse(text: &str, origin: &str, options: Options) -> Result<Wiring, Impor
     }
     describe_adapters(&mut rows, &mut nodes, &notes);
     let topology = assemble(&rows, &nodes, origin, options, &notes)?;
-    Ok(Wiring { topology, notes: notes.texts() })
+    Ok(Wiring::new(topology, notes.texts()))
 }
 
 /// Adds rows for adapters that only the lines of switches mention: nodes with one link.
@@ -161,7 +161,7 @@ fn assemble(
         let ends = [place(row)?, place(back)?];
         records.link(&row.line, ends, Some(rate), notes)?;
     }
-    records.topology(origin, options, notes)
+    records.topology(origin, options, notes).map(|built| built.topology)
 }
 
 /// Reads a line that describes a port.

@@ -50,8 +50,8 @@ pub fn parse(text: &str, origin: &str, options: Options) -> Result<Wiring, Impor
         })?;
         records.link(&whole, ends, Some(rate), &notes)?;
     }
-    let topology = records.topology(origin, options, &notes)?;
-    Ok(Wiring { topology, notes: notes.texts() })
+    let built = records.topology(origin, options, &notes)?;
+    Ok(Wiring { node_guids: built.node_guids, ..Wiring::new(built.topology, notes.texts()) })
 }
 
 /// Reads `{ ... }`, one end of a link.

@@ -12,6 +12,8 @@
 //! | [`lft`] | forwarding tables, as OpenSM (`opensm-lfts.dump`, `opensm.fdbs`) or `dump_fts` writes them |
 //! | [`far`] | forwarding tables with groups for adaptive routing (`ibdiagnet2.far`) |
 //! | [`lanes`] | service levels of paths, SL-to-VL tables |
+//! | [`detect`] | the format of a file |
+//! | [`fields`] | the fields of all formats, and what their readers do with them |
 //! | [`site`] | all of these formats, detected from the content |
 //! | [`hpcc`] | the topology in the format of HPCC's simulator |
 //! | [`htsim`] | the topology in the format of htsim (`.topo`) |
@@ -20,7 +22,9 @@
 //! These files come from unknown sources, so the readers limit the memory that they allocate. Errors state
 //! the file, the line, what was found and what would be valid.
 
+pub mod detect;
 pub mod far;
+pub mod fields;
 pub mod hpcc;
 pub mod htsim;
 pub mod iblinkinfo;
@@ -32,6 +36,7 @@ mod lids;
 pub mod lst;
 mod natural;
 pub mod net_dump;
+mod noise;
 mod notes;
 pub mod ports;
 mod records;
@@ -43,7 +48,8 @@ pub(crate) mod text;
 
 use std::fmt;
 
-use silvan_network::topology::Topology;
+use silvan_engine::Time;
+use silvan_network::topology::{NodeRef, Topology};
 
 pub use text::{MAX_LINE_BYTES, MAX_TEXT_BYTES, decode, read_text, unicode};
 
@@ -62,6 +68,36 @@ pub struct Wiring {
     /// Statements about omitted parts of the file, such as cables from a node to itself, and about decisions
     /// of the reader.
     pub notes: Vec<String>,
+    /// Latency of each switch; empty if the file states none.
+    pub latencies: Vec<Time>,
+    /// GUID of the adapter of each host, if the file states it; empty if it states none.
+    pub node_guids: Vec<Option<u64>>,
+}
+
+impl Wiring {
+    /// Wiring from a file without latencies of switches and GUIDs of adapters.
+    pub(crate) fn new(topology: Topology, notes: Vec<String>) -> Self {
+        Self { topology, notes, latencies: Vec::new(), node_guids: Vec::new() }
+    }
+
+    /// Moves the latencies of switches into the network: the smallest one is the result, and half of the rest
+    /// is added to the delay of each link of a switch, so that every path through the switch has its latency.
+    /// `None` if the file states no latencies.
+    pub(crate) fn settle_latencies(&mut self) -> Option<Time> {
+        let common = self.latencies.iter().copied().min()?;
+        let half = |node: NodeRef| match node {
+            NodeRef::Host(_) => Time::ZERO,
+            NodeRef::Switch(switch) => {
+                let own = self.latencies.get(switch as usize).copied().unwrap_or(common);
+                Time(own.saturating_sub(common).0 / 2)
+            }
+        };
+        for link in &mut self.topology.links {
+            link.delay = link.delay + half(link.a.node) + half(link.b.node);
+        }
+        self.latencies.clear();
+        Some(common)
+    }
 }
 
 /// An error in an imported file, and its position.

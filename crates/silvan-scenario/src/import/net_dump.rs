@@ -193,6 +193,6 @@ fn assemble(
         ];
         records.link(&port.line, ends, Some(port.rate), notes)?;
     }
-    let topology = records.topology(origin, options, notes)?;
-    Ok(Wiring { topology, notes: notes.texts() })
+    let topology = records.topology(origin, options, notes)?.topology;
+    Ok(Wiring::new(topology, notes.texts()))
 }

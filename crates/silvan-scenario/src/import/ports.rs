@@ -84,8 +84,8 @@ pub fn parse(text: &str, origin: &str, options: Options) -> Result<Wiring, Impor
         let ends = [place(&here, name)?, place(&there, far_name)?];
         records.link(&whole, ends, rate, &notes)?;
     }
-    let topology = records.topology(origin, options, &notes)?;
-    Ok(Wiring { topology, notes: notes.texts() })
+    let topology = records.topology(origin, options, &notes)?.topology;
+    Ok(Wiring::new(topology, notes.texts()))
 }
 
 fn facts<'a>(end: &End, description: &'a str) -> Facts<'a> {

@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 
 use silvan_engine::Rate;
-use silvan_network::topology::Topology;
 
 use super::ibnetdiscover::{Options, build, read};
 use super::lids::{self, Lids};
@@ -152,7 +151,7 @@ impl<'a> Records<'a> {
         origin: &str,
         options: Options,
         notes: &Notes,
-    ) -> Result<Topology, ImportError> {
+    ) -> Result<build::Built, ImportError> {
         build::topology(&self.nodes, origin, options, notes)
     }
 }

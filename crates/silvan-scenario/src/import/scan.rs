@@ -1,9 +1,10 @@
 //! Splits a file into lines and tokens, and keeps positions for error messages.
 
 use super::notes::{Notes, What};
-use super::{ImportError, clip};
+use super::{ImportError, clip, noise};
 
-/// The lines of a file, numbered from 1, without line ends ("\n" or "\r\n").
+/// The lines of a file, numbered from 1, without line ends ("\n" or "\r\n") and without the lines of a
+/// terminal or of an error stream.
 pub(super) struct Lines<'a> {
     origin: &'a str,
     rest: std::iter::Enumerate<std::str::Lines<'a>>,
@@ -15,7 +16,7 @@ impl<'a> Lines<'a> {
         Self { origin, rest: text.lines().enumerate(), notes: None }
     }
 
-    /// The lines of the output of a program. Lines of a terminal or an error stream are skipped and noted.
+    /// The same lines. The omitted lines of a terminal or an error stream are noted.
     pub(super) fn of_output(text: &'a str, origin: &'a str, notes: &'a Notes) -> Self {
         Self { notes: Some(notes), ..Self::new(text, origin) }
     }
@@ -40,11 +41,15 @@ impl<'a> Iterator for Lines<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let (mut index, mut line) = self.rest.next()?;
-        while let Some(notes) = self.notes.filter(|_| is_around(line)) {
-            notes.add(What::Around, index + 1);
+        while noise::is_noise(line) {
+            if let Some(notes) = self.notes {
+                notes.add(What::Around, index + 1);
+            }
             (index, line) = self.rest.next()?;
         }
-        let cursor = Cursor { origin: self.origin, line: index + 1, rest: line.trim_end() };
+        // A terminal may have written carriage returns at the ends of a line.
+        let line = line.trim_start_matches('\r').trim_end();
+        let cursor = Cursor { origin: self.origin, line: index + 1, rest: line };
         if let Some(c) = cursor.rest.chars().find(|c| c.is_control() && *c != '\t') {
             let message = format!(
                 "the line contains the control character U+{:04X}; this must be plain text",
@@ -54,73 +59,6 @@ impl<'a> Iterator for Lines<'a> {
         }
         Some(Ok(cursor))
     }
-}
-
-/// Starts of lines that programs of infiniband-diags and their libraries write to the error stream, and of lines
-/// that terminal programs write into logs.
-const AROUND: [&str; 20] = [
-    "ibwarn:",
-    "ibpanic:",
-    "iberror:",
-    "ibdebug:",
-    "ibnetdiscover:",
-    "iblinkinfo:",
-    "ibdiagnet:",
-    "src/",
-    "libibmad",
-    "libibumad",
-    "mad_rpc",
-    "umad",
-    "can't open UMAD",
-    "sudo:",
-    "[sudo]",
-    "Script started",
-    "Script done",
-    "Last login:",
-    "login as:",
-    "=~=~",
-];
-/// Names of programs that a command after a prompt contains if the line is skipped.
-const PROGRAMS: [&str; 4] = ["ibnetdiscover", "iblinkinfo", "ibdiagnet", "saquery"];
-
-/// Whether a line comes from a terminal or an error stream: a message, a prompt, or the header of a log.
-fn is_around(line: &str) -> bool {
-    let plain = without_escapes(line);
-    let line = plain.trim();
-    if AROUND.iter().any(|start| line.starts_with(start)) {
-        return true;
-    }
-    let Some(end) = line.find(['$', '#', '>', '%']) else { return false };
-    let (before, command) = (&line[..end], line[end + 1..].trim_start());
-    // `[root@node ~]#` or `user@node:~$`, with or without a command.
-    let user = before.trim_start_matches(['[', '(']).split(['@', ' ', '"', ':']).next().unwrap_or("");
-    let is_user = !user.is_empty()
-        && user.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
-        && before.trim_start_matches(['[', '('])[user.len()..].starts_with('@');
-    let program = command.trim_start_matches("sudo ").split([' ', '/']).rfind(|word| PROGRAMS.contains(word));
-    let is_command = before.split_whitespace().count() <= 2 && !before.contains('"');
-    is_user || (is_command && !before.is_empty() && program.is_some())
-}
-
-/// Removes the escape sequences of terminals (ECMA-48: ESC, `[`, parameters, a letter; or ESC, `]`, text, BEL).
-fn without_escapes(line: &str) -> std::borrow::Cow<'_, str> {
-    if !line.contains('\u{1b}') {
-        return line.into();
-    }
-    let mut plain = String::new();
-    let mut rest = line;
-    while let Some((before, after)) = rest.split_once('\u{1b}') {
-        plain.push_str(before);
-        rest = match after.chars().next() {
-            Some('[') => after.trim_start_matches('[').trim_start_matches(|c: char| !c.is_ascii_alphabetic()),
-            Some(']') => after.find('\u{7}').map_or("", |end| &after[end..]),
-            _ => after,
-        };
-        let skipped = rest.chars().next().map_or(0, char::len_utf8);
-        rest = &rest[skipped..];
-    }
-    plain.push_str(rest);
-    plain.into()
 }
 
 /// The unread rest of a line.

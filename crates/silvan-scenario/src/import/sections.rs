@@ -33,6 +33,8 @@ const SWITCH: u64 = 2;
 pub struct Sections {
     /// The nodes and links.
     pub topology: Topology,
+    /// GUID of the adapter of each host.
+    pub node_guids: Vec<Option<u64>>,
     /// Sections that were used.
     pub used: Vec<String>,
     /// Sections that were skipped.
@@ -318,9 +320,10 @@ impl<'a> Reader<'a> {
             let rate = rates.into_iter().min();
             records.link(&link.line, [places[0], places[1]], rate, &self.notes)?;
         }
-        let topology = records.topology(origin, options, &self.notes)?;
+        let built = records.topology(origin, options, &self.notes)?;
         Ok(Sections {
-            topology,
+            topology: built.topology,
+            node_guids: built.node_guids,
             used: self.used,
             passed_over: self.passed_over,
             adaptive: self.adaptive,

@@ -1,85 +1,23 @@
 //! Loads a fabric from any set of files. The format of each file is detected from its content, and the best file of
 //! each type is used. For every other file, a note states why it is not used.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use silvan_network::routing::Tables;
 use silvan_network::routing::lanes::{IDENTITY, LaneMaps, Lanes, PathLevels};
 use silvan_network::topology::Topology;
 
+use super::detect::{Detected, detect, resembles};
+pub use super::detect::{Kind, kind_of};
 use super::ibnetdiscover::Options;
 use super::lft::SwitchRoutes;
 use super::{
-    ImportError, Wiring, far, iblinkinfo, ibnetdiscover, lanes, lft, lst, net_dump, ports, read_text,
-    sections,
+    ImportError, Wiring, clip, far, hpcc, htsim, iblinkinfo, ibnetdiscover, lanes, lft, lst, net_dump, ports,
+    read_text, sections,
 };
 
 /// Maximum number of files in a folder.
 pub const MAX_FILES: usize = 1000;
-/// Number of lines at the start of a file from which its format is detected.
-const LINES_LOOKED_AT: usize = 200;
-
-/// Format of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// Output of `ibnetdiscover`, or a netlist.
-    Discovered,
-    /// `ibdiagnet2.db_csv`, `opensm-smdb.dump`.
-    Sections,
-    /// `opensm-subnet.lst`, `ibdiagnet2.lst`.
-    LinkList,
-    /// Output of `iblinkinfo`.
-    LinkInfo,
-    /// Output of `ibnetdiscover -p`.
-    Ports,
-    /// `ibdiagnet2.net_dump`.
-    NetDump,
-    /// `opensm-lfts.dump`, output of `dump_fts`.
-    Dump,
-    /// `opensm.fdbs`, `ibdiagnet2.fdbs`.
-    Fdbs,
-    /// `ibdiagnet2.far`.
-    Far,
-    /// `opensm-sl2vl.dump`, or the tables that `ibdmchk -d` reads.
-    LaneMaps,
-    /// Service levels of paths.
-    PathLevels,
-    /// Options of OpenSM.
-    Options,
-    /// Multicast tables.
-    Multicast,
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Discovered => "wiring (ibnetdiscover)",
-            Self::Sections => "wiring (sections of db_csv or smdb)",
-            Self::LinkList => "wiring (list of links)",
-            Self::LinkInfo => "wiring (iblinkinfo)",
-            Self::Ports => "wiring (ibnetdiscover -p)",
-            Self::NetDump => "wiring (net_dump)",
-            Self::Dump => "forwarding tables (dump)",
-            Self::Fdbs => "forwarding tables (fdbs)",
-            Self::Far => "forwarding tables (adaptive, static ports)",
-            Self::LaneMaps => "SL-to-VL tables",
-            Self::PathLevels => "service levels of paths",
-            Self::Options => "options of OpenSM",
-            Self::Multicast => "multicast tables",
-        })
-    }
-}
-
-impl Kind {
-    fn is_wiring(self) -> bool {
-        self <= Self::NetDump
-    }
-
-    fn is_tables(self) -> bool {
-        (Self::Dump..=Self::Far).contains(&self)
-    }
-}
 
 /// A file that the import examined.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,6 +35,8 @@ pub struct Note {
 pub struct Site {
     /// The wiring.
     pub topology: Topology,
+    /// GUID of the adapter of each host, if the file of the wiring states it; empty if it states none.
+    pub node_guids: Vec<Option<u64>>,
     /// Forwarding tables.
     pub tables: Tables,
     /// Routes to the switches themselves.
@@ -111,110 +51,24 @@ pub struct Site {
     pub ignored: Vec<Note>,
 }
 
-/// Detects the format of a text from its first lines. `None` if it is unknown.
-#[must_use]
-pub fn kind_of(text: &str) -> Option<Kind> {
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    lines.take(LINES_LOOKED_AT).find_map(kind_of_line)
-}
-
-fn kind_of_line(line: &str) -> Option<Kind> {
-    let starts = |starts: &[&str]| starts.iter().any(|start| line.starts_with(start));
-    if line.starts_with('#') {
-        return None;
-    }
-    if line.starts_with("START_") {
-        return Some(Kind::Sections);
-    }
-    if line.starts_with("Unicast lids") {
-        return Some(Kind::Dump);
-    }
-    if line.contains("dump_ucast_routes: Switch ") {
-        return Some(Kind::Fdbs);
-    }
-    if line.contains("mcast_routes") || line.starts_with("Multicast mlids") || line.contains("MLID") {
-        return Some(Kind::Multicast);
-    }
-    if line.starts_with('{') && line.contains(" NodeGUID:") {
-        return Some(Kind::LinkList);
-    }
-    if line.contains("==(") && line.contains(")==>") {
-        return Some(Kind::LinkInfo);
-    }
-    if ports::is_line(line) {
-        return Some(Kind::Ports);
-    }
-    if net_dump::is_head(line) {
-        return Some(Kind::NetDump);
-    }
-    if starts(&["Switch ", "Channel Adapter ", "Router "]) && line.contains(", base LID ") {
-        return Some(Kind::LaneMaps);
-    }
-    let node = starts(&["Switch", "Ca", "Hca", "Rt"]) && line.contains('"');
-    if node || starts(&["vendid=", "devid=", "sysimgguid=", "switchguid=", "caguid=", "rtguid=", "hcaguid="])
-    {
-        return Some(Kind::Discovered);
-    }
-    if starts(&["Groups Definition", "LFT Definition"]) {
-        return Some(Kind::Far);
-    }
-    let words: Vec<&str> = line.split_whitespace().take(12).collect();
-    let numbers = words.iter().all(|word| {
-        let digits = word.strip_prefix("0x").unwrap_or(word);
-        !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_hexdigit())
-    });
-    match words.as_slice() {
-        [_, _, _] if numbers => Some(Kind::PathLevels),
-        [guid, _, _, ..] if words.len() == 11 && numbers && guid.starts_with("0x") => Some(Kind::LaneMaps),
-        [key, _, ..]
-            if key.starts_with("cc_") || *key == "congestion_control" || *key == "routing_engine" =>
-        {
-            Some(Kind::Options)
-        }
-        _ => None,
-    }
-}
-
-/// Files that Silvan recognizes but does not read: the start of one of their first lines, and a description.
-const RELATIVES: [(&str, &str); 11] = [
-    ("SwitchName=", "topology.conf of Slurm, which has no ports"),
-    ("StartDevice", "a list of cables of UFM (NDT)"),
-    ("Port=1 Lid=", "counters of ports (ibdiagnet2.pm)"),
-    ("CA '", "output of ibstat, which describes one host"),
-    ("hca_id:", "output of ibv_devinfo, which describes one host"),
-    ("digraph ", "a graph of Graphviz"),
-    ("graph ", "a graph of Graphviz"),
-    ("<!DOCTYPE", "an HTML page"),
-    ("<?xml", "an XML file"),
-    ("num_ranks", "a trace of an application (GOAL)"),
-    ("[topology]", "a scenario, whose network `silvan fabric route` writes as a fabric"),
-];
-
-/// The format that a text of unknown format resembles, as the end of a sentence; empty if there is none.
-fn resembles(text: &str) -> String {
-    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty()).take(LINES_LOOKED_AT);
-    let json = text.trim_start().starts_with(['{', '[']) && text.trim_end().ends_with(['}', ']']);
-    let found = lines.find_map(|line| RELATIVES.iter().find(|(start, _)| line.starts_with(start)));
-    match found {
-        Some((_, what)) => format!("; it looks like {what}"),
-        None if json => "; it looks like JSON".to_owned(),
-        None => String::new(),
-    }
-}
-
 /// The reason why a file of unknown format is not used.
-fn unknown(file: &Path) -> &'static str {
+fn unknown(file: &Path, text: &str) -> String {
     let name = file.file_name().and_then(|name| name.to_str()).unwrap_or("");
     match name.trim_end_matches(".gz").rsplit('.').next() {
-        Some("plft") => "forwarding tables by private LFT are not read; those of the LFT in use are in .fdbs",
-        Some("vl2vl") => "VL-to-VL tables are not read, so lanes that depend on them may be wrong",
-        _ => "not in a known format of fabric files",
+        Some("plft") => {
+            "forwarding tables by private LFT are not read; those of the LFT in use are in .fdbs".to_owned()
+        }
+        Some("vl2vl") => "VL-to-VL tables are not read, so lanes that depend on them may be wrong".to_owned(),
+        _ => format!("not in a known format of fabric files{}", resembles(file, text)),
     }
 }
+
+/// A file of known format, with its text.
+type Candidate = (PathBuf, Kind, String);
 
 /// Files of one call to [`load`], in the order in which they are considered.
 struct Candidates {
-    files: Vec<(PathBuf, Kind, String)>,
+    files: Vec<Candidate>,
     ignored: Vec<Note>,
 }
 
@@ -229,9 +83,9 @@ impl Candidates {
             let text = read_text(path)?;
             let kind = kind_of(&text).ok_or_else(|| {
                 let what = "is not in a known format of fabric files: wiring (ibnetdiscover, db_csv, lst, iblinkinfo, \
-                            net_dump), forwarding tables (opensm-lfts.dump, dump_fts, fdbs, far), SL-to-VL tables or \
-                            service levels of paths";
-                ImportError::new(&path.display().to_string(), format!("{what}{}", resembles(&text)))
+                            net_dump, topologies of HPCC's simulator and htsim), forwarding tables (opensm-lfts.dump, \
+                            dump_fts, fdbs, far), SL-to-VL tables or service levels of paths";
+                ImportError::new(&path.display().to_string(), format!("{what}{}", resembles(path, &text)))
             })?;
             found.files.push((path.clone(), kind, text));
         }
@@ -263,8 +117,8 @@ impl Candidates {
                     self.files.push((file, kind, text));
                 }
                 Ok(None) => {
-                    let why = unknown(&file);
-                    self.ignore(file, None, why);
+                    let why = unknown(&file, &read?);
+                    self.ignore(file, None, &why);
                 }
                 Err(error) => {
                     let message = error.message.clone();
@@ -280,7 +134,7 @@ impl Candidates {
     }
 
     /// Removes and returns the files of some types.
-    fn take(&mut self, of: impl Fn(Kind) -> bool) -> Vec<(PathBuf, Kind, String)> {
+    fn take(&mut self, of: impl Fn(Kind) -> bool) -> Vec<Candidate> {
         let (taken, rest) = std::mem::take(&mut self.files).into_iter().partition(|(_, kind, _)| of(*kind));
         self.files = rest;
         taken
@@ -295,17 +149,18 @@ impl Candidates {
 pub fn load(paths: &[PathBuf], tables: Option<&Path>, options: Options) -> Result<Site, ImportError> {
     let mut all = Candidates::gather(paths)?;
     let mut used = Vec::new();
-    let topology = wiring(&mut all, &mut used, options, paths)?;
+    let (topology, node_guids) = wiring(&mut all, &mut used, options, paths)?;
     let (tables, switch_routes, groups) = forwarding(&mut all, &mut used, tables, &topology, paths)?;
     let lanes = lane_files(&mut all, &mut used, &topology)?;
     for (file, kind, _) in std::mem::take(&mut all.files) {
         let why = match kind {
             Kind::Options => "contains options, not the fabric; `silvan run --opensm-conf` reads it",
+            Kind::LidCache => "OpenSM's cache of LIDs, which has no links and no routes",
             _ => "only unicast is simulated",
         };
         all.ignore(file, Some(kind), why);
     }
-    Ok(Site { topology, tables, switch_routes, lanes, groups, used, ignored: all.ignored })
+    Ok(Site { topology, node_guids, tables, switch_routes, lanes, groups, used, ignored: all.ignored })
 }
 
 fn note(file: &Path, kind: Kind, text: String) -> Note {
@@ -321,37 +176,37 @@ fn wiring(
     used: &mut Vec<Note>,
     options: Options,
     paths: &[PathBuf],
-) -> Result<Topology, ImportError> {
-    let mut best: Option<(PathBuf, Kind, Topology, String)> = None;
+) -> Result<(Topology, Vec<Option<u64>>), ImportError> {
+    let mut best: Option<(PathBuf, Kind, Wiring, String)> = None;
     for (file, kind, text) in all.take(Kind::is_wiring) {
-        if let Some((from, ..)) = best.as_ref().filter(|(.., topology, _)| has_lids(topology)) {
+        if let Some((from, ..)) = best.as_ref().filter(|(.., wiring, _)| has_lids(&wiring.topology)) {
             let why = format!("the wiring was read from {}", from.display());
             all.ignore(file, Some(kind), &why);
             continue;
         }
-        let (Wiring { topology, notes }, mut more) = read_wiring(&file, kind, &text, options)?;
-        for note in notes {
+        let (mut wiring, mut more) = read_wiring(&file, kind, &text, options)?;
+        for note in std::mem::take(&mut wiring.notes) {
             more.push_str("; ");
             more.push_str(&note);
         }
-        let is_better = best.is_none() || has_lids(&topology);
+        let is_better = best.is_none() || has_lids(&wiring.topology);
         let worse = if is_better {
-            best.replace((file, kind, topology, more))
+            best.replace((file, kind, wiring, more))
         } else {
-            Some((file, kind, topology, more))
+            Some((file, kind, wiring, more))
         };
         if let Some((file, kind, ..)) = worse {
             all.ignore(file, Some(kind), "it has no LIDs, and another file has the wiring");
         }
     }
-    let Some((file, kind, topology, more)) = best else {
+    let Some((file, kind, Wiring { topology, node_guids, .. }, more)) = best else {
         let message = "there is no wiring: pass the output of `ibnetdiscover`, or ibdiagnet2.db_csv, \
                        opensm-subnet.lst, opensm-smdb.dump, or the output of `iblinkinfo`";
         return Err(ImportError::new(&whole(paths), message));
     };
     let (hosts, switches, links) = (topology.hosts.len(), topology.switches.len(), topology.links.len());
     used.push(note(&file, kind, format!("{hosts} hosts, {switches} switches, {links} links{more}")));
-    Ok(topology)
+    Ok((topology, node_guids))
 }
 
 fn has_lids(topology: &Topology) -> bool {
@@ -366,7 +221,7 @@ fn read_wiring(
     options: Options,
 ) -> Result<(Wiring, String), ImportError> {
     let origin = file.display().to_string();
-    let wiring = match kind {
+    let mut wiring = match kind {
         Kind::Sections => {
             let found = sections::parse(text, &origin, options)?;
             let mut more = format!("; sections {}", found.used.join(", "));
@@ -376,48 +231,70 @@ fn read_wiring(
             if let Some(switches) = found.adaptive {
                 more.push_str(&format!("; adaptive routing enabled on {switches} switches"));
             }
-            return Ok((Wiring { topology: found.topology, notes: found.notes }, more));
+            let node_guids = found.node_guids;
+            let mut notes = found.notes;
+            notes.extend(detect(text).noise);
+            return Ok((Wiring { node_guids, ..Wiring::new(found.topology, notes) }, more));
         }
         Kind::LinkList => lst::parse(text, &origin, options)?,
         Kind::LinkInfo => iblinkinfo::parse(text, &origin, options)?,
         Kind::Ports => ports::parse(text, &origin, options)?,
         Kind::NetDump => net_dump::parse(text, &origin, options)?,
+        Kind::Hpcc => hpcc::parse(text, &origin)?,
+        Kind::Htsim => htsim::parse(text, &origin)?,
         _ => ibnetdiscover::parse(text, &origin, options)?,
     };
+    if matches!(kind, Kind::LinkList | Kind::Hpcc) {
+        wiring.notes.extend(detect(text).noise);
+    }
     Ok((wiring, String::new()))
 }
 
 /// Reads wiring in any known format.
 ///
 /// # Errors
-/// Same as the errors of the reader, and if the file contains something else. A file of unknown format is read as output
-/// of `ibnetdiscover`.
+/// Same as the errors of the reader, and if the file contains something else or has an unknown format.
 pub fn topology(file: &Path, options: Options) -> Result<Wiring, ImportError> {
     let text = read_text(file)?;
     let wrong = |what: String| Err(ImportError::new(&file.display().to_string(), what));
     let kind = match kind_of(&text) {
         Some(kind) if kind.is_wiring() => kind,
         Some(kind) => return wrong(format!("contains {kind}, not the wiring of a fabric")),
-        None if !resembles(&text).is_empty() => {
-            let known = "ibnetdiscover, db_csv, lst, iblinkinfo, net_dump";
-            return wrong(format!("is not in a known format of wiring ({known}){}", resembles(&text)));
+        None => {
+            let known =
+                "ibnetdiscover, db_csv, lst, iblinkinfo, net_dump, topologies of HPCC's simulator and htsim";
+            let mut like = resembles(file, &text);
+            let first = text.lines().map(str::trim).find(|line| !line.is_empty());
+            if let Some(first) = first.filter(|_| like.is_empty()) {
+                like = format!("; it starts with {}", clip(first));
+            }
+            return wrong(format!("is not in a known format of wiring ({known}){like}"));
         }
-        None => Kind::Discovered,
     };
     read_wiring(file, kind, &text, options).map(|(wiring, _)| wiring)
 }
 
-/// Reads forwarding tables in any known format. Of adaptive tables, only the static ports are used.
+/// A note about the lines of a terminal or an error stream in a file; empty if there are none. Only readers
+/// of wiring note them themselves.
+fn noise(text: &str) -> String {
+    let Detected { noise, .. } = detect(text);
+    noise.map_or(String::new(), |note| format!("; {note}"))
+}
+
+/// Reads forwarding tables in any known format, and notes about the file. Of adaptive tables, only the static
+/// ports are used.
 ///
 /// # Errors
 /// Same as the errors of the reader. A file of unknown format is read as a dump.
-pub fn tables(file: &Path, topology: &Topology) -> Result<Tables, ImportError> {
+pub fn tables(file: &Path, topology: &Topology) -> Result<(Tables, Vec<String>), ImportError> {
     let text = read_text(file)?;
     let origin = file.display().to_string();
-    if kind_of(&text) == Some(Kind::Far) {
-        return far::parse(&text, &origin, topology).map(|found| found.forwarding.tables);
-    }
-    lft::parse(&text, &origin, topology)
+    let Detected { kind, noise } = detect(&text);
+    let tables = match kind {
+        Some(Kind::Far) => far::parse(&text, &origin, topology)?.forwarding.tables,
+        _ => lft::parse(&text, &origin, topology)?,
+    };
+    Ok((tables, noise.into_iter().collect()))
 }
 
 type Routes = (Tables, SwitchRoutes, Vec<far::Group>);
@@ -452,15 +329,16 @@ fn forwarding(
     if kind == Kind::Far {
         let found = far::parse(&text, &origin, topology)?;
         let more = format!(
-            "static ports; {} groups of ports are stored, used by {} entries",
+            "static ports; {} groups of ports are stored, used by {} entries{}",
             found.groups.len(),
-            found.adaptive
+            found.adaptive,
+            noise(&text)
         );
         used.push(note(&file, kind, more));
         return Ok((found.forwarding.tables, found.forwarding.switch_routes, found.groups));
     }
     let found = lft::parse_all(&text, &origin, topology)?;
-    used.push(note(&file, kind, format!("of {} switches", found.tables.out.len())));
+    used.push(note(&file, kind, format!("of {} switches{}", found.tables.out.len(), noise(&text))));
     Ok((found.tables, found.switch_routes, Vec::new()))
 }
 
@@ -485,13 +363,14 @@ fn lane_files(
     }
     let too_many = || ImportError::new("the fabric", "has too many hosts or ports for service levels");
     let levels = match levels {
-        Some((file, kind, text)) => {
-            let found = lanes::paths(&text, &file.display().to_string(), topology)?;
+        Some((file, kind, content)) => {
+            let found = lanes::paths(&content, &file.display().to_string(), topology)?;
             let hosts = topology.hosts.len() as u64;
             let mut text = format!("{} of {} pairs of hosts", found.pairs, hosts * hosts.saturating_sub(1));
             if found.others > 0 {
                 text.push_str(&format!("; {} lines about other nodes skipped", found.others));
             }
+            text.push_str(&noise(&content));
             used.push(note(&file, kind, text));
             found.levels
         }
@@ -500,7 +379,7 @@ fn lane_files(
     let maps = match maps {
         Some((file, kind, text)) => {
             let found = lanes::maps(&text, &file.display().to_string(), topology)?;
-            used.push(note(&file, kind, format!("{} pairs of ports", found.tables)));
+            used.push(note(&file, kind, format!("{} pairs of ports{}", found.tables, noise(&text))));
             found.maps
         }
         None => LaneMaps::new(topology, IDENTITY).ok_or_else(too_many)?,

@@ -12,8 +12,8 @@ pub enum Why {
     NoPartner,
     /// The other rank has a matching operation, but never reaches it.
     PartnerWaits,
-    /// All matching sends were received, and this operation of the rank, a receive with a wildcard, may have received
-    /// one of them.
+    /// All matching sends were received, and this operation of the rank, a receive with a wildcard, may have
+    /// received one of them.
     TakenByWildcard(u32),
 }
 
@@ -108,8 +108,8 @@ fn partner(trace: &Trace, waits: &[u32], rank: u32, operation: Operation) -> Opt
     others.into_iter().find(|&other| trace.of_rank(other).any(|at| fits(&at)))
 }
 
-/// For a receive, a finished receive with a wildcard in its rank that may have taken a message that fits both; `None` if
-/// there is none.
+/// For a receive, a finished receive with a wildcard in its rank that may have taken a message that fits
+/// both; `None` if there is none.
 fn wildcard(trace: &Trace, waits: &[u32], rank: u32, operation: Operation) -> Option<u32> {
     if operation.kind != Kind::Recv {
         return None;

@@ -115,7 +115,7 @@ pub const GOAL: Fields = Fields {
         used("cpu"),
         used("requires"),
         used("irequires"),
-        noted("nic"),
+        used("nic"),
     ],
 };
 

@@ -1,5 +1,5 @@
-//! Names the formats that Silvan recognizes but does not read in the place where a file is given: other formats of
-//! the field, and formats that belong in another place.
+//! Names the formats that Silvan recognizes but does not read in the place where a file is given: other
+//! formats of the field, and formats that belong in another place.
 
 use std::path::Path;
 
@@ -60,7 +60,8 @@ const RELATIVES: [(Mark, &str); 29] = [
     (Mark::Lines(is_json), "JSON"),
 ];
 
-/// The format that a file resembles, in words; `text` is its content or its start. `None` if it resembles none.
+/// The format that a file resembles, in words; `text` is its content or its start. `None` if it resembles
+/// none.
 #[must_use]
 pub fn named(file: &Path, text: &str) -> Option<&'static str> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -84,7 +85,8 @@ fn is_htsim(lines: &[&str]) -> bool {
     has("nodes ") && has("tiers ")
 }
 
-/// The name of a parallelization, the number of layers, and a line per layer with the operations of its passes.
+/// The name of a parallelization, the number of layers, and a line per layer with the operations of its
+/// passes.
 fn is_workload(lines: &[&str]) -> bool {
     const OPERATIONS: [&str; 5] = ["NONE", "ALLREDUCE", "ALLGATHER", "ALLTOALL", "REDUCESCATTER"];
     let of_layer = |line: &&&str| {

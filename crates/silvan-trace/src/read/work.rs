@@ -1,8 +1,8 @@
 //! Durations of Chakra nodes that state their work, in operations and bytes, instead of a duration.
 //!
-//! A computation takes the longer of its operations at the speed of a host and its bytes at the memory bandwidth, as
-//! in the roofline model. A memory access takes its bytes at the memory bandwidth. Generators such as STAGE write only
-//! the work of nodes.
+//! A computation takes the longer of its operations at the speed of a host and its bytes at the memory
+//! bandwidth, as in the roofline model. A memory access takes its bytes at the memory bandwidth. Generators
+//! such as STAGE write only the work of nodes.
 
 use silvan_engine::Rate;
 
@@ -24,7 +24,8 @@ enum Missing {
 pub(super) struct Work {
     flops: Option<f64>,
     bandwidth: Option<Rate>,
-    /// Numbers of nodes that need a speed or a bandwidth that is not given, with the errors at the first ones.
+    /// Numbers of nodes that need a speed or a bandwidth that is not given, with the errors at the first
+    /// ones.
     lacking: [(u64, Option<TraceError>); 2],
     /// Number of nodes whose duration results from their work.
     computed: u64,
@@ -37,7 +38,8 @@ impl Work {
         Self { flops: options.host_flops, bandwidth: options.host_bandwidth, ..Self::default() }
     }
 
-    /// Whether the duration of a node results from its work: it computes or accesses memory, and has no duration.
+    /// Whether the duration of a node results from its work: it computes or accesses memory, and has no
+    /// duration.
     fn applies(node: &ChakraNode) -> bool {
         let is_work = matches!(node.kind, kind::MEMORY_LOAD | kind::MEMORY_STORE | kind::COMPUTE);
         is_work && node.micros == 0 && (node.operations > 0 || node.tensor_bytes > 0)

@@ -24,13 +24,20 @@ struct Named<'a> {
     place: Place,
 }
 
+/// A topology, and facts about its nodes that it does not contain.
+pub(in crate::import) struct Built {
+    pub(in crate::import) topology: Topology,
+    /// GUID of the adapter of each host.
+    pub(in crate::import) node_guids: Vec<Option<u64>>,
+}
+
 /// Builds the topology; see the documentation of the parent module.
 pub(in crate::import) fn topology(
     nodes: &[Node],
     origin: &str,
     options: Options,
     notes: &Notes,
-) -> Result<Topology, ImportError> {
+) -> Result<Built, ImportError> {
     if nodes.is_empty() {
         return Err(ImportError::new(
             origin,
@@ -46,7 +53,8 @@ pub(in crate::import) fn topology(
         return Err(ImportError::new(origin, message));
     }
     check_addresses(&hosts, &switches, origin)?;
-    Ok(assemble(&hosts, &switches, &links, origin, options))
+    let node_guids = hosts.iter().map(|host| host.node.guid).collect();
+    Ok(Built { topology: assemble(&hosts, &switches, &links, origin, options), node_guids })
 }
 
 fn index_nodes<'a>(nodes: &'a [Node<'a>], origin: &str) -> Result<HashMap<Id<'a>, usize>, ImportError> {

@@ -33,7 +33,7 @@ use silvan_engine::{Rate, Time};
 use super::notes::Notes;
 use super::{ImportError, Wiring};
 
-pub use write::write;
+pub use write::{write, write_with};
 
 /// Properties of links that the files do not contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,8 +61,8 @@ impl Default for Options {
 pub fn parse(text: &str, origin: &str, options: Options) -> Result<Wiring, ImportError> {
     let notes = Notes::default();
     let nodes = read::nodes(text, origin, &notes)?;
-    let topology = build::topology(&nodes, origin, options, &notes)?;
-    Ok(Wiring { topology, notes: notes.texts() })
+    let built = build::topology(&nodes, origin, options, &notes)?;
+    Ok(Wiring { node_guids: built.node_guids, ..Wiring::new(built.topology, notes.texts()) })
 }
 
 #[cfg(test)]

@@ -12,15 +12,24 @@ use crate::import::speed;
 /// [`super::parse`] reads back.
 ///
 /// Missing LIDs and GUIDs are assigned as in [`Identities::of`]. Each host becomes an adapter with one
-/// port. The node GUID is one less than the port GUID, as `ibsim` expects. A rate that no InfiniBand link
-/// has is omitted, so reading the file back requires a default rate.
+/// port. The node GUID is one less than the port GUID, as `ibsim` expects; [`write_with`] writes known node
+/// GUIDs. A rate that no InfiniBand link has is omitted, so reading the file back requires a default rate.
 ///
 /// # Errors
 /// If a switch has more ports, or the fabric needs more LIDs, than InfiniBand has, or if a link is
 /// unidirectional.
 pub fn write(topology: &Topology) -> Result<String, TopologyError> {
+    write_with(topology, &[])
+}
+
+/// Same as [`write`], with known node GUIDs of the adapters, by host. If several hosts are ports of one
+/// adapter, the first one has its GUID.
+///
+/// # Errors
+/// Same as [`write`].
+pub fn write_with(topology: &Topology, node_guids: &[Option<u64>]) -> Result<String, TopologyError> {
     let ids = Identities::of(topology)?;
-    let writer = Writer { topology, host_nodes: host_node_guids(&ids), ids };
+    let writer = Writer { topology, host_nodes: host_node_guids(&ids, node_guids), ids };
     let wiring = topology.wiring();
     let mut out = format!("# {} hosts, {} switches\n", topology.hosts.len(), topology.switches.len());
     for (index, (switch, ports)) in (0u32..).zip(topology.switches.iter().zip(&wiring.switches)) {
@@ -67,19 +76,21 @@ pub fn write(topology: &Topology) -> Result<String, TopologyError> {
     Ok(out)
 }
 
-/// Unique node GUIDs for the adapters.
-fn host_node_guids(ids: &Identities) -> Vec<u64> {
+/// Unique node GUIDs for the adapters: the known ones, and otherwise one less than the port GUID.
+fn host_node_guids(ids: &Identities, known: &[Option<u64>]) -> Vec<u64> {
     let mut used: HashSet<u64> = ids.switch_guids.iter().copied().collect();
-    ids.host_guids
-        .iter()
-        .map(|port_guid| {
+    let known = known.iter().copied().chain(std::iter::repeat(None)).take(ids.host_guids.len());
+    let kept: Vec<Option<u64>> = known.map(|guid| guid.filter(|&guid| used.insert(guid))).collect();
+    let next = |(kept, port_guid): (Option<u64>, &u64)| {
+        kept.unwrap_or_else(|| {
             let mut guid = port_guid.wrapping_sub(1);
             while !used.insert(guid) {
                 guid = guid.wrapping_sub(1);
             }
             guid
         })
-        .collect()
+    };
+    kept.into_iter().zip(&ids.host_guids).map(next).collect()
 }
 
 /// Appends a line; writing to a string cannot fail.

@@ -7,7 +7,7 @@ use silvan_network::topology::{NodeRef, Topology};
 
 use super::{Forwarding, SwitchRoutes};
 use crate::import::scan::{self, Cursor, Lines};
-use crate::import::{ImportError, MAX_UNICAST_LID, clip};
+use crate::import::{ImportError, MAX_UNICAST_LID, clip, noise};
 
 /// First words of a table in `opensm.fdbs` or `ibdiagnet2.fdbs`.
 const FDBS_HEADER: &str = "dump_ucast_routes: Switch ";
@@ -47,7 +47,8 @@ struct Owners<'a> {
 /// of a LID.
 pub(super) fn forwarding(text: &str, origin: &str, topology: &Topology) -> Result<Forwarding, ImportError> {
     check_size(origin, topology)?;
-    let mut lines = text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'));
+    let is_row = |line: &&str| !line.is_empty() && !line.starts_with('#') && !noise::is_noise(line);
+    let mut lines = text.lines().map(str::trim).filter(is_row);
     if lines.find(|l| !l.starts_with(FDBS_TABLE)).is_some_and(|l| l.contains(FDBS_HEADER)) {
         return fdbs(text, origin, topology);
     }

@@ -1,0 +1,123 @@
+//! The fields of all formats of files that describe networks, transfers and traces, and what the readers do
+//! with them. The fields of traces are those of [`silvan_trace::read::fields`].
+
+pub use silvan_trace::read::fields::{CHAKRA, GOAL, TI};
+use silvan_trace::read::fields::{Fields, noted, refused, text, used};
+
+/// Topologies of htsim. Keys are compared in lower case.
+pub const HTSIM: Fields = Fields {
+    format: "htsim",
+    fields: &[
+        refused("nodes"),
+        used("tiers"),
+        refused("podsize"),
+        used("tier"),
+        used("downlink_speed_gbps"),
+        used("radix_down"),
+        used("radix_up"),
+        used("downlink_latency_ns"),
+        used("switch_latency_ns"),
+        used("bundle"),
+        refused("oversubscribed"),
+        noted("queue_up"),
+        noted("queue_down"),
+    ],
+};
+
+/// Topologies of HPCC's simulator and its dialects.
+pub const HPCC: Fields = Fields {
+    format: "hpcc",
+    fields: &[
+        used("nodes"),
+        used("switches"),
+        used("links"),
+        noted("leaf switches"),
+        noted("capacities"),
+        refused("NVSwitches"),
+        used("numbers of switches"),
+        used("ends"),
+        used("rate"),
+        used("delay"),
+        refused("error rate"),
+        noted("more lines"),
+    ],
+};
+
+/// Flow files of HPCC's simulator.
+pub const FLOWS: Fields = Fields {
+    format: "flows",
+    fields: &[
+        used("number of flows"),
+        used("source"),
+        used("destination"),
+        used("priority"),
+        refused("port"),
+        used("bytes"),
+        used("start"),
+        noted("more lines"),
+    ],
+};
+
+/// Connection matrices of htsim.
+pub const CONNECTION_MATRIX: Fields = Fields {
+    format: "connection matrix",
+    fields: &[
+        noted("Nodes"),
+        refused("Connections"),
+        refused("Triggers"),
+        refused("Failures"),
+        used("->"),
+        text("id"),
+        used("start"),
+        used("size"),
+        noted("prio"),
+        refused("trigger"),
+        refused("failure"),
+        refused("send_done_trigger"),
+        refused("recv_done_trigger"),
+        refused("addon"),
+    ],
+};
+
+/// Lists of transfers in CSV.
+pub const CSV: Fields = Fields {
+    format: "csv",
+    fields: &[
+        used("from"),
+        used("to"),
+        used("bytes"),
+        used("start_ns"),
+        used("sl"),
+        refused("other columns"),
+    ],
+};
+
+/// Distributions of sizes.
+pub const SIZES: Fields =
+    Fields { format: "sizes", fields: &[used("size"), noted("second column of ns-2"), used("share")] };
+
+/// Output of `ibnetdiscover`.
+pub const IBNETDISCOVER: Fields = Fields {
+    format: "ibnetdiscover",
+    fields: &[
+        text("vendid"),
+        text("devid"),
+        text("sysimgguid"),
+        used("switchguid"),
+        used("caguid"),
+        used("ports"),
+        used("node"),
+        used("description"),
+        used("lid"),
+        used("lmc"),
+        used("port GUID"),
+        used("rate"),
+        text("comment"),
+        refused("other keys"),
+        noted("lines of a terminal"),
+    ],
+};
+
+/// The fields of all formats.
+pub const ALL: [Fields; 10] =
+    [HTSIM, HPCC, FLOWS, CONNECTION_MATRIX, CSV, SIZES, IBNETDISCOVER, CHAKRA, GOAL, TI];

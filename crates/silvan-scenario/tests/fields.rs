@@ -1,0 +1,346 @@
+//! Feeds each reader a value that matters for each field of its format. A field that is used changes the
+//! result. A field that is ignored does not, and a note names it. A field that is refused is an error.
+
+use std::path::PathBuf;
+
+use silvan_scenario::Scenario;
+use silvan_scenario::import::fields::{
+    ALL, CHAKRA, CONNECTION_MATRIX, CSV, FLOWS, GOAL, HPCC, HTSIM, IBNETDISCOVER, SIZES, TI,
+};
+use silvan_trace::read::fields::{Fields, Handling};
+use silvan_trace::read::{Options, read};
+
+/// A file of a format, and a change of it for each field: the name of the field, an old text and a new one,
+/// and a part of the note or error.
+struct Sample {
+    of: Fields,
+    name: &'static str,
+    text: &'static str,
+    changes: &'static [(&'static str, &'static str, &'static str, &'static str)],
+}
+
+/// What a reader returns: the result as text, and notes.
+type Outcome = Result<(String, Vec<String>), String>;
+
+fn outcome(of: Fields, name: &str, text: &str) -> Outcome {
+    let folder = std::env::temp_dir().join(format!(
+        "silvan-fields-{}-{}",
+        std::process::id(),
+        of.format.replace(' ', "-")
+    ));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join(name), text).unwrap();
+    let made = match of.format {
+        "chakra" | "goal" | "ti" => trace(&folder.join(name)),
+        format => scenario(&folder, format, name),
+    };
+    std::fs::remove_dir_all(&folder).unwrap();
+    made
+}
+
+fn trace(path: &PathBuf) -> Outcome {
+    let options = Options {
+        host_flops: Some(1e9),
+        host_bandwidth: Some("8 Gbit/s".parse().unwrap()),
+        ..Options::default()
+    };
+    let made = read(path, &options).map_err(|error| error.to_string())?.trace;
+    let notes = made.notes.clone();
+    let mut text = Vec::new();
+    silvan_trace::write::text(&made, &mut text).unwrap();
+    Ok((String::from_utf8(text).unwrap(), notes))
+}
+
+fn scenario(folder: &PathBuf, format: &str, name: &str) -> Outcome {
+    let star = "topology = { kind = \"star\", hosts = 4 }\n";
+    let text = match format {
+        "htsim" | "hpcc" | "ibnetdiscover" => format!(
+            "topology = {{ kind = \"file\", file = \"{name}\", default_rate = \"3 Gbit/s\" }}\n[[traffic]]\npattern.kind = \"uniform\"\n"
+        ),
+        "sizes" => format!(
+            "{star}[[traffic]]\npattern.kind = \"uniform\"\nload_percent = 5\nsizes = {{ kind = \"file\", file = \"{name}\" }}\n"
+        ),
+        _ => format!("{star}[[traffic]]\npattern = {{ kind = \"listed\", file = \"{name}\" }}\n"),
+    };
+    let text = format!("duration = \"10 us\"\nlanes.count = 8\nlanes.assignment = \"service-level\"\n{text}");
+    let scenario = Scenario::from_toml(&text, "a.toml", folder, &[]).map_err(|error| error.to_string())?;
+    let (topology, _, config) = scenario.build().map_err(|error| error.to_string())?;
+    let loaded = &config.traffic[0].loaded;
+    let result = format!(
+        "{:?} {:?} {:?} {:?} {:?} {:?}",
+        topology.hosts,
+        topology.switches,
+        topology.links,
+        config.switch.latency,
+        loaded.transfers,
+        loaded.sizes
+    );
+    Ok((result, scenario.file_notes().to_vec()))
+}
+
+const SAMPLES: [Sample; 10] = [
+    Sample {
+        of: HTSIM,
+        name: "t.topo",
+        text: "Nodes 4\nTiers 2\nPodsize 4\nTier 0\nDownlink_speed_Gbps 100\nRadix_Down 2\nRadix_Up 2\nOversubscribed 1\n\
+               Downlink_Latency_ns 1000\nTier 1\nDownlink_speed_Gbps 100\nRadix_Down 2\nDownlink_Latency_ns 1000\n",
+        changes: &[
+            ("nodes", "Nodes 4", "Nodes 8", "Nodes is 8"),
+            ("tiers", "Tiers 2", "Tiers 1", "Tiers is 1"),
+            ("podsize", "Podsize 4", "Podsize 2", "Podsize is 2"),
+            ("tier", "Tier 1", "Tier 2", "tier 2 follows"),
+            (
+                "downlink_speed_gbps",
+                "Oversubscribed 1\nDownlink_Latency_ns 1000\nTier 1\nDownlink_speed_Gbps 100",
+                "Oversubscribed 2\nDownlink_Latency_ns 1000\nTier 1\nDownlink_speed_Gbps 50",
+                "",
+            ),
+            (
+                "radix_down",
+                "Radix_Down 2\nDownlink_Latency_ns 1000\n",
+                "Radix_Down 4\nDownlink_Latency_ns 1000\n",
+                "Nodes is 4",
+            ),
+            ("radix_up", "Radix_Up 2\nOversubscribed 1\n", "Radix_Up 4\n", ""),
+            ("downlink_latency_ns", "Downlink_Latency_ns 1000\nTier", "Downlink_Latency_ns 2000\nTier", ""),
+            ("switch_latency_ns", "Tier 1\n", "Switch_Latency_ns 700\nTier 1\n", ""),
+            ("bundle", "Tier 1\n", "Tier 1\nBundle 2\n", "Nodes is 4"),
+            ("oversubscribed", "Oversubscribed 1", "Oversubscribed 8", "Oversubscribed is 8"),
+            ("queue_up", "Tier 1\n", "Queue_Up 100\nTier 1\n", "queue_up"),
+            ("queue_down", "Tier 1\n", "Queue_Down 100\nTier 1\n", "queue_down"),
+        ],
+    },
+    Sample {
+        of: HPCC,
+        name: "t.txt",
+        text: "4 1 3\n3\n0 3 25Gbps 1us 0\n1 3 25Gbps 1us 0\n2 3 25Gbps 1us 0\n",
+        changes: &[
+            ("nodes", "4 1 3", "5 1 3", "host 4 has no link"),
+            ("switches", "4 1 3", "4 2 3", "announces 2"),
+            ("links", "4 1 3", "4 1 4", "ends before link 4"),
+            ("leaf switches", "4 1 3", "4 1 1 3", "leaf switches"),
+            ("capacities", "4 1 3", "4 1 1 3 25 100", "capacities"),
+            ("NVSwitches", "4 1 3", "4 2 1 1 3 H100", "NVSwitches"),
+            ("numbers of switches", "\n3\n", "\n2\n", "second link"),
+            ("ends", "0 3 25Gbps 1us 0\n1 3 25Gbps 1us 0\n", "1 3 25Gbps 1us 0\n0 3 25Gbps 1us 0\n", ""),
+            ("rate", "0 3 25Gbps", "0 3 50Gbps", ""),
+            ("delay", "1us", "2us", ""),
+            ("error rate", "1us 0\n1", "1us 0.5\n1", "the error rate is"),
+            ("more lines", "2 3 25Gbps 1us 0\n", "2 3 25Gbps 1us 0\n0 1 25Gbps 1us 0\n", "1 lines after"),
+        ],
+    },
+    Sample {
+        of: FLOWS,
+        name: "flow.txt",
+        text: "1\n0 3 2 100 20000 1.5\n",
+        changes: &[
+            ("number of flows", "1\n", "2\n", "announces 2"),
+            ("source", "0 3 2", "1 3 2", ""),
+            ("destination", "0 3 2", "0 2 2", ""),
+            ("priority", "0 3 2", "0 3 1", ""),
+            ("port", "100 ", "100000 ", "where a port is at most"),
+            ("bytes", "20000", "30000", ""),
+            ("start", "1.5", "1.6", ""),
+            ("more lines", "1.5\n", "1.5\n1 3 2 100 5 9\n", "1 lines after"),
+        ],
+    },
+    Sample {
+        of: CONNECTION_MATRIX,
+        name: "in.cm",
+        text: "Nodes 4\nConnections 1\n0->3 id 1 start 5 size 2000\n",
+        changes: &[
+            ("Nodes", "Nodes 4", "Nodes 8", "Nodes is 8"),
+            ("Connections", "Connections 1", "Connections 2", "announces 2"),
+            ("Triggers", "Connections 1", "Connections 1\nTriggers 1", "`Triggers`"),
+            ("Failures", "Connections 1", "Connections 1\nFailures 1", "`Failures`"),
+            ("->", "0->3", "0->2", ""),
+            ("id", "id 1", "id 9", ""),
+            ("start", "start 5", "start 6", ""),
+            ("size", "size 2000", "size 3000", ""),
+            ("prio", "size 2000", "size 2000 prio 3", "prio"),
+            ("trigger", "start 5", "trigger 5", "`trigger`"),
+            ("failure", "0->3", "failure switch_type TOR\n0->3", "`failure`"),
+            ("send_done_trigger", "id 1", "send_done_trigger 1", "`send_done_trigger`"),
+            ("recv_done_trigger", "id 1", "recv_done_trigger 1", "`recv_done_trigger`"),
+            ("addon", "id 1", "addon id 1", "`addon`"),
+        ],
+    },
+    Sample {
+        of: CSV,
+        name: "list.csv",
+        text: "from,to,bytes,start_ns,sl\n0,3,2000,7,1\n",
+        changes: &[
+            ("from", "0,3", "1,3", ""),
+            ("to", "0,3", "0,2", ""),
+            ("bytes", "2000", "3000", ""),
+            ("start_ns", ",7,", ",8,", ""),
+            ("sl", ",1\n", ",2\n", ""),
+            ("other columns", "sl\n0,3,2000,7,1", "sl,x\n0,3,2000,7,1,5", "the columns are"),
+        ],
+    },
+    Sample {
+        of: SIZES,
+        name: "cdf.txt",
+        text: "1000 0\n2000 0.5\n3000 1\n",
+        changes: &[
+            ("size", "2000", "2500", ""),
+            (
+                "second column of ns-2",
+                "1000 0\n2000 0.5\n3000 1\n",
+                "1000 9 0\n2000 9 0.5\n3000 9 1\n",
+                "second column",
+            ),
+            ("share", "0.5", "0.25", ""),
+        ],
+    },
+    Sample {
+        of: IBNETDISCOVER,
+        name: "ib.topo",
+        text: "vendid=0x2c9\ndevid=0xbd36\nsysimgguid=0xa0\nswitchguid=0xa0(a0)\n\
+               Switch\t8 \"S-a0\"\t\t# \"swA\" base port 0 lid 2 lmc 0\n\
+               [1]\t\"H-b00\"[1](b01) \t\t# \"node-0\" lid 3 4xQDR\n[2]\t\"H-b10\"[1](b11) \t\t# \"node-1\" lid 4 4xQDR\n\n\
+               caguid=0xb00\nCa\t1 \"H-b00\"\t\t# \"node-0\"\n[1](b01) \t\"S-a0\"[1]\t\t# lid 3 lmc 0 \"swA\" lid 2 4xQDR\n\n\
+               caguid=0xb10\nCa\t1 \"H-b10\"\t\t# \"node-1\"\n[1](b11) \t\"S-a0\"[2]\t\t# lid 4 lmc 0 \"swA\" lid 2 4xQDR\n",
+        changes: &[
+            ("vendid", "vendid=0x2c9", "vendid=0x119f", ""),
+            ("devid", "devid=0xbd36", "devid=0x1", ""),
+            ("sysimgguid", "sysimgguid=0xa0", "sysimgguid=0xa1", ""),
+            ("switchguid", "switchguid=0xa0(a0)", "switchguid=0xa7(a7)", ""),
+            ("caguid", "caguid=0xb10", "caguid=0xb00", "is already described"),
+            ("ports", "Switch\t8", "Switch\t9", ""),
+            ("node", "[2]\t\"H-b10\"", "[2]\t\"H-b90\"", "which is not described"),
+            ("description", "\"S-a0\"\t\t# \"swA\"", "\"S-a0\"\t\t# \"swB\"", ""),
+            ("lid", "lid 4 lmc", "lid 5 lmc", ""),
+            ("lmc", "lid 4 lmc 0", "lid 4 lmc 1", ""),
+            ("port GUID", "(b11)", "(b17)", ""),
+            ("rate", "4xQDR", "4xEDR", ""),
+            ("comment", "vendid", "# a remark\nvendid", ""),
+            ("other keys", "vendid", "color=0x1\nvendid", "is not a known key"),
+            ("lines of a terminal", "vendid", "ibwarn: x\nvendid", "1 line of a terminal"),
+        ],
+    },
+    Sample {
+        of: CHAKRA,
+        name: "t.json",
+        text: r#"{"workload_name": "w", "workload_graph": [
+{"Id": 1, "Name": "n", "NodeType": 4, "runtime": 3},
+{"Id": 2, "NodeType": 4, "is_cpu_op": true, "num_ops": 5000, "tensor_size": 100, "data_deps": [1]},
+{"Id": 3, "NodeType": 2, "tensor_size": 4000},
+{"Id": 4, "NodeType": 7, "comm_type": 0, "comm_size": 1000, "pg_name": "a", "involved_dim": [true]},
+{"Id": 5, "NodeType": 5, "comm_dst": 0, "comm_size": 100, "comm_tag": 3},
+{"Id": 6, "NodeType": 6, "comm_src": 0, "comm_size": 100, "comm_tag": 3}]}"#,
+        changes: &[
+            ("id", "\"Id\": 2", "\"Id\": 1", "node 1 is defined twice"),
+            ("name", "\"Id\": 3", "\"name\": \"x\", \"Id\": 3", ""),
+            ("Name", "\"n\"", "\"m\"", ""),
+            ("workload_name", "\"w\"", "\"v\"", ""),
+            ("type", "\"NodeType\": 2", "\"NodeType\": 4", ""),
+            ("ctrl_deps", "\"Id\": 2", "\"ctrl_deps\": [1], \"Id\": 2", "ctrl_deps"),
+            ("data_deps", "[1]}", "[]}", ""),
+            ("start_time_micros", "\"Id\": 2", "\"start_time_micros\": 7, \"Id\": 2", "start_time_micros"),
+            ("duration_micros", "\"runtime\": 3", "\"runtime\": 4", ""),
+            ("inputs", "\"Id\": 2", "\"inputs\": {\"x\": 1}, \"Id\": 2", "inputs"),
+            ("outputs", "\"Id\": 2", "\"outputs\": {\"x\": 1}, \"Id\": 2", "outputs"),
+            ("is_cpu_op", "true, \"num", "false, \"num", ""),
+            ("num_ops", "5000", "6000", ""),
+            ("tensor_size", "4000", "5000", ""),
+            ("comm_size", "1000", "2000", ""),
+            ("comm_type", "\"comm_type\": 0", "\"comm_type\": 17", "comm_type 17 is not one of"),
+            ("comm_src", "\"comm_src\": 0", "\"comm_src\": 7", "7"),
+            ("comm_dst", "\"comm_dst\": 0", "\"comm_dst\": 7", "7"),
+            ("comm_tag", "\"comm_tag\": 3}]", "\"comm_tag\": 4}]", ""),
+            ("comm_root", "\"comm_type\": 0", "\"comm_type\": 5, \"comm_root\": 3", "3"),
+            ("root", "\"comm_type\": 0", "\"comm_type\": 5, \"root\": 3", "3"),
+            (
+                "pg_name",
+                "\"pg_name\": \"a\", \"involved_dim\": [true]",
+                "\"involved_dim\": [false]",
+                "involved_dim",
+            ),
+            (
+                "involved_dim",
+                "\"pg_name\": \"a\", \"involved_dim\": [true]",
+                "\"involved_dim\": [false]",
+                "involved_dim excludes",
+            ),
+            ("comm_priority", "\"Id\": 4", "\"comm_priority\": 7, \"Id\": 4", "comm_priority"),
+            ("tensor_loc", "\"Id\": 3", "\"tensor_loc\": 2, \"Id\": 3", "tensor_loc"),
+        ],
+    },
+    Sample {
+        of: GOAL,
+        name: "t.goal",
+        text: "num_ranks 2\nrank 0 {\na: calc 100\nb: send 8b to 1 tag 3 cpu 0 nic 0\nb requires a\nc: calc 5\n}\n\
+               rank 1 {\nrecv 8b from 0 tag 3\n}\n",
+        changes: &[
+            ("num_ranks", "num_ranks 2", "num_ranks 3", ""),
+            ("rank", "rank 1", "rank 0", "second schedule"),
+            ("label", "b requires a", "b requires c", "label"),
+            ("calc", "calc 100", "calc 101", ""),
+            ("send", "send 8b to 1", "recv 8b from 1", ""),
+            ("recv", "recv 8b from 0", "send 8b to 0", ""),
+            ("size", "send 8b", "send 9b", ""),
+            ("peer", "to 1", "to 0", ""),
+            ("tag", "recv 8b from 0 tag 3", "recv 8b from 0 tag 4", ""),
+            ("cpu", "cpu 0", "cpu 1", ""),
+            ("requires", "b requires a", "", ""),
+            ("irequires", "b requires a", "b irequires a", ""),
+            ("nic", "nic 0", "nic 1", ""),
+        ],
+    },
+    Sample {
+        of: TI,
+        name: "ti.txt",
+        text: "0 init\n1 init\n0 compute 5000\n0 send 1 3 10 6\n1 recv 0 3 10 6\n0 barrier\n1 barrier\n",
+        changes: &[
+            ("rank", "0 compute", "1 compute", ""),
+            ("action", "barrier\n1 barrier", "allreduce 10 0\n1 allreduce 10 0", ""),
+            ("init", "0 init", "0 init 1", ""),
+            ("peer", "send 1", "send 0", ""),
+            ("tag", "send 1 3", "send 1 4", ""),
+            ("count", "send 1 3 10", "send 1 3 11", ""),
+            ("datatype", "send 1 3 10 6", "send 1 3 10 1", ""),
+            ("flops", "5000", "6000", ""),
+            ("waitany", "0 barrier", "0 waitany\n0 barrier", "waitany"),
+        ],
+    },
+];
+
+#[test]
+fn each_field_is_used_noted_or_refused() {
+    let formats: Vec<&str> = SAMPLES.iter().map(|sample| sample.of.format).collect();
+    assert_eq!(formats.len(), ALL.len());
+    for of in ALL {
+        assert!(formats.contains(&of.format), "{} has no sample", of.format);
+    }
+    for Sample { of, name, text, changes } in &SAMPLES {
+        let plain = outcome(*of, name, text).unwrap_or_else(|error| panic!("{}: {error}", of.format));
+        let fields: Vec<&str> = of.fields.iter().map(|field| field.name).collect();
+        let fed: Vec<&str> = changes.iter().map(|change| change.0).collect();
+        assert_eq!(fed, fields, "{}: each field needs a value", of.format);
+        for (field, old, new, part) in *changes {
+            assert!(text.contains(old), "{}: {field}: {old}", of.format);
+            let changed = outcome(*of, name, &text.replacen(old, new, 1));
+            let place = format!("{}: {field}: {changed:?}", of.format);
+            match (of.handling(field).unwrap(), &changed) {
+                // A value that makes the file inconsistent has an effect, too.
+                (Handling::Used, Err(error)) => assert!(!part.is_empty() && error.contains(part), "{place}"),
+                (Handling::Used, Ok((result, _))) => {
+                    assert!(part.is_empty() && *result != plain.0, "{place}")
+                }
+                (Handling::Text, Ok(found)) => assert_eq!(*found, plain, "{place}"),
+                (Handling::Noted, Ok((result, notes))) => {
+                    assert_eq!(*result, plain.0, "{place}");
+                    assert!(
+                        notes.iter().any(|note| note.contains(part))
+                            && !plain.1.contains(&(*part).to_owned()),
+                        "{place}"
+                    );
+                    assert_ne!(*notes, plain.1, "{place}");
+                }
+                (Handling::Refused, Err(error)) => assert!(error.contains(part), "{place}"),
+                _ => panic!("{place}"),
+            }
+        }
+    }
+}
