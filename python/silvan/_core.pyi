@@ -196,8 +196,8 @@ def fabric_route(
     routing: str | None = None,
     default_rate: str | None = None,
     roots: Sequence[str] | None = None,
-) -> tuple[str, str, list[str]]:
-    """Return forwarding tables, the network, and what is wrong with the routes.
+) -> tuple[str, str, list[str], list[str]]:
+    """Return forwarding tables, the network, what is wrong with the routes, and notes about the file.
 
     The tables have the format of `opensm-lfts.dump`, the network has that of `ibnetdiscover`. Without
     `routing`, the scenario's routing is used, or a routing that suits the fabric. `roots` are the switches at

@@ -12,7 +12,7 @@ use silvan_network::routing::up_down::{Roots, UpDown};
 use silvan_network::routing::{self, LaneAnalysis, RoutingSpec, Shares, Spread, Tables};
 use silvan_network::topology::{End, NodeRef, Topology, TopologyError};
 use silvan_scenario::import::site::{self, Note, Site};
-use silvan_scenario::import::{ibnetdiscover, lanes, lft, lst};
+use silvan_scenario::import::{Wiring, ibnetdiscover, lanes, lft, lst};
 
 use crate::convert::{self, FabricError};
 
@@ -211,7 +211,9 @@ pub fn fabric_without(
         let site = load(paths, tables, default_rate)?;
         let (topology, kept) = site.topology.without_hosts(|host| hosts.contains(&host.name));
         let dump = lft::write(&topology, &site.tables.of_hosts(&kept), Some(&site.switch_routes));
-        Ok((ibnetdiscover::write(&topology).map_err(failed)?, dump.map_err(failed)?))
+        let guids: Vec<Option<u64>> =
+            kept.iter().map(|&host| site.node_guids.get(host).copied().flatten()).collect();
+        Ok((ibnetdiscover::write_with(&topology, &guids).map_err(failed)?, dump.map_err(failed)?))
     })
 }
 
@@ -224,10 +226,10 @@ fn load(paths: Paths, tables: Option<PathBuf>, default_rate: Option<&str>) -> Py
 }
 
 /// Returns forwarding tables in the format of OpenSM's dump, the network in the format of `ibnetdiscover`
-/// with the same LIDs and GUIDs, and what is wrong with the routes. `topology` is a real fabric
-/// (`ibnetdiscover` output, ibsim netlist) or a scenario file (`.toml`). By default, `routing` is the routing
-/// of the scenario, or one that suits the fabric. `roots` are the switches at the top of up*/down* routing.
-/// Raises `FabricError`, or `ScenarioError` for a scenario.
+/// with the same LIDs and GUIDs, what is wrong with the routes, and notes about the file. `topology` is a
+/// real fabric (`ibnetdiscover` output, ibsim netlist), a topology of a simulator, or a scenario file
+/// (`.toml`). By default, `routing` is the routing of the scenario, or one that suits the fabric. `roots` are
+/// the switches at the top of up*/down* routing. Raises `FabricError`, or `ScenarioError` for a scenario.
 #[pyfunction]
 #[pyo3(signature = (topology, routing=None, default_rate=None, roots=None))]
 pub fn fabric_route(
@@ -236,9 +238,9 @@ pub fn fabric_route(
     routing: Option<&str>,
     default_rate: Option<&str>,
     roots: Option<Vec<String>>,
-) -> PyResult<(String, String, Vec<String>)> {
+) -> PyResult<(String, String, Vec<String>, Vec<String>)> {
     py.detach(|| {
-        let (network, in_use) = network(&topology, default_rate)?;
+        let (Wiring { topology: network, notes, node_guids, .. }, in_use) = network(&topology, default_rate)?;
         let unfit = |error: &dyn Display| failed(format!("{}: {error}", topology.display()));
         let compute = |algorithm: RoutingSpec| algorithm.compute(&network).map_err(|error| unfit(&error));
         let tables = match (algorithm(routing, roots)?, in_use) {
@@ -248,7 +250,8 @@ pub fn fabric_route(
         };
         let findings = Spread::of(&network, &tables, &routing::analyze(&network, &tables)).findings();
         let dump = lft::write(&network, &tables, None).map_err(|error| unfit(&error))?;
-        Ok((dump, ibnetdiscover::write(&network).map_err(|error| unfit(&error))?, findings))
+        let written = ibnetdiscover::write_with(&network, &node_guids).map_err(|error| unfit(&error))?;
+        Ok((dump, written, findings, notes))
     })
 }
 
@@ -365,15 +368,16 @@ impl FlowRoutes {
 }
 
 /// The network in a file, and the tables if the file is a scenario.
-fn network(path: &Path, default_rate: Option<&str>) -> PyResult<(Topology, Option<Tables>)> {
+fn network(path: &Path, default_rate: Option<&str>) -> PyResult<(Wiring, Option<Tables>)> {
     if path.extension().is_none_or(|ending| ending != "toml") {
-        return Ok((site::topology(path, options(default_rate)?).map_err(failed)?.topology, None));
+        return Ok((site::topology(path, options(default_rate)?).map_err(failed)?, None));
     }
     let scenario = silvan_scenario::Scenario::load(path, &[])
         .map_err(|e| convert::ScenarioError::new_err(e.to_string()))?;
     let (topology, tables, _) =
         scenario.build_plain().map_err(|e| convert::ScenarioError::new_err(e.to_string()))?;
-    Ok((topology, Some(tables)))
+    let (notes, node_guids) = (scenario.file_notes().to_vec(), Vec::new());
+    Ok((Wiring { topology, notes, latencies: Vec::new(), node_guids }, Some(tables)))
 }
 
 /// The routing algorithm that the user selected, if any.

@@ -115,6 +115,8 @@ def route(
     if network is not None:
         _files.write_text(network, routes.network)
         typer.echo(f"Network written to {network}")
+    for note in routes.notes:
+        common.err_console().print(f"[yellow]Note:[/] {escape(note)}")
     for finding in routes.findings:
         common.err_console().print(f"[yellow]Warning:[/] {escape(finding)}")
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,6 +61,8 @@ class Routes:
     network: str
     #: Faults of the routes: links that they leave unused, an uneven load, or a possible deadlock.
     findings: list[str]
+    #: Statements about parts of the file that are not used.
+    notes: list[str] = field(default_factory=list)
 
 
 def check(

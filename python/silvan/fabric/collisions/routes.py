@@ -137,7 +137,7 @@ def read(paths: Paths, tables: str | PathLike[str] | None = None, rate: str | No
             raise FabricError(f"{one[0]}: a scenario has its own routing; omit --lft")
         scenario = Scenario.load(one[0])
         found = scenario.routes()
-        forwarding, wiring, _ = fabric_route(one[0], None, rate)
+        forwarding, wiring, *_ = fabric_route(one[0], None, rate)
         with tempfile.TemporaryDirectory(prefix="silvan-") as folder:
             for name, text in (("fabric.topo", wiring), ("fabric.lft", forwarding)):
                 (Path(folder) / name).write_text(text, encoding="utf-8")
