@@ -10,7 +10,7 @@ use silvan_engine::Rate;
 use silvan_network::routing::lanes::Map;
 use silvan_network::routing::up_down::{Roots, UpDown};
 use silvan_network::routing::{self, LaneAnalysis, RoutingSpec, Shares, Spread, Tables};
-use silvan_network::topology::{End, NodeRef, Topology, TopologyError};
+use silvan_network::topology::{End, NodeRef, TopologyError};
 use silvan_scenario::import::site::{self, Note, Site};
 use silvan_scenario::import::{Wiring, ibnetdiscover, lanes, lft, lst};
 
