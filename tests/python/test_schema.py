@@ -124,7 +124,7 @@ WRONG = {
     "start_after_packets": {"flow": [{"from": "H1", "to": "H4", "start_after_packets": 0}]},
     "hotspots": {"traffic": [{"pattern": {"kind": "forest", "hotspots": 0, "victims": 100}}]},
     "percentage": {"traffic": [{"pattern": {"kind": "forest", "hotspots": 1, "victims": 101}}]},
-    "hosts": {"topology": {"kind": "star", "hosts": 257}},
+    "hosts": {"topology": {"kind": "star", "hosts": 1025}},
     "spines": {"topology": {"kind": "two-level-fat-tree", "leaves": 2, "spines": 1024, "hosts_per_leaf": 2}},
     "radix": {"topology": {"kind": "three-level-fat-tree", "radix": 5}},
 }
@@ -157,5 +157,5 @@ def test_ranges_are_those_of_the_fields_and_not_of_their_names():
         by_name.setdefault(path.rsplit("/", 1)[-1], set()).add(span)
     assert by_name["count"] == {(1, 15), (1, 1_000_000)}, "of lanes and of replays of a link"
     assert by_name["threshold"] == {(0, 15)}
-    assert by_name["hosts"] == {(1, 256), (0, None)}, "of a star and of a k-ary n-fly"
+    assert by_name["hosts"] == {(1, 1024), (0, None)}, "of a star and of a k-ary n-fly"
     assert by_name["limit"] == {(1, 4096), (0, 255)}, "of linear delays and of waiting slots"
