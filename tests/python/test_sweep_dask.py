@@ -114,9 +114,9 @@ def cluster(tmp_path):
     made.end()
 
 
-def begin(study, out, cluster):
+def begin(study, out, cluster, connect_s=8):
     start = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    start += "from silvan.sweeps import remote_dask; remote_dask.CONNECT_S = 8; "
+    start += f"from silvan.sweeps import remote_dask; remote_dask.CONNECT_S = {connect_s}; "
     start += "from silvan import cli; cli.main()"
     options = ["--out", str(out), "--executor", "dask", "--dask-address", cluster.address]
     return subprocess.Popen(
@@ -183,7 +183,8 @@ def test_a_sweep_continues_if_workers_die_and_others_start(study, reference, clu
 @pytest.mark.nightly
 def test_a_sweep_continues_with_a_scheduler_that_returns(study, reference, cluster, tmp_path):
     out = tmp_path / "out"
-    process = begin(study, out, cluster)
+    # A scheduler takes some seconds to start, more on a busy machine.
+    process = begin(study, out, cluster, connect_s=60)
     until_in_the_middle(process, out)
     cluster.scheduler.kill()
     cluster.scheduler.wait()
