@@ -121,7 +121,7 @@ class Checkpoints:
         where = _files.place(error) or self.path
         self._warn(
             f"{where}: the checkpoint at {simulated(now_ns)} cannot be written ({error.strerror or error}); "
-            f"{last}; the run goes on"
+            f"{last}; the run continues"
         )
 
 

@@ -275,7 +275,7 @@ def test_a_run_goes_on_if_a_checkpoint_cannot_be_written(tmp_path):
     assert result.summary == silvan.run(scenario).summary
     (message,) = messages
     assert message.startswith(f"{path}: the checkpoint at 1.5 ms cannot be written (the folder ")
-    assert message.endswith("; the last one is of 1 ms; the run goes on")
+    assert message.endswith("; the last one is of 1 ms; the run continues")
     assert (checkpoints.failures, checkpoints.saved_ns) == (2, 2_500_000)
     assert silvan.run(resume=path).summary == result.summary
     # Without `warn`, the message is a warning of Python.

@@ -218,7 +218,7 @@ if not hasattr(Store, "own"):
 
 @pytest.mark.nightly
 def test_a_run_that_kills_its_workers_is_a_failure(study, tmp_path):
-    """As a run that exceeds the memory of a worker. The other runs go on."""
+    """As a run that exceeds the memory of a worker. The other runs continue."""
     (tmp_path / "dask").mkdir()
     # The scheduler allows fewer failures than usual, so that the test needs fewer workers.
     settings = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1"}

@@ -555,7 +555,7 @@ mod tests {
         assert!(queue.current.capacity() <= 4 * PAST, "{}", queue.current.capacity());
     }
 
-    /// A queue that was changed as a damaged checkpoint changes it is recognized, instead of being used without end.
+    /// A queue that was changed as a damaged checkpoint changes it is recognized.
     #[test]
     fn changed_queues_are_not_intact() {
         let full = || {
