@@ -45,7 +45,7 @@ def check(path: str | PathLike[str], *, stream: bool = False, **request: Any) ->
     """Read a trace and run it without a network.
 
     `request` contains the options of the reader (`format`, `time_scale`, `compute_scale`, `host_flops` in
-    flop/s, `host_bandwidth` of the memory, such as ``"2 TB/s"``, `algorithms` as a mapping such as
+    flop/s, `host_bandwidth` of the memory, such as ``"2000 GB/s"``, `algorithms` as a mapping such as
     ``{"all-reduce": "ring"}``, `limit` of operations and dependencies) and the costs of communication:
     `latency`, `overhead` and `gap` per message (strings such as ``"1 us"``), `bandwidth` of a network
     interface and `copy` of a CPU (``"100 Gbit/s"``), and the size of the largest eager message,

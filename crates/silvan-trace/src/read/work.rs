@@ -76,7 +76,7 @@ impl Work {
             ),
             (
                 "nodes state bytes of memory (tensor_size), but no duration",
-                "give the memory bandwidth of a host, such as `--host-bandwidth \"2 TB/s\"`, or `host_bandwidth` in a \
+                "give the memory bandwidth of a host, such as `--host-bandwidth \"2000 GB/s\"`, or `host_bandwidth` in a \
                  scenario",
             ),
         ];

@@ -73,7 +73,7 @@ def of_trace(path: str | PathLike[str]) -> tuple[Ints, Ints, int]:
     with tempfile.TemporaryDirectory(prefix="silvan-") as folder:
         goal = Path(folder) / "trace.goal"
         # Durations have no effect on the pairs, so any speed will do for nodes that state only their work.
-        traces.convert(path, goal, host_flops=1e12, host_bandwidth="1 TB/s")
+        traces.convert(path, goal, host_flops=1e12, host_bandwidth="1000 GB/s")
         sources, destinations, ranks = _pairs(goal)
     if not len(sources):
         raise TraceError(f"{path}: no rank sends a message to another")
