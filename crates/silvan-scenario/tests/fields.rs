@@ -212,7 +212,7 @@ const SAMPLES: [Sample; 10] = [
             ("description", "\"S-a0\"\t\t# \"swA\"", "\"S-a0\"\t\t# \"swB\"", ""),
             ("lid", "lid 4 lmc", "lid 5 lmc", ""),
             ("lmc", "lid 4 lmc 0", "lid 4 lmc 1", ""),
-            ("port GUID", "(b11)", "(b17)", ""),
+            ("port GUID", "(b11)", "(b17)", "both must agree"),
             ("rate", "4xQDR", "4xEDR", ""),
             ("comment", "vendid", "# a remark\nvendid", ""),
             ("other keys", "vendid", "color=0x1\nvendid", "is not a known key"),
@@ -244,7 +244,7 @@ const SAMPLES: [Sample; 10] = [
             ("is_cpu_op", "true, \"num", "false, \"num", ""),
             ("num_ops", "5000", "6000", ""),
             ("tensor_size", "4000", "5000", ""),
-            ("comm_size", "1000", "2000", ""),
+            ("comm_size", "\"comm_dst\": 0, \"comm_size\": 100", "\"comm_dst\": 0, \"comm_size\": 200", ""),
             ("comm_type", "\"comm_type\": 0", "\"comm_type\": 17", "comm_type 17 is not one of"),
             ("comm_src", "\"comm_src\": 0", "\"comm_src\": 7", "7"),
             ("comm_dst", "\"comm_dst\": 0", "\"comm_dst\": 7", "7"),
@@ -291,7 +291,7 @@ const SAMPLES: [Sample; 10] = [
     Sample {
         of: TI,
         name: "ti.txt",
-        text: "0 init\n1 init\n0 compute 5000\n0 send 1 3 10 6\n1 recv 0 3 10 6\n0 barrier\n1 barrier\n",
+        text: "0 init\n1 init\n0 compute 5000\n0 send 1 3 10 6\n1 recv 0 3 10 6\n0 barrier\n1 barrier\n0 bcast 100\n1 bcast 100\n",
         changes: &[
             ("rank", "0 compute", "1 compute", ""),
             ("action", "barrier\n1 barrier", "allreduce 10 0\n1 allreduce 10 0", ""),
