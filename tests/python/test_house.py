@@ -27,7 +27,7 @@ def test_rust_files_say_what_they_are_about():
 
 
 def test_comments_in_rust_have_at_most_130_columns():
-    """rustfmt formats code, but not comments."""
+    """Comments are not formatted by rustfmt."""
     wide = [
         f"{name}:{number}"
         for name in tracked()

@@ -10,7 +10,7 @@ use crate::config::Config;
 
 /// Hosts that exchange traffic.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Exchange {
+pub(super) enum ExchangingHosts {
     /// The sender and the receiver of each pair, which differ.
     Pairs(Vec<(u32, u32)>),
     /// Each sender may send to each receiver.
@@ -21,7 +21,7 @@ pub(super) enum Exchange {
 #[derive(Debug)]
 pub(super) struct Exchanges {
     /// The traffic of each set, at least one set.
-    pub sets: Vec<Vec<Exchange>>,
+    pub sets: Vec<Vec<ExchangingHosts>>,
     /// The set of each host; `None` if the host neither sends nor receives.
     pub of_host: Vec<Option<u32>>,
 }
@@ -32,8 +32,8 @@ impl Exchanges {
     pub fn new(topology: &Topology, config: &Config) -> Self {
         let mut found = listed(topology, config);
         found.retain(|exchange| match exchange {
-            Exchange::Pairs(pairs) => !pairs.is_empty(),
-            Exchange::All { senders, receivers } => match (&senders[..], &receivers[..]) {
+            ExchangingHosts::Pairs(pairs) => !pairs.is_empty(),
+            ExchangingHosts::All { senders, receivers } => match (&senders[..], &receivers[..]) {
                 ([one], [other]) => one != other,
                 ([], _) | (_, []) => false,
                 _ => true,
@@ -41,18 +41,18 @@ impl Exchanges {
         });
         if found.is_empty() {
             let all: Vec<u32> = (0..topology.hosts.len() as u32).collect();
-            found = vec![Exchange::All { senders: all.clone(), receivers: all }];
+            found = vec![ExchangingHosts::All { senders: all.clone(), receivers: all }];
         }
         Self::divided(found, topology.hosts.len())
     }
 
     /// Divides traffic into sets, which are in the order of their first hosts.
-    fn divided(all: Vec<Exchange>, hosts: usize) -> Self {
+    fn divided(all: Vec<ExchangingHosts>, hosts: usize) -> Self {
         let mut joined = Joined::new(hosts);
         for exchange in &all {
             match exchange {
-                Exchange::Pairs(pairs) => pairs.iter().for_each(|&(from, to)| joined.join(from, to)),
-                Exchange::All { senders, receivers } => {
+                ExchangingHosts::Pairs(pairs) => pairs.iter().for_each(|&(from, to)| joined.join(from, to)),
+                ExchangingHosts::All { senders, receivers } => {
                     let first = senders[0];
                     senders.iter().chain(receivers).for_each(|&host| joined.join(first, host));
                 }
@@ -62,14 +62,16 @@ impl Exchanges {
         let mut mark = |host: &u32| has_traffic[*host as usize] = true;
         for exchange in &all {
             match exchange {
-                Exchange::Pairs(pairs) => {
+                ExchangingHosts::Pairs(pairs) => {
                     pairs.iter().for_each(|(from, to)| [from, to].into_iter().for_each(&mut mark))
                 }
-                Exchange::All { senders, receivers } => senders.iter().chain(receivers).for_each(&mut mark),
+                ExchangingHosts::All { senders, receivers } => {
+                    senders.iter().chain(receivers).for_each(&mut mark)
+                }
             }
         }
         let mut number_of = vec![None; hosts];
-        let mut sets: Vec<Vec<Exchange>> = Vec::new();
+        let mut sets: Vec<Vec<ExchangingHosts>> = Vec::new();
         let mut of_host = vec![None; hosts];
         for host in (0..hosts).filter(|&host| has_traffic[host]) {
             let number = *number_of[joined.root(host as u32) as usize].get_or_insert_with(|| {
@@ -81,14 +83,14 @@ impl Exchanges {
         let set_of = |host: u32| of_host[host as usize].unwrap_or_default() as usize;
         for exchange in all {
             match exchange {
-                Exchange::Pairs(mut pairs) => {
+                ExchangingHosts::Pairs(mut pairs) => {
                     pairs.sort_unstable_by_key(|&(from, to)| (set_of(from), to, from));
                     for of_set in pairs.chunk_by(|one, other| set_of(one.0) == set_of(other.0)) {
-                        sets[set_of(of_set[0].0)].push(Exchange::Pairs(of_set.to_vec()));
+                        sets[set_of(of_set[0].0)].push(ExchangingHosts::Pairs(of_set.to_vec()));
                     }
                 }
-                Exchange::All { senders, receivers } => {
-                    sets[set_of(senders[0])].push(Exchange::All { senders, receivers });
+                ExchangingHosts::All { senders, receivers } => {
+                    sets[set_of(senders[0])].push(ExchangingHosts::All { senders, receivers });
                 }
             }
         }
@@ -122,7 +124,7 @@ impl Joined {
 }
 
 /// The traffic of flows, patterns and jobs. Names that do not exist are rejected elsewhere.
-fn listed(topology: &Topology, config: &Config) -> Vec<Exchange> {
+fn listed(topology: &Topology, config: &Config) -> Vec<ExchangingHosts> {
     let names = HostNames::new(topology);
     let find = |name: &String| names.find(name, "").ok();
     let of_flow = config.flows.iter().filter_map(|flow| find(&flow.from).zip(find(&flow.to)));
@@ -135,7 +137,7 @@ fn listed(topology: &Topology, config: &Config) -> Vec<Exchange> {
 }
 
 /// The traffic of a pattern in a network with this number of hosts that are no reduction units.
-fn of_pattern(traffic: &Traffic, hosts: u32, find: &impl Fn(&String) -> Option<u32>) -> Exchange {
+fn of_pattern(traffic: &Traffic, hosts: u32, find: &impl Fn(&String) -> Option<u32>) -> ExchangingHosts {
     let named = |names: &Option<Vec<String>>| match names {
         Some(names) => names.iter().filter_map(find).collect(),
         None => (0..hosts).collect::<Vec<u32>>(),
@@ -147,13 +149,13 @@ fn of_pattern(traffic: &Traffic, hosts: u32, find: &impl Fn(&String) -> Option<u
             pairs(senders.into_iter().zip(targets.into_iter().cycle()))
         }
         Pattern::Shift { by } => pairs(senders.into_iter().map(|from| (from, (from + by % hosts) % hosts))),
-        Pattern::Incast(incast) => Exchange::All { senders, receivers: named(&incast.to) },
+        Pattern::Incast(incast) => ExchangingHosts::All { senders, receivers: named(&incast.to) },
         Pattern::Listed(_) => {
             let transfers = traffic.loaded.transfers.iter().flat_map(|all| all.iter());
             pairs(transfers.map(|transfer| (transfer.from, transfer.to)))
         }
         Pattern::Uniform { .. } | Pattern::Permutation | Pattern::AllToAll | Pattern::Forest(_) => {
-            Exchange::All { senders, receivers: (0..hosts).collect() }
+            ExchangingHosts::All { senders, receivers: (0..hosts).collect() }
         }
     }
 }
@@ -168,9 +170,9 @@ fn pairs_of_job(job: &Job) -> impl Iterator<Item = (u32, u32)> {
 }
 
 /// Different pairs of different hosts.
-fn pairs(all: impl Iterator<Item = (u32, u32)>) -> Exchange {
+fn pairs(all: impl Iterator<Item = (u32, u32)>) -> ExchangingHosts {
     let found: FxHashSet<(u32, u32)> = all.filter(|(from, to)| from != to).collect();
-    Exchange::Pairs(found.into_iter().collect())
+    ExchangingHosts::Pairs(found.into_iter().collect())
 }
 
 #[cfg(test)]
@@ -180,14 +182,14 @@ mod tests {
     #[test]
     fn hosts_that_exchange_no_traffic_are_in_different_sets() {
         let all = vec![
-            Exchange::Pairs(vec![(7, 2), (0, 1), (4, 1)]),
-            Exchange::All { senders: vec![5, 6], receivers: vec![2] },
+            ExchangingHosts::Pairs(vec![(7, 2), (0, 1), (4, 1)]),
+            ExchangingHosts::All { senders: vec![5, 6], receivers: vec![2] },
         ];
         let found = Exchanges::divided(all, 9);
         let (first, second) = (Some(0), Some(1));
         assert_eq!(found.of_host, [first, first, second, None, first, second, second, second, None]);
-        assert_eq!(found.sets[0], [Exchange::Pairs(vec![(0, 1), (4, 1)])]);
-        let all = Exchange::All { senders: vec![5, 6], receivers: vec![2] };
-        assert_eq!(found.sets[1], [Exchange::Pairs(vec![(7, 2)]), all]);
+        assert_eq!(found.sets[0], [ExchangingHosts::Pairs(vec![(0, 1), (4, 1)])]);
+        let all = ExchangingHosts::All { senders: vec![5, 6], receivers: vec![2] };
+        assert_eq!(found.sets[1], [ExchangingHosts::Pairs(vec![(7, 2)]), all]);
     }
 }

@@ -11,7 +11,7 @@ use silvan_network::routing::port_groups::PortGroups;
 use silvan_network::routing::{Lanes, Tables, trace_lanes};
 use silvan_network::topology::{Link, NodeRef, Topology, Wiring};
 
-use super::exchanges::{Exchange, Exchanges};
+use super::exchanges::{Exchanges, ExchangingHosts};
 use crate::config::{Config, ForwardingMode, RoutePer};
 
 /// The round trips of a network.
@@ -30,7 +30,7 @@ impl RoundTrips {
     #[must_use]
     pub fn new(topology: &Topology, tables: &Tables, config: &Config) -> Self {
         let Exchanges { sets: traffic, of_host } = Exchanges::new(topology, config);
-        let mut ways = Ways::new(topology, tables, config);
+        let mut ways = RouteTimes::new(topology, tables, config);
         let sets: Vec<RoundTrip> =
             (0..).zip(&traffic).map(|(set, traffic)| ways.of_set(set, traffic, &of_host)).collect();
         let mut of_port = FxHashMap::default();
@@ -116,7 +116,7 @@ impl Longest {
 }
 
 /// Hosts at one switch whose links have the same rate and delay.
-struct Neighbors {
+struct EqualHosts {
     /// The link of one of the hosts.
     link: usize,
     /// The node at the other end of the links.
@@ -125,7 +125,7 @@ struct Neighbors {
 }
 
 /// The times of packets on the routes of the forwarding tables.
-struct Ways<'a> {
+struct RouteTimes<'a> {
     topology: &'a Topology,
     wiring: Wiring,
     tables: &'a Tables,
@@ -139,7 +139,7 @@ struct Ways<'a> {
     destination: u32,
 }
 
-impl<'a> Ways<'a> {
+impl<'a> RouteTimes<'a> {
     fn new(topology: &'a Topology, tables: &'a Tables, config: &'a Config) -> Self {
         let lanes = config.path_lanes.as_deref().filter(|lanes| lanes.detours.is_some());
         let known = vec![(0, None); topology.switches.len()];
@@ -148,12 +148,14 @@ impl<'a> Ways<'a> {
     }
 
     /// The longest round trip of a set of hosts.
-    fn of_set(&mut self, set: u32, traffic: &[Exchange], of_host: &[Option<u32>]) -> RoundTrip {
+    fn of_set(&mut self, set: u32, traffic: &[ExchangingHosts], of_host: &[Option<u32>]) -> RoundTrip {
         let mut longest = Longest::default();
         for exchange in traffic {
             match exchange {
-                Exchange::Pairs(pairs) => pairs.iter().for_each(|&pair| self.add_pair(pair, &mut longest)),
-                Exchange::All { senders, receivers } => self.add_all(senders, receivers, &mut longest),
+                ExchangingHosts::Pairs(pairs) => {
+                    pairs.iter().for_each(|&pair| self.add_pair(pair, &mut longest))
+                }
+                ExchangingHosts::All { senders, receivers } => self.add_all(senders, receivers, &mut longest),
             }
         }
         let stages = if self.topology.has_one_way_links() { longest.hops } else { longest.hops.div_ceil(2) };
@@ -260,14 +262,14 @@ impl<'a> Ways<'a> {
     }
 
     /// Groups hosts that are equally far from all others.
-    fn neighbors(&self, hosts: &[u32]) -> Vec<Neighbors> {
+    fn neighbors(&self, hosts: &[u32]) -> Vec<EqualHosts> {
         let mut number = FxHashMap::default();
-        let mut found: Vec<Neighbors> = Vec::new();
+        let mut found: Vec<EqualHosts> = Vec::new();
         for &host in hosts {
             let Some((end, link)) = self.wiring.hosts[host as usize] else { continue };
             let Link { rate, delay, .. } = self.topology.links[link];
             let at = *number.entry((end.node, rate, delay)).or_insert_with(|| {
-                found.push(Neighbors { link, at: end.node, hosts: Vec::new() });
+                found.push(EqualHosts { link, at: end.node, hosts: Vec::new() });
                 found.len() - 1
             });
             found[at].hosts.push(host);
@@ -276,7 +278,7 @@ impl<'a> Ways<'a> {
     }
 
     /// The longest way of a packet from any of the hosts to any destination.
-    fn longest_way(&mut self, from: &[Neighbors], to: &[u32], size: usize) -> Longest {
+    fn longest_way(&mut self, from: &[EqualHosts], to: &[u32], size: usize) -> Longest {
         let mut longest = Longest::default();
         for (hosts, &to) in to.iter().flat_map(|to| from.iter().map(move |hosts| (hosts, to))) {
             let Some(&other) = hosts.hosts.iter().find(|&&host| host != to) else { continue };
@@ -288,7 +290,7 @@ impl<'a> Ways<'a> {
     }
 
     /// The route from hosts to a destination.
-    fn way(&mut self, from: &Neighbors, to: u32) -> Option<RestOfRoute> {
+    fn way(&mut self, from: &EqualHosts, to: u32) -> Option<RestOfRoute> {
         let NodeRef::Switch(switch) = from.at else {
             return (from.at == NodeRef::Host(to)).then(|| self.behind(from.link, from.at, None));
         };
@@ -329,7 +331,12 @@ impl<'a> Ways<'a> {
     }
 
     /// Calls a function for each port of a switch at which data packets of the traffic may leave.
-    fn mark_ports(&self, groups: &PortGroups, traffic: &[Exchange], mark: &mut impl FnMut((u32, u16))) {
+    fn mark_ports(
+        &self,
+        groups: &PortGroups,
+        traffic: &[ExchangingHosts],
+        mark: &mut impl FnMut((u32, u16)),
+    ) {
         let mut visited = vec![u32::MAX; self.topology.switches.len()];
         let mut follow = |from: u32, to: u32| {
             let mut open: Vec<NodeRef> =
@@ -349,8 +356,8 @@ impl<'a> Ways<'a> {
         for exchange in traffic {
             match exchange {
                 // These are in the order of their receivers.
-                Exchange::Pairs(pairs) => pairs.iter().for_each(|&(from, to)| follow(from, to)),
-                Exchange::All { senders, receivers } => {
+                ExchangingHosts::Pairs(pairs) => pairs.iter().for_each(|&(from, to)| follow(from, to)),
+                ExchangingHosts::All { senders, receivers } => {
                     for &to in receivers {
                         senders.iter().for_each(|&from| follow(from, to));
                     }
@@ -397,7 +404,7 @@ mod tests {
             let hosts: Vec<u32> = (0..topology.hosts.len() as u32).collect();
             let (senders, receivers) =
                 (&hosts[..hosts.len() - seed as usize % 3], &hosts[seed as usize % 2..]);
-            let mut ways = Ways::new(&topology, &tables, &config);
+            let mut ways = RouteTimes::new(&topology, &tables, &config);
             let (mut all, mut one_by_one) = (Longest::default(), Longest::default());
             ways.add_all(senders, receivers, &mut all);
             for pair in senders.iter().flat_map(|&from| receivers.iter().map(move |&to| (from, to))) {

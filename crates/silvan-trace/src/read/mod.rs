@@ -6,7 +6,7 @@
 //! | GOAL, binary | the first eight bytes are 4223 |
 //! | SimGrid's time-independent traces | lines of a rank and an action, or names of files with such lines |
 //! | VEF | the first word is `VEF` |
-//! | Chakra execution traces | length-prefixed messages, the first with a version or attributes; or JSON with a `workload_graph` |
+//! | Chakra execution traces | length-prefixed messages, the first with a version or attributes; or JSON with `workload_graph` |
 //! | HPCC recordings | the first line is a comment that starts with `HPCC` |
 //!
 //! Text and Chakra files may be compressed with gzip. If a Chakra or SimGrid file contains one of several
