@@ -208,7 +208,9 @@ impl EventQueue {
     /// Whether an event may be in the wheel, in the bucket with an index.
     fn belongs_to(&self, event: &Event, index: usize) -> bool {
         let bucket = event.time.0 >> self.shift;
-        bucket as usize % BUCKETS == index && bucket > self.staged_turn && bucket - self.turn < BUCKETS as u64
+        bucket as usize % BUCKETS == index
+            && bucket > self.staged_turn
+            && bucket.wrapping_sub(self.turn) < BUCKETS as u64
     }
 
     /// Adds an event. Its time must not be earlier than that of the last event removed.
