@@ -213,7 +213,7 @@ const SAMPLES: [Sample; 10] = [
             ("lid", "lid 4 lmc", "lid 5 lmc", ""),
             ("lmc", "lid 4 lmc 0", "lid 4 lmc 1", ""),
             ("port GUID", "(b11)", "(b17)", "both must agree"),
-            ("rate", "4xQDR", "4xEDR", ""),
+            ("rate", "4xQDR", "1xQDR", ""),
             ("comment", "vendid", "# a remark\nvendid", ""),
             ("other keys", "vendid", "color=0x1\nvendid", "is not a known key"),
             ("lines of a terminal", "vendid", "ibwarn: x\nvendid", "1 line of a terminal"),

@@ -103,7 +103,7 @@ fn flows<'t>(text: &'t str, path: &Path, origin: &str) -> Result<(Vec<Row<'t>>, 
 /// seconds are unlikely.
 fn is_old_row(bytes: &str, start: &str) -> bool {
     let number = |text: &str| text.parse::<f64>().unwrap_or(f64::NAN);
-    number(bytes) <= number(start)
+    number(bytes) > 0.0 && number(bytes) <= number(start)
 }
 
 /// The error for a line in the order of the older simulator.
