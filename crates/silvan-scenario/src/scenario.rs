@@ -456,7 +456,7 @@ impl Scenario {
         &self,
         topology: &Topology,
         tables: &Tables,
-    ) -> Result<Option<(Arc<Tables>, Vec<String>)>, Fault> {
+    ) -> Result<Option<TablesOfFile>, Fault> {
         const KEY: &str = "rerouting.tables";
         let Some(file) = &self.spec.rerouting.tables else { return Ok(None) };
         let (mut found, notes) = crate::files::tables(&self.base_dir.join(file), topology, KEY)?;
@@ -479,6 +479,9 @@ impl Scenario {
         self.source.locate(fault, &self.table)
     }
 }
+
+/// The tables in a file, and notes about the file.
+type TablesOfFile = (Arc<Tables>, Vec<String>);
 
 /// The configuration of a run without its traffic sources.
 pub(crate) fn settings(spec: &Spec) -> Config {

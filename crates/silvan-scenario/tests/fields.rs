@@ -1,7 +1,7 @@
 //! Feeds each reader a value that matters for each field of its format. A field that is used changes the
 //! result. A field that is ignored does not, and a note names it. A field that is refused is an error.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use silvan_scenario::Scenario;
 use silvan_scenario::import::fields::{
@@ -38,7 +38,7 @@ fn outcome(of: Fields, name: &str, text: &str) -> Outcome {
     made
 }
 
-fn trace(path: &PathBuf) -> Outcome {
+fn trace(path: &Path) -> Outcome {
     let options = Options {
         host_flops: Some(1e9),
         host_bandwidth: Some("8 Gbit/s".parse().unwrap()),
@@ -51,7 +51,7 @@ fn trace(path: &PathBuf) -> Outcome {
     Ok((String::from_utf8(text).unwrap(), notes))
 }
 
-fn scenario(folder: &PathBuf, format: &str, name: &str) -> Outcome {
+fn scenario(folder: &Path, format: &str, name: &str) -> Outcome {
     let star = "topology = { kind = \"star\", hosts = 4 }\n";
     let text = match format {
         "htsim" | "hpcc" | "ibnetdiscover" => format!(
