@@ -373,5 +373,6 @@ def test_congestion_control_comes_out_as_opensm_options():
 
 def test_the_check_tells_the_round_trip_where_windows_live_from_it():
     done = command("check", "scenarios/hot-phase.toml")
-    assert "at most 3 switches, 320 ns; 1.15 packets fill it, so windows of 2" in done.stdout
+    expected = "320 ns from H5 to H1 and back; at most 3 switches; 1.15 packets fill it, so windows of 2"
+    assert expected in done.stdout
     assert "round trip" not in command("check", "scenarios/testbed.toml").stdout

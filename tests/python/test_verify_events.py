@@ -12,7 +12,7 @@ from conftest import ROOT
 sys.path.insert(0, str(ROOT))
 
 from verify import compare, event_drawing, lid_drawing, reading
-from verify.reference import faults, hosts, links, pausing, recovering
+from verify.reference import draining, faults, hosts, links, pausing, recovering
 
 STAR = {
     "duration": "300 us",
@@ -173,8 +173,8 @@ def test_receipts_let_a_host_check_its_flow_again(monkeypatch: pytest.MonkeyPatc
         (faults, "NEVER", 60_000_000, OWN),
         (faults.Stream, "chance", lambda *_: True, ERRORS),
         (links.Channel, "span", lambda self, size: -(-size * 500), SLOW),
-        (hosts.Limiter, "take", lambda self, start, size: start, STALL),
-        (hosts.Limiter, "take", lambda self, start, size: start, DRAIN),
+        (draining.InputBuffer, "change", lambda self, pace: None, STALL),
+        (draining.InputBuffer, "change", lambda self, pace: None, DRAIN),
     ],
 )
 def test_a_broken_reference_is_noticed(
