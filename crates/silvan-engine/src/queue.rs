@@ -58,6 +58,10 @@ const BATCH: usize = 8;
 /// Minimum number of processed events in `current` for which adding an event removes them.
 const PAST: usize = 256;
 
+/// Maximum number of events that are added for the time of the last event removed. Many times as many as a correct model
+/// needs, in which the parts of a network add a few events each.
+const MOST_AT_ONCE: u32 = if cfg!(test) { 1 << 16 } else { 1 << 26 };
+
 /// Maximum number of events that are sorted by insertion.
 const FEW: usize = 16;
 
@@ -121,6 +125,10 @@ pub struct EventQueue {
     /// revolution after `turn`.
     in_wheel: usize,
     far: BinaryHeap<Reverse<Event>>,
+    /// The last time for which an event was added while it was the time of the last event removed, and the number of such
+    /// events.
+    #[saved(scratch)]
+    at_once: (Time, u32),
 }
 
 impl EventQueue {
@@ -147,6 +155,7 @@ impl EventQueue {
             room: Vec::new(),
             in_wheel: 0,
             far: BinaryHeap::new(),
+            at_once: (Time::ZERO, 0),
         }
     }
 
@@ -213,7 +222,17 @@ impl EventQueue {
             && bucket.wrapping_sub(self.turn) < BUCKETS as u64
     }
 
+    /// The time at which the model adds events without end; see [`Self::push`].
+    #[must_use]
+    pub fn endless_time(&self) -> Option<Time> {
+        let (time, count) = self.at_once;
+        (count >= MOST_AT_ONCE).then_some(time)
+    }
+
     /// Adds an event. Its time must not be earlier than that of the last event removed.
+    ///
+    /// An event for the time of the last event removed is discarded if very many such events have been added. The model then
+    /// is in an endless loop, which ends for this reason; see [`Self::endless_time`].
     #[inline]
     pub fn push(&mut self, event: Event) {
         let bucket = event.time.0 >> self.shift;
@@ -233,6 +252,10 @@ impl EventQueue {
             let place = self.staged.partition_point(|other| *other < event);
             self.staged.insert(place, event);
         } else {
+            let last = self.at.checked_sub(1).and_then(|last| self.current.get(last));
+            if last.is_some_and(|last| last.time == event.time) && !self.counts_at_once(event.time) {
+                return;
+            }
             // Remove processed events: if few events are pending, `current` may never become empty.
             if self.at >= PAST && self.at >= self.current().len() {
                 self.current.drain(..self.at);
@@ -241,6 +264,15 @@ impl EventQueue {
             let place = self.at + self.current().partition_point(|other| *other < event);
             self.current.insert(place, event);
         }
+    }
+
+    /// Counts an event for the time of the last event removed. Returns false if it is one too many.
+    fn counts_at_once(&mut self, time: Time) -> bool {
+        if self.at_once.0 != time {
+            self.at_once = (time, 0);
+        }
+        self.at_once.1 = self.at_once.1.saturating_add(1);
+        self.at_once.1 < MOST_AT_ONCE
     }
 
     #[inline]
@@ -540,6 +572,28 @@ mod tests {
         assert_eq!(queue.pop_at(Time(10)).map(|e| e.key), Some(6));
         assert_eq!(queue.pop_at(Time(10)), None);
         assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn an_endless_loop_at_an_instant_ends() {
+        let mut queue = EventQueue::new(Time(1 << 20), Time::ZERO);
+        let event = |key| Event { time: Time(10), key, data: 0 };
+        queue.push(event(0));
+        queue.push(Event { time: Time(11), ..event(0) });
+        let mut count = 0;
+        while queue.next_time() == Some(Time(10)) {
+            let event = queue.pop().unwrap();
+            count += 1;
+            // An event that the model adds for another time does not change the count.
+            if count == 1000 {
+                queue.push(Event { time: Time(12), ..event });
+            }
+            queue.push(Event { key: count, ..event });
+        }
+        assert_eq!((count, queue.endless_time()), (MOST_AT_ONCE, Some(Time(10))));
+        assert!(queue.current.capacity() <= 4 * PAST, "{}", queue.current.capacity());
+        assert_eq!(queue.pop().map(|event| event.time), Some(Time(11)));
+        assert_eq!(queue.pop().map(|event| event.time), Some(Time(12)));
     }
 
     #[test]

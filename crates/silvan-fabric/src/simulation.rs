@@ -221,10 +221,8 @@ impl Simulation {
     /// Checks that no invariant was violated while an event was handled. The error contains the time of that
     /// event.
     fn check_broken(&self) -> Result<(), ModelError> {
-        match self.network.view(self.now).broken() {
-            Some((now, what)) => Err(ModelError::Broken { now: *now, what: what.clone() }),
-            None => Ok(()),
-        }
+        let broken = self.network.view(self.now).broken();
+        broken.map_or(Ok(()), |(now, what)| Err(ModelError::Broken { now, what }))
     }
 
     /// If receivers stop their senders, checks that all packets fitted into their buffers, and that no lane

@@ -100,7 +100,7 @@ pub(crate) struct Context {
     /// Messages for other partitions, indexed by partition; empty if there is one partition.
     pub outbox: Box<[Mailbox]>,
     /// The first invariant that was violated, and the time.
-    pub broken: Option<(Time, String)>,
+    broken: Option<(Time, String)>,
     #[saved(constant)]
     scope: Scope,
     /// Present if there are several partitions, with the event-ordered scheduler.
@@ -198,6 +198,13 @@ impl Context {
     pub fn report_broken(&mut self, what: String) {
         let now = self.now;
         self.broken.get_or_insert((now, what));
+    }
+
+    /// The first violated invariant, with its time.
+    pub fn broken(&self) -> Option<(Time, String)> {
+        let endless =
+            || Some((self.queue.endless_time()?, "the events of an instant have no end".to_owned()));
+        self.broken.clone().or_else(endless)
     }
 
     /// Counts a decision of a marking rule about a packet. If the decision includes a report to the source, queues the

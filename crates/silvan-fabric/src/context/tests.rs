@@ -305,7 +305,7 @@ fn the_first_violated_invariant_counts() {
         ctx.now = Time(time);
         ctx.report_broken(what.into());
     }
-    assert_eq!(ctx.broken, Some((Time(3), "first".into())));
+    assert_eq!(ctx.broken(), Some((Time(3), "first".into())));
 }
 
 #[test]
@@ -314,7 +314,7 @@ fn a_notification_that_arrives_twice_ends_the_run() {
     let id = ctx.notices.add(Word::Signal(0, 1));
     ctx.notices.take(id);
     assert_eq!(ctx.link_event(Port(Stage::Obeyed as u16), id), None);
-    assert!(ctx.broken.unwrap().1.contains("twice"));
+    assert!(ctx.broken().unwrap().1.contains("twice"));
 }
 
 #[test]

@@ -344,8 +344,8 @@ impl<'a> View<'a> {
 
     /// The first invariant that was violated while an event was handled, and the time. Among violations at one time, it is
     /// the first one in alphabetical order, so that it does not depend on the number of partitions.
-    pub fn broken(self) -> Option<&'a (Time, String)> {
-        self.partitions.iter().filter_map(|partition| partition.ctx.broken.as_ref()).min()
+    pub fn broken(self) -> Option<(Time, String)> {
+        self.partitions.iter().filter_map(|partition| partition.ctx.broken()).min()
     }
 
     /// See [`Partition::broken_output`].

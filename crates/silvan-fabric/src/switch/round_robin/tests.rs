@@ -129,7 +129,7 @@ fn a_packet_that_is_taken_from_an_empty_queue_ends_the_run() {
     let (switch, ctx) = parts(&mut partition);
     assert_eq!(switch.buffers.take(&mut ctx.packets, ctx.now, 0, OUTPUT), 0);
     switch.spread(ctx);
-    let (_, what) = ctx.broken.as_ref().unwrap();
+    let (_, what) = ctx.broken().unwrap();
     assert_eq!(what, "switch 0: a packet was taken from an empty queue");
     // Other changes are not affected.
     arrive(switch, ctx, (0, 0), 1_024);
