@@ -407,7 +407,7 @@ impl Simulation {
         let mut outcome = Outcome { summary, tables: Vec::new(), account, warnings };
         let sections = std::mem::take(&mut self.network.sections);
         let forest = self.network.forest.take();
-        let Network { series, changes, names, parts, .. } = &self.network;
+        let Network { series, changes, names, parts, round_trips, .. } = &self.network;
         let view = self.network.view(now);
         let mut end = Ending {
             config: &self.config,
@@ -420,6 +420,7 @@ impl Simulation {
             jobs,
             changes,
             expected: &self.expected,
+            round_trips: round_trips.as_ref(),
         };
         sections.close(&mut end, &mut outcome);
         outcome.account.push(outcome.summary.scheduler.sentence());

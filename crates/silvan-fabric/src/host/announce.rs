@@ -22,7 +22,7 @@ use silvan_engine::{Rate, Time};
 use silvan_network::port::Port;
 
 use super::Host;
-use super::flows::{Connection, FlowId};
+use super::flows::{Connection, FlowId, QueuedFlow};
 use super::outbox::ControlPacket;
 use crate::context::Context;
 use crate::message::Announcement;
@@ -67,7 +67,16 @@ impl Trip {
     /// announced to this link.
     fn share(&self, own_ps: u64) -> u128 {
         let largest = self.largest_ps.max(own_ps).max(self.weight_ps).max(1);
-        (u128::from(self.weight_ps) * WHOLE / u128::from(largest)).max(1)
+        scaled(self.weight_ps, largest).max(1)
+    }
+}
+
+/// `number * WHOLE / by`. Divisions of 64-bit numbers are much faster.
+fn scaled(number: u64, by: u64) -> u128 {
+    let by = by.max(1);
+    match number.checked_mul(WHOLE as u64) {
+        Some(number) => (number / by).into(),
+        None => u128::from(number) * WHOLE / u128::from(by),
     }
 }
 
@@ -86,12 +95,20 @@ pub(crate) struct Announcer {
     /// The time that the host's link needs to carry all announced flows, in picoseconds.
     own_ps: u64,
     probes: BinaryHeap<Reverse<(Time, Connection)>>,
+    /// Whether the first flow of the ring is known to be the most urgent one.
+    #[saved(scratch)]
+    is_selected: bool,
 }
 
 impl Announcer {
     pub fn new(rates: Option<ExplicitRate>, rate: Rate) -> Self {
         let (trips, probes) = (FxHashMap::default(), BinaryHeap::new());
-        Self { rates, rate, pace: rate.pace(), trips, own_ps: 0, probes }
+        Self { rates, rate, pace: rate.pace(), trips, own_ps: 0, probes, is_selected: false }
+    }
+
+    /// Whether the time of a flow's next packet depends on the shares of the host's link.
+    fn is_clocked(&self) -> bool {
+        self.rates.as_ref().is_some_and(|rates| rates.injection == Injection::ShapedVirtualClock)
     }
 
     /// The earliest time at which a probe is due.
@@ -129,6 +146,12 @@ impl Announcer {
         self.probes.push(Reverse((Time(now.0.saturating_add(after.0)), flow)));
     }
 
+    /// The earliest time at which a running flow may send its next packet, if that depends on its share.
+    fn due(&self, flow: Connection) -> Option<Time> {
+        let trip = self.trips.get(&flow).filter(|_| self.is_clocked())?;
+        trip.last.map(|(start, span)| start + stretched(span, trip.share(self.own_ps)))
+    }
+
     /// Continues a retained flow with its next message of `bytes` bytes. If the flow has another size, ends
     /// the flow and returns its size as an error; the caller must send the tear-down packet.
     fn resume(&mut self, flow: Connection, bytes: u64, now: Time) -> Result<(), u64> {
@@ -160,7 +183,7 @@ impl Announcer {
     /// Bytes that a flow has sent, divided by its share of the link. The flow with the smallest value sends
     /// first.
     fn urgency(&self, flow: Connection) -> u128 {
-        self.trips.get(&flow).map_or(0, |trip| u128::from(trip.sent) * WHOLE / trip.share(self.own_ps))
+        self.trips.get(&flow).map_or(0, |trip| scaled(trip.sent, trip.share(self.own_ps) as u64))
     }
 }
 
@@ -196,27 +219,19 @@ impl Host {
         let Some(message) = flow.messages.first() else { return Leave::Go };
         let bytes = message.left;
         let Some(announcer) = &mut self.announcer else { return Leave::Go };
+        announcer.is_selected = false;
         if let Err(retained) = announcer.resume(key, bytes, now) {
             let tear_down = self.announcement(Contents::TearDown, key, retained);
             self.control.push_back(tear_down);
             return Leave::Wait;
         }
-        let own_ps = announcer.own_ps;
         match announcer.trips.get(&key) {
             None => {}
             Some(Trip { stage: FlowStage::Announced | FlowStage::Retained | FlowStage::Ending, .. }) => {
                 return Leave::Wait;
             }
-            Some(trip) => {
-                let clocked = announcer
-                    .rates
-                    .as_ref()
-                    .is_some_and(|rates| rates.injection == Injection::ShapedVirtualClock);
-                let due = trip.last.map(|(start, span)| start + stretched(span, trip.share(own_ps)));
-                return match due {
-                    Some(due) if clocked && due > now => Leave::At(due),
-                    _ => Leave::Go,
-                };
+            Some(_) => {
+                return announcer.due(key).filter(|&due| due > now).map_or(Leave::Go, Leave::At);
             }
         }
         let weight_ps = weight_ps(bytes, announcer.rate);
@@ -231,19 +246,31 @@ impl Host {
         };
         announcer.trips.insert(key, trip);
         announcer.own_ps += weight_ps;
+        if announcer.is_clocked() {
+            // All other shares may have decreased.
+            self.recheck_all();
+        }
         let set_up = self.announcement(Contents::SetUp, key, bytes);
         self.control.push_back(set_up);
         Leave::Wait
     }
 
+    /// Whether the share of a flow that is in a list of the host permits it to send.
+    pub(super) fn is_due(&self, id: FlowId, now: Time) -> bool {
+        let Some(announcer) = &self.announcer else { return true };
+        let &QueuedFlow { source, destination, .. } = self.flows.get(id);
+        announcer.due(Connection { source, destination }).is_none_or(|due| due <= now)
+    }
+
     /// With explicit rates, moves the flow that has sent the least relative to its rate to the head of the
     /// ring.
     pub(super) fn select(&mut self) {
-        let Some(announcer) = &self.announcer else { return };
-        if announcer.rates.is_some() {
+        let Some(announcer) = &mut self.announcer else { return };
+        if announcer.rates.is_some() && !announcer.is_selected {
             self.flows.bring_first(|flow| {
                 announcer.urgency(Connection { source: flow.source, destination: flow.destination })
             });
+            announcer.is_selected = true;
         }
     }
 
@@ -270,6 +297,7 @@ impl Host {
         let span = announcer.pace.time(size).0;
         let own_ps = announcer.own_ps;
         let trip = announcer.trips.get_mut(&key)?;
+        announcer.is_selected = false;
         trip.sent += u64::from(size);
         trip.last = Some((now, span));
         let bytes = trip.bytes;
@@ -348,6 +376,7 @@ impl Host {
             return ctx.report_broken(format!("host {} has announced no flow, but got an answer", self.id));
         };
         let sends_probes = announcer.sends_probes();
+        announcer.is_selected = false;
         // The answer to a probe can arrive after the answer to the end of its flow.
         let Some(trip) = announcer.trips.get_mut(&key) else { return };
         let running = match (announcement.kind, trip.stage) {
@@ -376,7 +405,12 @@ impl Host {
                 announcer.plan_probe(key, ctx.now, after);
             }
         }
-        if let Some(id) = self.flows.find(key.source, key.destination)
+        let id = self.flows.find(key.source, key.destination);
+        if let Some(id) = id {
+            // The share of the flow may have decreased.
+            self.recheck_permission(id);
+        }
+        if let Some(id) = id
             && self.flows.reopen(id)
         {
             // Flows take their turns in the order in which they may send, even if the host was busy when a wait ended.

@@ -510,7 +510,6 @@ impl FlowTable {
     }
 
     /// The flows of the ring, in the order of their turns.
-    #[cfg(debug_assertions)]
     pub fn ring(&self) -> impl Iterator<Item = FlowId> {
         self.ring.iter(&self.flows)
     }

@@ -233,7 +233,7 @@ impl Host {
             drawing: 0,
             live: None,
             own_flows: None,
-            permission_lasts: is_own && spec.announcer.is_none(),
+            permission_lasts: is_own,
             is_solo: false,
             on_hand: None,
             turn: HostTurn::default(),

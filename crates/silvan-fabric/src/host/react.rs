@@ -188,7 +188,7 @@ impl Host {
     }
 
     /// Whether a flow that may send keeps that permission until an answer, a grant or a timer concerns the
-    /// flow. This is false if flows share state or are announced.
+    /// flow, or until another flow is announced. This is false if flows share state.
     #[inline(always)]
     pub(super) fn permission_lasts(&self) -> bool {
         self.permission_lasts
@@ -207,6 +207,13 @@ impl Host {
             let flows = &self.flows;
             self.doubted.retain(|&id| flows.is_listed(id) && !flows.get(id).may_send);
         }
+    }
+
+    /// Records that the permissions of all flows to send must be checked again.
+    pub(super) fn recheck_all(&mut self) {
+        let concerned: Vec<FlowId> =
+            self.flows.ring().chain(self.flows.held()).chain(self.kept.iter().copied()).collect();
+        concerned.into_iter().for_each(|id| self.recheck_permission(id));
     }
 
     /// Checks the permission of the held flows that are listed in `doubted`. Flows without permission leave
@@ -231,11 +238,16 @@ impl Host {
         }
     }
 
-    /// Checks the permission of the flows in the ring that are listed in `doubted`, which must contain no
-    /// held flows. Flows without permission leave the ring.
+    /// Checks the permission of the flows in the ring that are listed in `doubted`. Flows without permission leave the ring.
     pub(super) fn check_ready(&mut self, now: Time) {
-        let mut doubted = std::mem::take(&mut self.doubted);
-        for id in doubted.drain(..) {
+        if self.doubted.is_empty() {
+            return;
+        }
+        // Flows do not store their list, so all flows of the ring must be visited if both lists have flows.
+        let all_ready = !self.flows.has_held();
+        let mut concerned =
+            if all_ready { std::mem::take(&mut self.doubted) } else { self.flows.ring().collect() };
+        for id in concerned.drain(..) {
             if self.may_not_send(id, now) {
                 self.flows.unlink_ready(id);
                 let source = self.flows.get(id).source;
@@ -243,7 +255,9 @@ impl Host {
                 self.must_wait(id, now);
             }
         }
-        self.doubted = doubted;
+        if all_ready {
+            self.doubted = concerned;
+        }
     }
 
     /// Whether a listed flow whose permission must be checked has to wait. Otherwise, records its permission.
@@ -251,7 +265,7 @@ impl Host {
         if !self.flows.is_listed(id) || self.flows.get(id).may_send {
             return false;
         }
-        let may_send = self.may_send_at(id, now).is_some_and(|time| time <= now);
+        let may_send = self.is_due(id, now) && self.may_send_at(id, now).is_some_and(|time| time <= now);
         self.flows.get_mut(id).may_send = may_send;
         !may_send
     }

@@ -21,6 +21,7 @@ impl Host {
             self.check_ready(ctx.now);
             #[cfg(debug_assertions)]
             self.check_refusals(ctx.now);
+            self.select();
             self.flows.hold_ring(&mut self.sources);
             return attempt;
         }

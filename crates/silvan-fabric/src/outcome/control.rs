@@ -3,10 +3,12 @@
 use silvan_congestion::Components;
 use silvan_congestion::marking::Marking;
 use silvan_congestion::reaction::Reaction;
+use silvan_congestion::round_trip::RoundTrip;
 use silvan_engine::saved::Saved;
 
 use super::section::{Ending, Recording, Section, SectionResult};
 use crate::config::Arbitration;
+use crate::setup::RoundTrips;
 
 /// Congestion control.
 #[derive(Saved)]
@@ -20,7 +22,12 @@ impl Section for ControlSection {
     }
 
     fn close(self, end: &mut Ending) -> SectionResult<()> {
-        let account = arbitration(end).into_iter().chain(hybrid(end)).chain(marks(end)).collect();
+        let account = arbitration(end)
+            .into_iter()
+            .chain(hybrid(end))
+            .chain(end.round_trips.map(|trips| round_trip(trips, end)))
+            .chain(marks(end))
+            .collect();
         SectionResult { account, warnings: warnings(end), ..SectionResult::default() }
     }
 }
@@ -47,6 +54,22 @@ fn hybrid(end: &Ending) -> Option<String> {
     (marks != reacts).then(|| {
         format!("This is a hybrid: the marking rule `{marking}` is one of {marks}, and the reaction `{reaction}` one of {reacts}.")
     })
+}
+
+/// Names the longest of the round trips that determine default values.
+fn round_trip(trips: &RoundTrips, end: &Ending) -> String {
+    let RoundTrip { shortest, pair: (from, to), .. } = *trips.longest();
+    let host = |host: u32| end.names.hosts[host as usize].as_str();
+    let which = match trips.count() {
+        1 => "the longest one".to_owned(),
+        count => format!("the longest one of {count} groups of hosts without traffic between them"),
+    };
+    format!(
+        "Default values of congestion control follow from round trips on the empty network; {which} takes {shortest}, from {} to \
+         {} and back.",
+        host(from),
+        host(to)
+    )
 }
 
 fn marks(end: &Ending) -> Vec<String> {

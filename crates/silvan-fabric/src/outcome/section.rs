@@ -11,6 +11,7 @@ use crate::config::Config;
 use crate::jobs::Closed;
 use crate::observe::{Judged, LinkName, Series};
 use crate::partition::View;
+use crate::setup::RoundTrips;
 use crate::table::{Described, ResultNames, Table};
 
 /// The settings of a run that determine which sections it has.
@@ -39,6 +40,8 @@ pub(crate) struct Ending<'a> {
     pub changes: &'a ChangeLog,
     /// The rates that the network permits after each change of links.
     pub expected: &'a [Expected],
+    /// The round trips from which parameters follow; `None` if no component needs them.
+    pub round_trips: Option<&'a RoundTrips>,
 }
 
 impl Ending<'_> {

@@ -103,7 +103,29 @@ impl<A: Architecture> Handler<'_, A> {
         if let Some(jobs) = self.jobs {
             jobs.note(self.ctx);
         }
+        #[cfg(debug_assertions)]
+        self.check_rest(time);
         events
+    }
+
+    /// Checks, after all events of an instant, that one output of the partition does not idle while it could send a packet.
+    /// The time selects the output, so that most outputs are checked sooner or later.
+    #[cfg(debug_assertions)]
+    fn check_rest(&mut self, time: Time) {
+        let more = self.ctx.queue.current().first().is_some_and(|event| event.time == time);
+        let mut select = time.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let mut one_of = |count: usize| {
+            let selected = select % count.max(1) as u64;
+            select /= count.max(1) as u64;
+            selected as usize
+        };
+        let index = one_of(self.switches.len());
+        let Some(switch) = self.switches.get_mut(index).filter(|_| !more) else { return };
+        let ports = switch.ports().wiring.len();
+        let output = Port::new(one_of(ports));
+        if ports > 0 && !switch.rests(self.ctx, output) {
+            self.ctx.report_broken(format!("output {output:?} of switch {index} idled while it could send"));
+        }
     }
 
     /// Settles outputs in the order of the events that scheduled them, so that the resulting events are nearly in

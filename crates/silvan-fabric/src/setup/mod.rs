@@ -105,6 +105,9 @@ pub(crate) struct Network {
     /// The components of congestion management in effect.
     #[saved(constant)]
     pub parts: Components,
+    /// The round trips from which parameters follow; `None` if no component needs them.
+    #[saved(constant)]
+    pub round_trips: Option<RoundTrips>,
 }
 
 // Every port number of a valid topology fits in an event key.
@@ -239,9 +242,10 @@ pub(crate) fn build(
         builder.divide(whole, &receiver, config.scheduler)?;
     let groups = builder.groups();
     let changes = builder.change_log();
-    let parts = builder.model.parts;
+    let Model { parts, round_trips, .. } = builder.model;
     Ok(Network {
         parts,
+        round_trips,
         partitions,
         places,
         neighbors,

@@ -101,6 +101,13 @@ pub(crate) trait Architecture {
     /// switch together.
     fn settle(&mut self, ctx: &mut Context, output: Port);
 
+    /// Whether an output with a free link sends nothing if it is woken now, as it must after all events of an instant.
+    /// Not checked by architectures in which a wake-up can change the next decision.
+    #[cfg(debug_assertions)]
+    fn rests(&mut self, _ctx: &mut Context, _output: Port) -> bool {
+        true
+    }
+
     /// Handles a notification that arrived at a port, about a CAM line of the next node or for a source. No architecture
     /// replaces this method.
     fn receive(&mut self, ctx: &mut Context, port: Port, id: u32) {

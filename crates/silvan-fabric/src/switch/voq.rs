@@ -177,6 +177,18 @@ impl<const LANES: usize, const FIFO: bool> Architecture for VoqSwitch<LANES, FIF
         }
     }
 
+    #[cfg(debug_assertions)]
+    fn rests(&mut self, ctx: &mut Context, output: Port) -> bool {
+        let Some(channel) = self.ports.wiring[output.index()].as_ref().map(|wiring| wiring.out) else {
+            return true;
+        };
+        if ctx.free_at(channel) > ctx.now || self.outputs.records[output.index()].own.dirty {
+            return true;
+        }
+        self.settle(ctx, output);
+        ctx.free_at(channel) <= ctx.now
+    }
+
     #[inline]
     fn queued_bytes(&self, output: Port) -> u32 {
         self.outputs.queued_bytes(output.index())
