@@ -376,3 +376,10 @@ def test_the_check_tells_the_round_trip_where_windows_live_from_it():
     expected = "320 ns from H5 to H1 and back; at most 3 switches; 1.15 packets fill it, so windows of 2"
     assert expected in done.stdout
     assert "round trip" not in command("check", "scenarios/testbed.toml").stdout
+
+
+def test_the_account_tells_the_round_trip_from_which_defaults_follow():
+    quick = ("--set", "duration=50 us", "--set", "warmup=0 s")
+    account = " ".join(command("run", "scenarios/hot-phase.toml", *quick).stdout.split())
+    assert "round trips on the empty network; the longest one takes 320 ns, from H5 to H1 and back." in account
+    assert "round trip" not in command("run", "scenarios/star.toml", *quick).stdout
