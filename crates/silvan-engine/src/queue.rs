@@ -222,7 +222,7 @@ impl EventQueue {
             && bucket.wrapping_sub(self.turn) < BUCKETS as u64
     }
 
-    /// The time at which the model adds events without end; see [`Self::push`].
+    /// The time at which the model adds an unlimited number of events; see [`Self::push`].
     #[must_use]
     pub fn endless_time(&self) -> Option<Time> {
         let (time, count) = self.at_once;
