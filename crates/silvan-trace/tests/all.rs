@@ -5,6 +5,7 @@
 mod apart;
 mod closed_forms;
 mod collectives;
+mod fields;
 mod formats;
 mod generated;
 mod reduction;

@@ -135,6 +135,56 @@ pub const TI: Fields = Fields {
     ],
 };
 
+/// VEF traces.
+pub const VEF: Fields = Fields {
+    format: "vef",
+    fields: &[
+        used("tasks"),
+        used("messages"),
+        used("communicators"),
+        used("collectives"),
+        used("local collectives"),
+        noted("onlySend"),
+        used("tasks of a communicator"),
+        used("message"),
+        used("source"),
+        used("destination"),
+        used("bytes"),
+        used("dependency"),
+        used("time"),
+        used("of"),
+        used("collective"),
+        used("communicator"),
+        used("operation"),
+        used("task"),
+        used("bytes that determine the operation"),
+        noted("other bytes of the operation"),
+    ],
+};
+
+/// GOAL, binary.
+pub const GOAL_BINARY: Fields = Fields {
+    format: "goal-binary",
+    fields: &[
+        used("number of ranks"),
+        noted("highest cpu"),
+        noted("highest nic"),
+        used("start of a rank"),
+        used("end of a rank"),
+        used("number of operations"),
+        used("roots"),
+        used("number of dependencies"),
+        used("kind"),
+        used("peer"),
+        used("size"),
+        used("tag"),
+        used("cpu"),
+        used("nic"),
+        used("operations that wait"),
+        used("appendix"),
+    ],
+};
+
 /// Maximum number of names in a note.
 const MOST_NAMES: usize = 20;
 

@@ -68,6 +68,8 @@ pub struct File<R> {
     from: R,
     name: String,
     sections: Vec<(u64, u64)>,
+    /// The highest numbers of a CPU and of a network interface, according to the header.
+    highest: [u8; 2],
 }
 
 impl<R: BufRead + Seek> File<R> {
@@ -78,7 +80,7 @@ impl<R: BufRead + Seek> File<R> {
     pub fn open(mut from: R, name: &str) -> Result<Self, TraceError> {
         let size = from.seek(SeekFrom::End(0)).and_then(|size| from.rewind().map(|()| size));
         let size = size.map_err(|error| TraceError::new(name, format!("cannot be read: {error}")))?;
-        let mut file = Self { from, name: name.to_owned(), sections: Vec::new() };
+        let mut file = Self { from, name: name.to_owned(), sections: Vec::new(), highest: [0; 2] };
         if size < BASE + 6 {
             return Err(file.error(0, format!("{size} bytes are too few for a header of 14")));
         }
@@ -91,7 +93,7 @@ impl<R: BufRead + Seek> File<R> {
             other => return Err(file.error(0, format!("the file starts with {other}, not with {COOKIE}"))),
         }
         let ranks = u32::from_le_bytes(file.bytes()?);
-        let _highest: [u8; 2] = file.bytes()?;
+        file.highest = file.bytes()?;
         if !(1..=MAX_RANKS).contains(&ranks) {
             return Err(file.error(BASE, format!("{ranks} ranks; a trace has 1 to {MAX_RANKS}")));
         }
@@ -262,7 +264,7 @@ pub fn read<R: BufRead + Seek>(from: R, name: &str, options: &Options) -> Result
     let mut file = File::open(from, name)?;
     let whole = |error: crate::trace::BuildError| TraceError::new(name, error.to_string());
     let mut build = TraceBuilder::new(u64::from(file.ranks()), options.limit).map_err(whole)?;
-    let (mut any_tag, mut high_tag) = (false, false);
+    let (mut any_tag, mut high_tag, mut highest) = (false, false, [0; 2]);
     for rank in 0..file.ranks() {
         let section = file.section(rank)?;
         build.allow(u64::from(section.operations) + section.appendix).map_err(whole)?;
@@ -275,6 +277,7 @@ pub fn read<R: BufRead + Seek>(from: R, name: &str, options: &Options) -> Result
                 operation.size = scaled(operation.size, options.time_scale);
             }
             let tag = operation.tag;
+            highest = [highest[0].max(operation.cpu), highest[1].max(operation.nic)];
             any_tag |= operation.kind == Kind::Recv && tag == ANY;
             high_tag |= operation.kind != Kind::Calc && tag >= COLLECTIVE_TAGS && tag != ANY;
             build.push(rank, operation).map_err(whole)?;
@@ -282,6 +285,13 @@ pub fn read<R: BufRead + Seek>(from: R, name: &str, options: &Options) -> Result
         }
         let counted = edges(&mut file, &section, &records, rank, &mut build)?;
         check_counts(&mut file, &section, &records, &counted)?;
+    }
+    for (what, used, stated) in [("cpu", highest[0], file.highest[0]), ("nic", highest[1], file.highest[1])] {
+        if used > stated {
+            build.notes.push(format!(
+                "not used: {stated} as the highest {what} in the header; operations have {what} {used}"
+            ));
+        }
     }
     if any_tag && high_tag {
         build.notes.push(HIGH_TAGS.to_owned());

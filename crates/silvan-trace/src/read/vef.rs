@@ -31,6 +31,8 @@ pub struct Header {
     pub collectives: u64,
     /// Total number of records of tasks in collective operations.
     pub parts: u64,
+    /// The last word, `onlySend`, which has no effect.
+    pub only_send: bool,
 }
 
 /// The dependency of a record.
@@ -178,6 +180,7 @@ fn header(line: &str) -> Result<Header, String> {
         communicators: number(communicators, "number of communicators")?,
         collectives: number(collectives, "number of collectives")?,
         parts: number(parts, "number of local collectives")?,
+        only_send: only_send == "TRUE",
     })
 }
 

@@ -50,11 +50,17 @@ pub(super) struct Graph<'o> {
     /// The operation that follows a task's part of a collective operation.
     ends: HashMap<(u64, u32), u32>,
     waiting: Vec<Waiting>,
+    /// Number of records of collective operations with bytes that are not used, and the line of the first one.
+    unused: (u64, u64),
 }
 
 impl<'o> Graph<'o> {
     pub(super) fn new(name: &str, header: &Header, options: &'o Options) -> Result<Self, TraceError> {
-        let build = TraceBuilder::new(u64::from(header.tasks), options.limit).map_err(at_line(name, 1))?;
+        let mut build =
+            TraceBuilder::new(u64::from(header.tasks), options.limit).map_err(at_line(name, 1))?;
+        if header.only_send {
+            build.notes.push("not used: onlySend, which is TRUE".to_owned());
+        }
         Ok(Self {
             name: name.to_owned(),
             build,
@@ -67,6 +73,7 @@ impl<'o> Graph<'o> {
             kept: 0,
             ends: HashMap::new(),
             waiting: Vec::new(),
+            unused: (0, 0),
         })
     }
 
@@ -154,6 +161,12 @@ impl<'o> Graph<'o> {
         for (id, group) in groups {
             self.expand(id, &group)?;
         }
+        if let (count @ 1.., first) = self.unused {
+            self.build.notes.push(format!(
+                "not used: bytes in {count} records of collective operations that contradict the records from which the \
+                 sizes are known (first: line {first})"
+            ));
+        }
         for Waiting { line, task, operation, after } in std::mem::take(&mut self.waiting) {
             let (what, found) = match after {
                 After::Sent(id) => {
@@ -202,6 +215,10 @@ impl<'o> Graph<'o> {
         let parts: Vec<&Part> = parts.into_iter().flatten().collect();
         let of_line = |message: String| TraceError::line(&self.name, group.line, format!("G{id}: {message}"));
         let (root, blocks) = sizes(group.operation, &parts).map_err(of_line)?;
+        for part in contradictions(group.operation, root, &parts) {
+            let first = if self.unused.0 == 0 { part.line } else { self.unused.1.min(part.line) };
+            self.unused = (self.unused.0 + 1, first);
+        }
         let algorithm = self.algorithms.of(group.operation);
         let own = |place: u32| members[place as usize];
         for (me, part) in parts.iter().enumerate() {
@@ -268,4 +285,32 @@ fn sizes(operation: Collective, parts: &[&Part]) -> Result<(u32, Blocks), String
             (0, Blocks::One(sent[0]))
         }
     })
+}
+
+/// The records whose bytes [`sizes`] does not use, and that contradict those that it uses. A number of 0 states
+/// nothing. A task may count its own block or those of all tasks.
+fn contradictions<'p>(operation: Collective, root: u32, parts: &[&'p Part]) -> Vec<&'p Part> {
+    let known = parts[root as usize];
+    let total =
+        |bytes: fn(&Part) -> u64| parts.iter().fold(0, |sum: u64, part| sum.saturating_add(bytes(part)));
+    let (sent, received) = (total(|part| part.sent), total(|part| part.received));
+    let fits = |bytes: u64, expected: &[u64]| bytes == 0 || expected.contains(&bytes);
+    let is_fitting = |at: usize, part: &Part| {
+        let is_root = at == root as usize;
+        match operation {
+            Collective::Broadcast => fits(part.received, &[known.sent]) && (is_root || part.sent == 0),
+            Collective::Reduce => fits(part.sent, &[known.received]) && (is_root || part.received == 0),
+            Collective::Gather => is_root || part.received == 0,
+            Collective::Scatter => fits(part.sent, &[part.received, received]) && (is_root || part.sent == 0),
+            Collective::AllGather => fits(part.received, &[part.sent, sent]),
+            Collective::AllToAll => {
+                let is_row = parts.iter().any(|other| other.sent == part.received);
+                is_row || fits(part.received, &[1, sent])
+            }
+            Collective::Barrier => part.sent == 0 && part.received == 0,
+            _ => fits(part.received, &[part.sent]),
+        }
+    };
+    let all = parts.iter().enumerate();
+    all.filter(|&(at, part)| !is_fitting(at, part)).map(|(_, part)| *part).collect()
 }

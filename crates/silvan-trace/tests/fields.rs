@@ -1,0 +1,167 @@
+//! Feeds the readers of VEF and of binary GOAL a value that matters for each field of their formats. A field that
+//! is used changes the result. A field that is ignored does not, and a note names it.
+
+use std::io::Cursor;
+
+use silvan_trace::Trace;
+use silvan_trace::error::TraceError;
+use silvan_trace::read::fields::{CHAKRA, Fields, GOAL, GOAL_BINARY, Handling, TI, VEF};
+use silvan_trace::read::source::Source;
+use silvan_trace::read::{Options, goal, goal_binary, vef};
+use silvan_trace::write;
+
+/// The result of a reader as text, and its notes.
+type Outcome = Result<(String, Vec<String>), String>;
+
+fn outcome(made: Result<Trace, TraceError>) -> Outcome {
+    let made = made.map_err(|error| error.to_string())?;
+    let mut text = Vec::new();
+    write::text(&made, &mut text).unwrap();
+    Ok((String::from_utf8(text).unwrap(), made.notes))
+}
+
+/// Compares what a reader does with a changed field with the table. `part` belongs to the note or the error.
+fn compare(of: Fields, field: &str, part: &str, plain: &Outcome, changed: &Outcome) {
+    let place = format!("{}: {field}: {changed:?}", of.format);
+    let plain = plain.as_ref().unwrap();
+    match (of.handling(field).unwrap(), changed) {
+        // A value that makes the file inconsistent has an effect, too.
+        (Handling::Used, Err(error)) => assert!(!part.is_empty() && error.contains(part), "{place}"),
+        (Handling::Used, Ok((result, _))) => assert!(part.is_empty() && *result != plain.0, "{place}"),
+        (Handling::Noted, Ok((result, notes))) => {
+            assert_eq!(*result, plain.0, "{place}");
+            assert!(notes.len() > plain.1.len() && notes.iter().any(|note| note.contains(part)), "{place}");
+        }
+        _ => panic!("{place}"),
+    }
+}
+
+fn names(of: Fields) -> Vec<&'static str> {
+    of.fields.iter().map(|field| field.name).collect()
+}
+
+const OF_VEF: &str = "VEF 3 2 1 2 6 FALSE\nC0 0 1 2\n0 0 1 100 0 1000 -1\n1 1 0 200 2 50 0\n\
+    G0 0 0 0 64 0 1 10 0\nG0 0 0 1 0 64 1 10 1\nG0 0 0 2 0 64 0 5 -1\n\
+    G1 0 1 0 0 32 3 1 0\nG1 0 1 1 32 0 3 1 0\nG1 0 1 2 32 0 3 1 0\n";
+
+/// The field, an old text, a new one, and a part of the note or error.
+const CHANGES_OF_VEF: [(&str, &str, &str, &str); 20] = [
+    ("tasks", "VEF 3", "VEF 4", ""),
+    ("messages", "VEF 3 2", "VEF 3 3", "declares 3 messages"),
+    ("communicators", "3 2 1 2", "3 2 2 2", "declares 2 communicators"),
+    ("collectives", "3 2 1 2", "3 2 1 3", "declares 3 collectives"),
+    ("local collectives", "2 6 FALSE", "2 7 FALSE", "declares 7 local collectives"),
+    ("onlySend", "FALSE", "TRUE", "not used: onlySend"),
+    ("tasks of a communicator", "C0 0 1 2", "C0 0 1", "task 2 is not in C0"),
+    ("message", "\n0 0 1 100", "\n7 0 1 100", "there is no message 0"),
+    ("source", "\n0 0 1 100", "\n0 2 1 100", "there is no message 0 sent by task 0"),
+    ("destination", "\n0 0 1 100", "\n0 0 2 100", "there is no message 0 received by task 1"),
+    ("bytes", " 100 ", " 101 ", ""),
+    ("dependency", "200 2 50 0", "200 1 50 0", "there is no message 0 sent by task 1"),
+    ("time", "1000", "1001", ""),
+    ("of", "200 2 50 0", "200 2 50 1", "there is no message 1 received by task 1"),
+    ("collective", "G0", "G5", "declares 2 collectives"),
+    ("communicator", "G0 0 0 0", "G0 1 0 0", "G0 is broadcast on C1"),
+    ("operation", "G0 0 0 0", "G0 0 1 0", "G0 is reduce on C0"),
+    ("task", "G0 0 0 2", "G0 0 0 1", "two records of task 1"),
+    ("bytes that determine the operation", "G1 0 1 0 0 32", "G1 0 1 0 0 33", ""),
+    ("other bytes of the operation", "G0 0 0 2 0 64", "G0 0 0 2 0 65", "bytes in 1 records of collective"),
+];
+
+#[test]
+fn each_field_of_vef_is_used_or_noted() {
+    let read =
+        |text: &str| outcome(vef::read(Source::new(text.as_bytes(), "t").unwrap(), &Options::default()));
+    let plain = read(OF_VEF);
+    assert_eq!(plain.as_ref().unwrap().1, Vec::<String>::new());
+    assert_eq!(CHANGES_OF_VEF.map(|change| change.0).to_vec(), names(VEF));
+    for (field, old, new, part) in CHANGES_OF_VEF {
+        assert!(OF_VEF.contains(old), "{field}");
+        compare(VEF, field, part, &plain, &read(&OF_VEF.replacen(old, new, 1)));
+    }
+}
+
+#[test]
+fn contradictory_bytes_of_collectives_are_counted() {
+    // Operation, bytes sent and received by three tasks, and the number of records that contradict the others.
+    let cases = [
+        (0, [(64, 0), (0, 64), (0, 0)], 0),
+        (0, [(64, 0), (64, 64), (0, 60)], 2),
+        (1, [(0, 64), (64, 0), (64, 0)], 0),
+        (1, [(32, 64), (64, 64), (60, 0)], 3),
+        (2, [(8, 8), (8, 0), (8, 9)], 1),
+        (3, [(16, 48), (16, 0), (16, 1)], 1),
+        (4, [(48, 16), (0, 16), (7, 16)], 1),
+        (5, [(16, 48), (16, 16), (16, 40)], 1),
+        (6, [(0, 0), (0, 0), (0, 0)], 0),
+        (6, [(5, 0), (5, 0), (5, 5)], 3),
+        (7, [(9, 9), (9, 27), (9, 1)], 0),
+        (7, [(9, 9), (9, 10), (9, 1)], 1),
+    ];
+    for (operation, bytes, expected) in cases {
+        let mut text = "VEF 3 0 1 1 3 FALSE\nC0 0 1 2\n".to_owned();
+        for (task, (sent, received)) in bytes.iter().enumerate() {
+            text += &format!("G0 0 {operation} {task} {sent} {received} 0 0 -1\n");
+        }
+        let (_, notes) =
+            outcome(vef::read(Source::new(text.as_bytes(), "t").unwrap(), &Options::default())).unwrap();
+        let stated = format!("not used: bytes in {expected} records of collective operations");
+        assert_eq!(notes.len(), usize::from(expected > 0), "{text}{notes:?}");
+        assert!(notes.iter().all(|note| note.starts_with(&stated)), "{text}{notes:?}");
+    }
+}
+
+/// The field, a position in the file, the bytes there, and a part of the note or error.
+const CHANGES_OF_GOAL: [(&str, usize, &[u8], &str); 16] = [
+    ("number of ranks", 8, &[3], "it must start where the previous one ends"),
+    ("highest cpu", 12, &[0], "0 as the highest cpu in the header; operations have cpu 1"),
+    ("highest nic", 13, &[0], "0 as the highest nic in the header; operations have nic 1"),
+    ("start of a rank", 14, &[40], "rank 0 is from 40"),
+    ("end of a rank", 22, &[174], "rank 1 is from 175"),
+    ("number of operations", 46, &[2], "2 operations and 1 roots take 90 of 137 bytes"),
+    ("roots", 54, &[1], "the roots are not"),
+    ("number of dependencies", 97, &[0], "the operation has 0 dependencies"),
+    ("kind", 62, &[9], "kind 9"),
+    ("peer", 102, &[0], ""),
+    ("size", 106, &[9], ""),
+    ("tag", 114, &[4], ""),
+    ("cpu", 118, &[0], ""),
+    ("nic", 119, &[0], ""),
+    ("operations that wait", 81, &[0], "the appendix has 2"),
+    ("appendix", 175, &[2], "but 0 operations list it"),
+];
+
+#[test]
+fn each_field_of_binary_goal_is_used_or_noted() {
+    let text = "num_ranks 2\nrank 0 {\na: calc 1\nb: send 8b to 1 tag 3 cpu 1 nic 1\nb requires a\nc: calc 5\nc irequires a\n}\n\
+                rank 1 {\nrecv 8b from 0 tag 3\n}\n";
+    let made = goal::read(Source::new(text.as_bytes(), "t").unwrap(), &Options::default()).unwrap();
+    let mut bytes = Vec::new();
+    write::binary(&made, &mut bytes).unwrap();
+    let read = |bytes: &[u8]| outcome(goal_binary::read(Cursor::new(bytes), "t", &Options::default()));
+    let plain = read(&bytes);
+    assert_eq!(plain.as_ref().unwrap().1, Vec::<String>::new());
+    assert_eq!(CHANGES_OF_GOAL.map(|change| change.0).to_vec(), names(GOAL_BINARY));
+    for (field, at, new, part) in CHANGES_OF_GOAL {
+        let mut changed = bytes.clone();
+        changed[at..at + new.len()].copy_from_slice(new);
+        compare(GOAL_BINARY, field, part, &plain, &read(&changed));
+    }
+}
+
+#[test]
+fn the_page_lists_all_fields() {
+    let page = include_str!("../../../docs/traces.md");
+    for of in [CHAKRA, GOAL, GOAL_BINARY, TI, VEF] {
+        let with = |handling: Handling| {
+            let names: Vec<&str> =
+                of.fields.iter().filter(|field| field.handling == handling).map(|field| field.name).collect();
+            names.join(", ")
+        };
+        let kinds = [Handling::Used, Handling::Noted, Handling::Refused, Handling::Text].map(with);
+        let row = format!("| `{}` | {} |", of.format, kinds.join(" | "))
+            .replace("|  |", "| |")
+            .replace("|  |", "| |");
+        assert!(page.contains(&row), "docs/traces.md has no row\n{row}");
+    }
+}
