@@ -158,7 +158,7 @@ fn report(site: Site) -> Report {
 /// service levels of paths.
 fn for_ibdmchk(site: &Site) -> Result<BTreeMap<&'static str, String>, TopologyError> {
     let mut files = BTreeMap::from([
-        ("opensm-subnet.lst", lst::write(&site.topology)?),
+        ("opensm-subnet.lst", lst::write_with(&site.topology, &site.node_guids)?),
         ("opensm.fdbs", lft::write_fdbs(&site.topology, &site.tables, Some(&site.switch_routes))?),
         ("opensm.mcfdbs", String::new()),
     ]);
@@ -376,7 +376,7 @@ fn network(path: &Path, default_rate: Option<&str>) -> PyResult<(Wiring, Option<
         .map_err(|e| convert::ScenarioError::new_err(e.to_string()))?;
     let (topology, tables, _) =
         scenario.build_plain().map_err(|e| convert::ScenarioError::new_err(e.to_string()))?;
-    let (notes, node_guids) = (scenario.file_notes().to_vec(), Vec::new());
+    let (notes, node_guids) = (scenario.file_notes().to_vec(), scenario.node_guids().to_vec());
     Ok((Wiring { topology, notes, latencies: Vec::new(), node_guids }, Some(tables)))
 }
 

@@ -43,8 +43,8 @@ pub struct Scenario {
     pub base_dir: PathBuf,
     /// Warnings about keys that have no effect.
     pub notes: Vec<String>,
-    /// Notes about files of networks and transfers, once these have been read.
-    file_notes: OnceLock<Vec<String>>,
+    /// Contents of files of networks and transfers, once these have been read.
+    of_files: OnceLock<OfFiles>,
     /// Whether the file or an override sets `switch.latency`.
     has_latency: bool,
     source: Source,
@@ -54,10 +54,12 @@ pub struct Scenario {
 /// The network, its tables and the configuration of a run; see [`Scenario::try_build`].
 type Built = ((Topology, Tables, Config), PlannedChanges, bool);
 
-/// What the file of a topology contains in addition to the network.
-#[derive(Debug, Default)]
-struct OfFile {
+/// What the files of a scenario contain in addition to the network and the traffic.
+#[derive(Debug, Clone, Default)]
+struct OfFiles {
     notes: Vec<String>,
+    /// Node GUIDs of the adapters in the file of the topology, by host; empty if there are none.
+    node_guids: Vec<Option<u64>>,
     /// Latency of the switches, unless the scenario sets it.
     latency: Option<Time>,
 }
@@ -101,8 +103,8 @@ impl Scenario {
         let has_latency = lookup(&table, "switch.latency").is_some();
         match resolve(&mut table, &mut source) {
             Ok((spec, notes)) => {
-                let (base_dir, file_notes) = (base_dir.to_owned(), OnceLock::new());
-                Ok(Self { spec, base_dir, notes, file_notes, has_latency, source, table })
+                let (base_dir, of_files) = (base_dir.to_owned(), OnceLock::new());
+                Ok(Self { spec, base_dir, notes, of_files, has_latency, source, table })
             }
             Err(fault) => Err(source.locate(fault, &table)),
         }
@@ -181,7 +183,14 @@ impl Scenario {
     /// [`Scenario::build`] or [`Scenario::simulation`].
     #[must_use]
     pub fn file_notes(&self) -> &[String] {
-        self.file_notes.get().map_or(&[], Vec::as_slice)
+        self.of_files.get().map_or(&[], |found| &found.notes)
+    }
+
+    /// Node GUIDs of the adapters in the file of the topology, by host. Empty if the file states none, or before it
+    /// has been read by [`Scenario::build`] or [`Scenario::simulation`].
+    #[must_use]
+    pub fn node_guids(&self) -> &[Option<u64>] {
+        self.of_files.get().map_or(&[], |found| &found.node_guids)
     }
 
     /// Name of the file from which the scenario was read, or the `origin` of its text.
@@ -253,11 +262,11 @@ impl Scenario {
         found.notes.extend(notes);
         let (tables_after_faults, notes) = self.tables_after_faults(&topology, &tables)?.unzip();
         found.notes.extend(notes.into_iter().flatten());
-        self.file_notes.get_or_init(|| found.notes);
         let mut config = Config { path_lanes, traffic, tables_after_faults, ..self.config(jobs) };
         if let Some(latency) = found.latency {
             config.switch.latency = latency;
         }
+        self.of_files.get_or_init(|| found);
         let changes = PlannedChanges::new(&config.events, &topology, config.duration, config.seed)?;
         Ok(((topology, tables, config), changes, deadlock_free))
     }
@@ -394,11 +403,11 @@ impl Scenario {
         Config { flows: spec.flow.clone(), traffic: spec.traffic.clone(), jobs, ..settings(spec) }
     }
 
-    fn topology(&self) -> Result<(Topology, OfFile), Fault> {
+    fn topology(&self) -> Result<(Topology, OfFiles), Fault> {
         match &self.spec.topology {
             TopologySource::Generated(spec) => {
                 let built = spec.build().map_err(|error| self.topology_fault(&error.to_string()))?;
-                Ok((built, OfFile::default()))
+                Ok((built, OfFiles::default()))
             }
             TopologySource::File(FileTopology::File { file, link_delay, default_rate }) => {
                 let read = crate::files::topology(&self.base_dir.join(file), *link_delay, *default_rate);
@@ -413,7 +422,7 @@ impl Scenario {
                     latency = wiring.settle_latencies();
                 }
                 let notes = wiring.notes.into_iter().map(|note| format!("topology.file: {note}")).collect();
-                Ok((wiring.topology, OfFile { notes, latency }))
+                Ok((wiring.topology, OfFiles { notes, node_guids: wiring.node_guids, latency }))
             }
         }
     }

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use silvan_scenario::Scenario;
 use silvan_scenario::import::ibnetdiscover::{self, Options};
 use silvan_scenario::import::site::{self, Kind, kind_of};
 use silvan_scenario::import::{Wiring, iblinkinfo, lst, net_dump, ports, sections};
@@ -376,16 +377,19 @@ fn topologies_of_other_simulators_are_fabrics() {
     assert_eq!((names(&read), read.notes.len()), (vec!["H1", "H2"], 1));
 }
 
-#[test]
-fn adapters_keep_their_guids() {
-    // The port has the GUID of its adapter, and the GUIDs of two adapters are consecutive.
-    let consecutive = WIRING
+/// [`WIRING`] with adapters whose ports have their GUIDs, which are consecutive.
+fn consecutive() -> String {
+    WIRING
         .replace("[1](b01)", "[1](b10)")
         .replace("H-0000000000000b10", "H-0000000000000b11")
         .replace("caguid=0xb10", "caguid=0xb11")
         .replace("H-0000000000000b00", "H-0000000000000b10")
-        .replace("caguid=0xb00", "caguid=0xb10");
-    let read = discovered(&consecutive);
+        .replace("caguid=0xb00", "caguid=0xb10")
+}
+
+#[test]
+fn adapters_keep_their_guids() {
+    let read = discovered(&consecutive());
     assert_eq!(read.node_guids, [Some(0xb10), Some(0xb11)]);
     let written = ibnetdiscover::write_with(&read.topology, &read.node_guids).unwrap();
     for line in ["caguid=0xb10\nCa\t1 \"H-0000000000000b10\"\t\t# \"node-0\"", "caguid=0xb11\nCa\t1"] {
@@ -393,4 +397,70 @@ fn adapters_keep_their_guids() {
     }
     let again = discovered(&written);
     assert_eq!((&again.topology, &again.node_guids), (&read.topology, &read.node_guids));
+}
+
+#[test]
+fn adapters_keep_their_guids_in_lists_of_links() {
+    let read = discovered(&consecutive());
+    let written = lst::write_with(&read.topology, &read.node_guids).unwrap();
+    for guid in ["b10", "b11"] {
+        let end = format!("NodeGUID:0000000000000{guid} PortGUID:0000000000000{guid} ");
+        assert_eq!(written.matches(&end).count(), 2, "{written}");
+    }
+    let again = lst::parse(&written, "f", Options::default()).unwrap();
+    assert_eq!((again.topology.hosts, again.node_guids), (read.topology.hosts, read.node_guids));
+}
+
+#[test]
+fn a_list_of_links_states_the_guids_of_adapters() {
+    let written = lst::write_with(&discovered(&consecutive()).topology, &[Some(0xb10), Some(0xb11)]).unwrap();
+    let read = lst::parse(&written, "f", Options::default()).unwrap();
+    let network = ibnetdiscover::write_with(&read.topology, &read.node_guids).unwrap();
+    let again = discovered(&network);
+    assert_eq!(again.node_guids, [Some(0xb10), Some(0xb11)]);
+    assert_eq!(again.topology.hosts, read.topology.hosts);
+}
+
+#[test]
+fn a_scenario_keeps_the_guids_of_adapters() {
+    let file = File::with("consecutive.topo", consecutive().as_bytes());
+    let text = format!(
+        "duration = \"1 us\"\ntopology = {{ kind = \"file\", file = {:?} }}\n[[traffic]]\npattern.kind = \"uniform\"\n",
+        file.0
+    );
+    let scenario = Scenario::from_toml(&text, "a.toml", Path::new("."), &[]).unwrap();
+    scenario.build_plain().unwrap();
+    assert_eq!(scenario.node_guids(), [Some(0xb10), Some(0xb11)]);
+}
+
+#[test]
+fn an_adapter_has_no_guid_of_another_port() {
+    // `ibnetdiscover -p` and `iblinkinfo` state the GUIDs of ports only.
+    let ports = "CA 3 1 0xb10 4x QDR - SW 2 1 0xa0 ( 'node-0' - 'swA' )\n\
+                 CA 4 1 0xb11 4x QDR - SW 2 2 0xa0 ( 'node-1' - 'swA' )\n";
+    let listed = ports::parse(ports, "f", Options::default()).unwrap();
+    let lines = "0xb10 \"node-0\" 3 1[ ] ==( 4X 10.0 Gbps Active/ LinkUp)==> 0xa0 2 1[ ] \"swA\" ( )\n\
+                 0xb11 \"node-1\" 4 1[ ] ==( 4X 10.0 Gbps Active/ LinkUp)==> 0xa0 2 2[ ] \"swA\" ( )\n\
+                 0xa0 \"swA\" 2 1[ ] ==( 4X 10.0 Gbps Active/ LinkUp)==> 0xb10 3 1[ ] \"node-0\" ( )\n\
+                 0xa0 \"swA\" 2 2[ ] ==( 4X 10.0 Gbps Active/ LinkUp)==> 0xb11 4 1[ ] \"node-1\" ( )\n";
+    for read in [listed, iblinkinfo::parse(lines, "f", Options::default()).unwrap()] {
+        assert_eq!(names(&read), ["node-0", "node-1"]);
+        let network = ibnetdiscover::write_with(&read.topology, &read.node_guids).unwrap();
+        let again = discovered(&network);
+        // 0xb10 is the GUID of a port of another adapter.
+        assert_eq!(again.node_guids, [Some(0xb0f), Some(0xb11)], "{network}");
+        assert_eq!(again.topology.hosts, read.topology.hosts);
+    }
+}
+
+#[test]
+fn a_table_of_ports_states_the_guids_of_adapters() {
+    let tables = "\"swA\", Mellanox, 0x00000000000000a0, LID 2\n\
+        # : IB# : Sta : PhysSta : MTU : LWA : LSA : FEC mode : Retran : Neighbor Guid : N# : NLID : Neighbor Description\n\
+        1 : 1 : ACT : LINK UP : 5 : 4x : 25 : NO FEC : NO-RTR : 0x0000000000000b10 : 1 : 3 : \"node-0\"\n\
+        2 : 2 : ACT : LINK UP : 5 : 4x : 25 : NO FEC : NO-RTR : 0x0000000000000b11 : 1 : 4 : \"node-1\"\n";
+    let read = net_dump::parse(tables, "f", Options::default()).unwrap();
+    assert_eq!(read.node_guids, [Some(0xb10), Some(0xb11)]);
+    let network = ibnetdiscover::write_with(&read.topology, &read.node_guids).unwrap();
+    assert_eq!(discovered(&network).node_guids, read.node_guids);
 }

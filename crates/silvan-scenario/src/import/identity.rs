@@ -80,6 +80,29 @@ impl Identities {
         })
     }
 
+    /// Node GUIDs of the adapters, by host, which are unique and differ from the GUIDs of other nodes and their
+    /// ports. Known ones are kept; if several hosts are ports of one adapter, the first one has its GUID. The
+    /// others are one less than the port GUID, as `ibsim` expects, or, if another node or port has this GUID,
+    /// equal to the port GUID.
+    #[must_use]
+    pub fn adapters(&self, known: &[Option<u64>]) -> Vec<u64> {
+        let mut used: HashSet<u64> = self.switch_guids.iter().copied().collect();
+        let known = known.iter().copied().chain(std::iter::repeat(None)).take(self.host_guids.len());
+        let kept: Vec<Option<u64>> = known.map(|guid| guid.filter(|&guid| used.insert(guid))).collect();
+        let ports: HashSet<u64> = self.host_guids.iter().copied().collect();
+        let next = |(kept, &port): (Option<u64>, &u64)| {
+            kept.unwrap_or_else(|| {
+                let is_free = |guid: &u64| !used.contains(guid) && (*guid == port || !ports.contains(guid));
+                let below = (1..).map(|less: u64| port.wrapping_sub(less));
+                let mut all = below.clone().take(1).chain([port]).chain(below);
+                let guid = all.find(is_free).unwrap_or(port);
+                used.insert(guid);
+                guid
+            })
+        };
+        kept.into_iter().zip(&self.host_guids).map(next).collect()
+    }
+
     /// Writes the LIDs and GUIDs into the topology.
     pub fn apply(&self, topology: &mut Topology) {
         for (host, (lid, guid)) in topology.hosts.iter_mut().zip(self.host_lids.iter().zip(&self.host_guids))

@@ -95,20 +95,30 @@ fn node_guid_text(head: &str) -> &str {
     head.split_whitespace().find_map(|word| word.strip_prefix("NodeGUID:")).unwrap_or("")
 }
 
-/// Writes a network in the format of `ibdmchk -s`, with a line for each end of a link. Missing GUIDs and LIDs
-/// are assigned as in [`Identities::of`].
+/// Same as [`write_with`], without known node GUIDs.
+///
+/// # Errors
+/// Same as [`write_with`].
+pub fn write(topology: &Topology) -> Result<String, TopologyError> {
+    write_with(topology, &[])
+}
+
+/// Writes a network in the format of `ibdmchk -s`, with a line for each end of a link, and known node GUIDs of
+/// the adapters, by host. Missing GUIDs and LIDs are assigned as in [`Identities::of`] and
+/// [`Identities::adapters`].
 ///
 /// # Errors
 /// Same as [`Identities::of`], and if a link has a rate that no InfiniBand link has, or a node's name contains a
 /// brace, which the format cannot represent.
-pub fn write(topology: &Topology) -> Result<String, TopologyError> {
+pub fn write_with(topology: &Topology, node_guids: &[Option<u64>]) -> Result<String, TopologyError> {
     let ids = Identities::of(topology)?;
+    let adapters = ids.adapters(node_guids);
     let mut out = String::new();
     let side = |end: End| -> Result<String, TopologyError> {
         let (kind, ports, node, port, name, lid) = match end.node {
             NodeRef::Host(h) => {
-                let (h, guid) = (h as usize, ids.host_guids[h as usize]);
-                ("CA", 1, guid.saturating_sub(1), guid, &topology.hosts[h].name, ids.host_lids[h])
+                let h = h as usize;
+                ("CA", 1, adapters[h], ids.host_guids[h], &topology.hosts[h].name, ids.host_lids[h])
             }
             NodeRef::Switch(s) => {
                 let (s, guid) = (s as usize, ids.switch_guids[s as usize]);

@@ -193,6 +193,7 @@ fn assemble(
         ];
         records.link(&port.line, ends, Some(port.rate), notes)?;
     }
-    let topology = records.topology(origin, options, notes)?.topology;
-    Ok(Wiring::new(topology, notes.texts()))
+    // The file states one GUID per adapter, which is the GUID of its port, too.
+    let built = records.topology(origin, options, notes)?;
+    Ok(Wiring { node_guids: built.node_guids, ..Wiring::new(built.topology, notes.texts()) })
 }

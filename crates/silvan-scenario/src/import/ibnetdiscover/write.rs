@@ -1,6 +1,5 @@
 //! Writes a topology as a netlist.
 
-use std::collections::HashSet;
 use std::fmt::Write;
 
 use silvan_network::topology::{End, NodeRef, Topology, TopologyError};
@@ -11,9 +10,9 @@ use crate::import::speed;
 /// Writes a topology in the format of `ibnetdiscover`, which `ibsim` reads as a netlist and
 /// [`super::parse`] reads back.
 ///
-/// Missing LIDs and GUIDs are assigned as in [`Identities::of`]. Each host becomes an adapter with one
-/// port. The node GUID is one less than the port GUID, as `ibsim` expects; [`write_with`] writes known node
-/// GUIDs. A rate that no InfiniBand link has is omitted, so reading the file back requires a default rate.
+/// Missing LIDs and GUIDs are assigned as in [`Identities::of`] and [`Identities::adapters`]. Each host becomes
+/// an adapter with one port; [`write_with`] writes known node GUIDs. A rate that no InfiniBand link has is
+/// omitted, so reading the file back requires a default rate.
 ///
 /// # Errors
 /// If a switch has more ports, or the fabric needs more LIDs, than InfiniBand has, or if a link is
@@ -29,7 +28,7 @@ pub fn write(topology: &Topology) -> Result<String, TopologyError> {
 /// Same as [`write`].
 pub fn write_with(topology: &Topology, node_guids: &[Option<u64>]) -> Result<String, TopologyError> {
     let ids = Identities::of(topology)?;
-    let writer = Writer { topology, host_nodes: host_node_guids(&ids, node_guids), ids };
+    let writer = Writer { topology, host_nodes: ids.adapters(node_guids), ids };
     let wiring = topology.wiring();
     let mut out = format!("# {} hosts, {} switches\n", topology.hosts.len(), topology.switches.len());
     for (index, (switch, ports)) in (0u32..).zip(topology.switches.iter().zip(&wiring.switches)) {
@@ -74,23 +73,6 @@ pub fn write_with(topology: &Topology, node_guids: &[Option<u64>]) -> Result<Str
         );
     }
     Ok(out)
-}
-
-/// Unique node GUIDs for the adapters: the known ones, and otherwise one less than the port GUID.
-fn host_node_guids(ids: &Identities, known: &[Option<u64>]) -> Vec<u64> {
-    let mut used: HashSet<u64> = ids.switch_guids.iter().copied().collect();
-    let known = known.iter().copied().chain(std::iter::repeat(None)).take(ids.host_guids.len());
-    let kept: Vec<Option<u64>> = known.map(|guid| guid.filter(|&guid| used.insert(guid))).collect();
-    let next = |(kept, port_guid): (Option<u64>, &u64)| {
-        kept.unwrap_or_else(|| {
-            let mut guid = port_guid.wrapping_sub(1);
-            while !used.insert(guid) {
-                guid = guid.wrapping_sub(1);
-            }
-            guid
-        })
-    };
-    kept.into_iter().zip(&ids.host_guids).map(next).collect()
 }
 
 /// Appends a line; writing to a string cannot fail.
