@@ -194,7 +194,7 @@ fn errors_of_lanes_of_the_routing_are_explained() {
         (
             "topology = { kind = \"torus\", sizes = [4, 1] }\n",
             lanes(2),
-            "topology.sizes.1 = 1: must be 2 to 256",
+            "topology.sizes.1 = 1: must be 2 to 1024",
         ),
     ] {
         let text = loaded(network, &rest);

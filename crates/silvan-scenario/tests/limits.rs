@@ -236,3 +236,69 @@ fn explicit_rates_are_warned_about_if_all_messages_of_a_file_have_one_packet() {
     }
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+/// Topologies of the same kind with switches of more than 256 ports, and with small switches on the same routes.
+const LARGE_AND_SMALL: [[&str; 2]; 11] = [
+    ["kind = \"dumbbell\", left = 300, right = 300", "kind = \"dumbbell\", left = 3, right = 3"],
+    ["kind = \"pgft\", m = [300, 2], w = [1, 1]", "kind = \"pgft\", m = [3, 2], w = [1, 1]"],
+    ["kind = \"k-ary-n-tree\", k = 300, n = 1", "kind = \"k-ary-n-tree\", k = 3, n = 1"],
+    ["kind = \"k-ary-n-fly\", k = 300, n = 1", "kind = \"k-ary-n-fly\", k = 3, n = 1"],
+    ["kind = \"modified-k-ary-n-tree\", k = 300, n = 1", "kind = \"modified-k-ary-n-tree\", k = 3, n = 1"],
+    [
+        "kind = \"torus\", sizes = [2], hosts_per_switch = 300",
+        "kind = \"torus\", sizes = [2], hosts_per_switch = 3",
+    ],
+    [
+        "kind = \"mesh\", sizes = [2], hosts_per_switch = 300",
+        "kind = \"mesh\", sizes = [2], hosts_per_switch = 3",
+    ],
+    ["kind = \"hyperx\", sizes = [300]", "kind = \"hyperx\", sizes = [3]"],
+    [
+        "kind = \"dragonfly\", p = 300, a = 2, h = 1, g = 2",
+        "kind = \"dragonfly\", p = 3, a = 2, h = 1, g = 2",
+    ],
+    [
+        "kind = \"dragonfly-plus\", p = 300, leaves = 2, spines = 2, h = 1, g = 2",
+        "kind = \"dragonfly-plus\", p = 3, leaves = 2, spines = 2, h = 1, g = 2",
+    ],
+    [
+        "kind = \"custom\", hosts = [\"H1\", \"H2\"], switches = [{ name = \"S\" }], \
+         links = [{ from = \"H1\", to = \"S:1\" }, { from = \"H2\", to = \"S:1024\" }]",
+        "kind = \"custom\", hosts = [\"H1\", \"H2\"], switches = [{ name = \"S\" }], \
+         links = [{ from = \"H1\", to = \"S:1\" }, { from = \"H2\", to = \"S:2\" }]",
+    ],
+];
+
+#[test]
+fn every_kind_of_topology_has_switches_of_up_to_1024_ports() {
+    let text = |topology: &str, arbitration: &str| {
+        format!(
+            "duration = \"20 us\"\ntopology = {{ {topology} }}\nswitch.arbitration = \"{arbitration}\"\n\
+             routing.allow_deadlock = true\n[[flow]]\nfrom = \"H1\"\nto = \"H2\"\n"
+        )
+    };
+    for [large, small] in LARGE_AND_SMALL {
+        let delivered =
+            [large, small].map(|topology| run(&read(&text(topology, "fcfs"))).summary.packets_delivered);
+        // A packet of 2 KiB leaves a host of 16 Gbit/s every 1.024 us.
+        assert!((17..=19).contains(&delivered[0]), "{large}: {delivered:?}");
+        assert_eq!(delivered[0], delivered[1], "{large}");
+        let error = message(&text(large, "round-robin"), &[]);
+        assert!(error.contains("a switch may have up to 256, or up to 1024 with"), "{large}: {error}");
+    }
+}
+
+#[test]
+fn a_tree_of_htsim_has_switches_of_up_to_1024_ports() {
+    let folder = std::env::temp_dir().join(format!("silvan-limits-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let tree = "Nodes 600\nTiers 2\nPodsize 600\nTier 0\nDownlink_speed_Gbps 100\nRadix_Down 300\nRadix_Up 1\n\
+                Downlink_Latency_ns 1000\nTier 1\nDownlink_speed_Gbps 100\nRadix_Down 2\nDownlink_Latency_ns 1000\n";
+    std::fs::write(folder.join("t.topo"), tree).unwrap();
+    let text = "duration = \"1 us\"\ntopology = { kind = \"file\", file = \"t.topo\" }\nswitch.arbitration = \"fcfs\"\n\
+                [[flow]]\nfrom = \"H1\"\nto = \"H600\"\n";
+    let built = Scenario::from_toml(text, "a.toml", &folder, &[]).unwrap().build();
+    std::fs::remove_dir_all(&folder).unwrap();
+    let (topology, ..) = built.unwrap();
+    assert_eq!((topology.hosts.len(), topology.switches.len(), topology.switches[0].ports), (600, 3, 301));
+}

@@ -30,7 +30,7 @@ use super::parameters::{
     check_delay, check_rate, default_link_delay, default_link_rate, host, host_end, switch, switch_end,
 };
 use super::{
-    End, HOST_PORTS, Link, MAX_HOSTS, MAX_LINKS, MAX_SWITCH_PORTS, MAX_SWITCHES, NodeRef, Shape, Topology,
+    End, HOST_PORTS, Link, MAX_FCFS_PORTS, MAX_HOSTS, MAX_LINKS, MAX_SWITCHES, NodeRef, Shape, Topology,
     TopologyError, is_visible,
 };
 
@@ -60,8 +60,9 @@ pub struct Custom {
 pub struct CustomSwitch {
     /// Its name: unique among all nodes, not empty, and without colons or invisible characters.
     pub name: String,
-    /// Number of ports, 1 to 256. Default: the number of the highest port that a link uses.
-    #[schemars(range(min = 1, max = 256))]
+    /// Number of ports, 1 to 1024. Default: the number of the highest port that a link uses.
+    /// Switches with more than 256 ports need `switch.arbitration = "fcfs"`.
+    #[schemars(range(min = 1, max = 1024))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ports: Option<u32>,
 }
@@ -232,13 +233,13 @@ impl Custom {
 
     fn ports(&self) -> Result<Vec<UsedPorts>, TopologyError> {
         let of_switch = |spec: &CustomSwitch| {
-            let ports = spec.ports.unwrap_or(u32::from(MAX_SWITCH_PORTS));
+            let ports = spec.ports.unwrap_or(u32::from(MAX_FCFS_PORTS));
             match u16::try_from(ports) {
-                Ok(limit) if (1..=MAX_SWITCH_PORTS).contains(&limit) => {
+                Ok(limit) if (1..=MAX_FCFS_PORTS).contains(&limit) => {
                     Ok(UsedPorts { limit, taken: Default::default(), next: [1; 3] })
                 }
                 _ => wrong(&format!(
-                    "switch {}: `ports` = {ports} is out of range; it must be 1 to {MAX_SWITCH_PORTS}",
+                    "switch {}: `ports` = {ports} is out of range; it must be 1 to {MAX_FCFS_PORTS}",
                     spec.name
                 )),
             }
@@ -489,7 +490,7 @@ mod tests {
         );
         assert_eq!(
             message(|s| s.switches[0].ports = Some(5000)),
-            "custom: switch S1: `ports` = 5000 is out of range; it must be 1 to 256"
+            "custom: switch S1: `ports` = 5000 is out of range; it must be 1 to 1024"
         );
         assert_eq!(
             message(|s| s.links.insert(1, link("S1", "S2"))),

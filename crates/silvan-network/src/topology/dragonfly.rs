@@ -20,7 +20,7 @@ use silvan_engine::{Rate, Time};
 
 use super::groups::{Arrangement, Cables, Given, Inside};
 use super::parameters::{default_link_delay, default_link_rate, within};
-use super::{MAX_SWITCH_PORTS, Topology, TopologyError};
+use super::{MAX_FCFS_PORTS, Topology, TopologyError};
 
 const KIND: &str = "dragonfly";
 
@@ -28,14 +28,15 @@ const KIND: &str = "dragonfly";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Dragonfly {
-    /// Hosts per switch, 1 to 256.
-    #[schemars(range(min = 1, max = 256))]
+    /// Hosts per switch, 1 to 1024.
+    /// Switches with more than 256 ports need `switch.arbitration = "fcfs"`.
+    #[schemars(range(min = 1, max = 1024))]
     pub p: u32,
-    /// Switches per group, 1 to 256.
-    #[schemars(range(min = 1, max = 256))]
+    /// Switches per group, 1 to 1024.
+    #[schemars(range(min = 1, max = 1024))]
     pub a: u32,
-    /// Global links per switch, 1 to 256.
-    #[schemars(range(min = 1, max = 256))]
+    /// Global links per switch, 1 to 1024.
+    #[schemars(range(min = 1, max = 1024))]
     pub h: u32,
     /// Number of groups, 2 to a h + 1. Default: a h + 1.
     #[schemars(range(min = 2))]
@@ -77,7 +78,7 @@ impl Dragonfly {
     /// # Errors
     /// If a parameter is out of range, or the network exceeds the limits.
     pub fn build(&self) -> Result<Topology, TopologyError> {
-        let switches = within(KIND, "a", self.a, 1, MAX_SWITCH_PORTS)?;
+        let switches = within(KIND, "a", self.a, 1, MAX_FCFS_PORTS)?;
         let Self { link_rate, link_delay, global_delay, arrangement, g, .. } = *self;
         let given = Given {
             kind: KIND,
@@ -191,15 +192,15 @@ mod tests {
         let message = |spec: Dragonfly| spec.build().map_err(|e| e.to_string()).err().unwrap_or_default();
         assert_eq!(
             message(Dragonfly::new(0, 4, 2)),
-            "dragonfly: `p` = 0 is out of range; it must be 1 to 256"
+            "dragonfly: `p` = 0 is out of range; it must be 1 to 1024"
         );
         assert_eq!(
             message(Dragonfly::new(2, 0, 2)),
-            "dragonfly: `a` = 0 is out of range; it must be 1 to 256"
+            "dragonfly: `a` = 0 is out of range; it must be 1 to 1024"
         );
         assert_eq!(
-            message(Dragonfly::new(2, 4, 300)),
-            "dragonfly: `h` = 300 is out of range; it must be 1 to 256"
+            message(Dragonfly::new(2, 4, 1025)),
+            "dragonfly: `h` = 1025 is out of range; it must be 1 to 1024"
         );
         for g in [1, 10] {
             assert_eq!(
@@ -211,14 +212,20 @@ mod tests {
             );
         }
         assert_eq!(
-            message(Dragonfly::new(100, 100, 100)),
-            "dragonfly: `p` = 100, `h` = 100 need switches of 299 ports in groups of 100; at most 256 are possible"
+            message(Dragonfly::new(400, 400, 400)),
+            "dragonfly: `p` = 400, `h` = 400 need switches of 1199 ports in groups of 400; at most 1024 are possible"
         );
         assert_eq!(
             message(Dragonfly::new(2, 128, 127)),
             "dragonfly: `p` = 2, `h` = 127, groups of 128, 16257 of them make more than 200000 hosts, which is \
              the maximum; choose smaller values"
         );
+        assert_eq!(
+            message(Dragonfly::new(1, 513, 511)),
+            "dragonfly: `p` = 1, `h` = 511, groups of 513, 262144 of them make more than 200000 hosts, which is the \
+             maximum; choose smaller values"
+        );
+        assert_eq!(message(Dragonfly { g: Some(2), ..Dragonfly::new(300, 2, 1) }), "");
         let still = Dragonfly { global_delay: Some(Time::ZERO), ..Dragonfly::new(1, 2, 1) };
         assert!(message(still).starts_with("dragonfly: `global_delay` = 0 ps is out of range"));
     }

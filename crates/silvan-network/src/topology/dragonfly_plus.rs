@@ -21,7 +21,7 @@ use silvan_engine::{Rate, Time};
 
 use super::groups::{Arrangement, Cables, Given, Inside};
 use super::parameters::{default_link_delay, default_link_rate, within};
-use super::{MAX_SWITCH_PORTS, Topology, TopologyError};
+use super::{MAX_FCFS_PORTS, Topology, TopologyError};
 
 const KIND: &str = "dragonfly-plus";
 
@@ -29,17 +29,18 @@ const KIND: &str = "dragonfly-plus";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DragonflyPlus {
-    /// Hosts per leaf, 1 to 256.
-    #[schemars(range(min = 1, max = 256))]
+    /// Hosts per leaf, 1 to 1024.
+    /// Switches with more than 256 ports need `switch.arbitration = "fcfs"`.
+    #[schemars(range(min = 1, max = 1024))]
     pub p: u32,
-    /// Leaves per group, 1 to 256.
-    #[schemars(range(min = 1, max = 256))]
+    /// Leaves per group, 1 to 1024.
+    #[schemars(range(min = 1, max = 1024))]
     pub leaves: u32,
-    /// Spines per group, 1 to 256.
-    #[schemars(range(min = 1, max = 256))]
+    /// Spines per group, 1 to 1024.
+    #[schemars(range(min = 1, max = 1024))]
     pub spines: u32,
-    /// Global links per spine, 1 to 256.
-    #[schemars(range(min = 1, max = 256))]
+    /// Global links per spine, 1 to 1024.
+    #[schemars(range(min = 1, max = 1024))]
     pub h: u32,
     /// Number of groups, 2 to spines * h + 1. Default: spines * h + 1.
     #[schemars(range(min = 2))]
@@ -73,8 +74,8 @@ impl DragonflyPlus {
     /// # Errors
     /// If a parameter is out of range, or the network exceeds the limits.
     pub fn build(&self) -> Result<Topology, TopologyError> {
-        let leaves = within(KIND, "leaves", self.leaves, 1, MAX_SWITCH_PORTS)?;
-        let spines = within(KIND, "spines", self.spines, 1, MAX_SWITCH_PORTS)?;
+        let leaves = within(KIND, "leaves", self.leaves, 1, MAX_FCFS_PORTS)?;
+        let spines = within(KIND, "spines", self.spines, 1, MAX_FCFS_PORTS)?;
         let Self { link_rate, link_delay, global_delay, arrangement, g, .. } = *self;
         let given = Given {
             kind: KIND,
@@ -122,21 +123,23 @@ mod tests {
         let message = |spec: DragonflyPlus| spec.build().map_err(|e| e.to_string()).err().unwrap_or_default();
         assert_eq!(
             message(DragonflyPlus::new(2, 0, 2, 2)),
-            "dragonfly-plus: `leaves` = 0 is out of range; it must be 1 to 256"
+            "dragonfly-plus: `leaves` = 0 is out of range; it must be 1 to 1024"
         );
         assert_eq!(
             message(DragonflyPlus::new(2, 2, 0, 2)),
-            "dragonfly-plus: `spines` = 0 is out of range; it must be 1 to 256"
+            "dragonfly-plus: `spines` = 0 is out of range; it must be 1 to 1024"
         );
         assert_eq!(
-            message(DragonflyPlus::new(200, 2, 60, 2)),
-            "dragonfly-plus: `p` = 200, `h` = 2 need switches of 260 ports in groups of 62; at most 256 are possible"
+            message(DragonflyPlus::new(1000, 2, 60, 2)),
+            "dragonfly-plus: `p` = 1000, `h` = 2 need switches of 1060 ports in groups of 62; at most 1024 are possible"
         );
         assert_eq!(
             message(DragonflyPlus { g: Some(6), ..DragonflyPlus::new(2, 2, 2, 2) }),
             "dragonfly-plus: `g` = 6 is out of range; it must be 2 to 5, as a group has 4 global ports and a link to \
              each other group"
         );
+        assert_eq!(message(DragonflyPlus { g: Some(2), ..DragonflyPlus::new(300, 2, 2, 1) }), "");
+        assert!(message(DragonflyPlus::new(1, 2, 1022, 1022)).contains("make more than"));
         assert!(message(DragonflyPlus::new(1, 2, 254, 254)).contains("make more than"));
     }
 }

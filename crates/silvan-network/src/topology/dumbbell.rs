@@ -19,7 +19,7 @@ use super::parameters::{
     check_delay, check_rate, default_link_delay, default_link_rate, host_end, numbered_hosts, switch,
     switch_end, within,
 };
-use super::{Link, MAX_SWITCH_PORTS, Shape, Topology, TopologyError};
+use super::{Link, MAX_FCFS_PORTS, Shape, Topology, TopologyError};
 
 const KIND: &str = "dumbbell";
 
@@ -27,11 +27,12 @@ const KIND: &str = "dumbbell";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Dumbbell {
-    /// Hosts on switch S1, 1 to 255.
-    #[schemars(range(min = 1, max = 255))]
+    /// Hosts on switch S1, 1 to 1023.
+    /// Switches with more than 256 ports need `switch.arbitration = "fcfs"`.
+    #[schemars(range(min = 1, max = 1023))]
     pub left: u32,
-    /// Hosts on switch S2, 1 to 255.
-    #[schemars(range(min = 1, max = 255))]
+    /// Hosts on switch S2, 1 to 1023.
+    #[schemars(range(min = 1, max = 1023))]
     pub right: u32,
     /// Data rate of every host link.
     pub link_rate: Rate,
@@ -60,8 +61,8 @@ impl Dumbbell {
     /// # Errors
     /// If a parameter is out of range.
     pub fn build(&self) -> Result<Topology, TopologyError> {
-        let left = within(KIND, "left", self.left, 1, MAX_SWITCH_PORTS - 1)?;
-        let right = within(KIND, "right", self.right, 1, MAX_SWITCH_PORTS - 1)?;
+        let left = within(KIND, "left", self.left, 1, MAX_FCFS_PORTS - 1)?;
+        let right = within(KIND, "right", self.right, 1, MAX_FCFS_PORTS - 1)?;
         check_rate(KIND, "link_rate", self.link_rate)?;
         check_delay(KIND, "link_delay", self.link_delay)?;
         let trunk_rate = self.trunk_rate.unwrap_or(Rate(self.link_rate.0.saturating_mul(2)));
@@ -129,11 +130,11 @@ mod tests {
         let message = |spec: Dumbbell| spec.build().map_err(|e| e.to_string()).err();
         assert_eq!(
             message(Dumbbell { left: 0, ..Dumbbell::default() }).as_deref(),
-            Some("dumbbell: `left` = 0 is out of range; it must be 1 to 255")
+            Some("dumbbell: `left` = 0 is out of range; it must be 1 to 1023")
         );
         assert_eq!(
             message(Dumbbell { right: 70_000, ..Dumbbell::default() }).as_deref(),
-            Some("dumbbell: `right` = 70000 is out of range; it must be 1 to 255")
+            Some("dumbbell: `right` = 70000 is out of range; it must be 1 to 1023")
         );
         assert_eq!(
             message(Dumbbell { trunk_rate: Some(Rate(0)), ..Dumbbell::default() }).as_deref(),

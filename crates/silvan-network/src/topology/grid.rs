@@ -36,7 +36,7 @@ use super::parameters::{
     check_delay, check_rate, check_size, default_link_delay, default_link_rate, host_end, numbered_hosts,
     one, switch, switch_end, within,
 };
-use super::{Link, MAX_LINKS, MAX_SWITCH_PORTS, MAX_SWITCHES, Shape, Topology, TopologyError};
+use super::{Link, MAX_FCFS_PORTS, MAX_LINKS, MAX_SWITCHES, Shape, Topology, TopologyError};
 
 /// Maximum number of dimensions.
 pub const MAX_DIMENSIONS: usize = 8;
@@ -199,11 +199,12 @@ impl Grid {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GridSpec {
-    /// Switches in each dimension, 2 to 256; 1 to 8 dimensions.
-    #[schemars(length(min = 1, max = 8), inner(range(min = 2, max = 256)))]
+    /// Switches in each dimension, 2 to 1024; 1 to 8 dimensions.
+    /// Switches with more than 256 ports need `switch.arbitration = "fcfs"`.
+    #[schemars(length(min = 1, max = 8), inner(range(min = 2, max = 1024)))]
     pub sizes: Vec<u32>,
-    /// Hosts per switch, 1 to 255. Default: 1.
-    #[schemars(range(min = 1, max = 255))]
+    /// Hosts per switch, 1 to 1023. Default: 1.
+    #[schemars(range(min = 1, max = 1023))]
     #[serde(default = "one")]
     pub hosts_per_switch: u32,
     /// Data rate of every link.
@@ -268,15 +269,15 @@ impl GridSpec {
             )));
         }
         let size =
-            |(at, &size): (usize, &u32)| within(kind, &format!("sizes[{at}]"), size, 2, MAX_SWITCH_PORTS);
+            |(at, &size): (usize, &u32)| within(kind, &format!("sizes[{at}]"), size, 2, MAX_FCFS_PORTS);
         let sizes = self.sizes.iter().enumerate().map(size).collect::<Result<Vec<u16>, _>>()?;
-        let hosts = within(kind, "hosts_per_switch", self.hosts_per_switch, 1, MAX_SWITCH_PORTS - 1)?;
+        let hosts = within(kind, "hosts_per_switch", self.hosts_per_switch, 1, MAX_FCFS_PORTS - 1)?;
         let grid = Grid { rows, sizes, hosts };
         let ports = grid.first_port(dimensions) - 1;
         let parameters = format!("`sizes` = {:?}, `hosts_per_switch` = {hosts}", self.sizes);
-        if ports > u32::from(MAX_SWITCH_PORTS) {
+        if ports > u32::from(MAX_FCFS_PORTS) {
             return Err(TopologyError(format!(
-                "{kind}: {parameters} need switches of {ports} ports; at most {MAX_SWITCH_PORTS} are possible"
+                "{kind}: {parameters} need switches of {ports} ports; at most {MAX_FCFS_PORTS} are possible"
             )));
         }
         let switches = grid.switches();
@@ -407,18 +408,18 @@ mod tests {
             message("torus", &[], 1),
             "torus: `sizes` has 0 entries; it must have 1 to 8, one per dimension"
         );
-        assert_eq!(message("mesh", &[4, 1], 1), "mesh: `sizes[1]` = 1 is out of range; it must be 2 to 256");
+        assert_eq!(message("mesh", &[4, 1], 1), "mesh: `sizes[1]` = 1 is out of range; it must be 2 to 1024");
         assert_eq!(
-            message("hyperx", &[300], 1),
-            "hyperx: `sizes[0]` = 300 is out of range; it must be 2 to 256"
+            message("hyperx", &[1025], 1),
+            "hyperx: `sizes[0]` = 1025 is out of range; it must be 2 to 1024"
         );
         assert_eq!(
             message("torus", &[4], 0),
-            "torus: `hosts_per_switch` = 0 is out of range; it must be 1 to 255"
+            "torus: `hosts_per_switch` = 0 is out of range; it must be 1 to 1023"
         );
         assert_eq!(
-            message("hyperx", &[200, 60], 4),
-            "hyperx: `sizes` = [200, 60], `hosts_per_switch` = 4 need switches of 262 ports; at most 256 are \
+            message("hyperx", &[900, 60], 67),
+            "hyperx: `sizes` = [900, 60], `hosts_per_switch` = 67 need switches of 1025 ports; at most 1024 are \
              possible"
         );
         assert_eq!(

@@ -20,7 +20,7 @@ use silvan_engine::{Rate, Time};
 use super::parameters::{
     check_delay, check_rate, check_size, host_end, numbered_hosts, switch, switch_end, within,
 };
-use super::{Link, MAX_SWITCH_PORTS, MAX_SWITCHES, Shape, Topology, TopologyError};
+use super::{Link, MAX_FCFS_PORTS, MAX_SWITCHES, Shape, Topology, TopologyError};
 
 /// The group to which each global port leads; the formulas are in `docs/topologies.md`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -133,7 +133,7 @@ impl Groups {
     #[must_use]
     pub fn local_port(self, from: usize, to: usize) -> Option<u16> {
         let first = self.hosts_at(from) + 1;
-        // A switch has at most 256 ports.
+        // Numbers of ports fit 16 bits.
         match self.inside {
             Inside::Mesh => (from != to).then(|| first + to as u16 - u16::from(to > from)),
             Inside::LeavesAndSpines { leaves } => {
@@ -265,22 +265,22 @@ impl Given<'_> {
     /// Returns the shape, or an error if it exceeds the limits.
     fn checked(&self, inside: Inside, switches: u16) -> Result<Groups, TopologyError> {
         let kind = self.kind;
-        let small = |(name, value): (&str, u32)| within(kind, name, value, 1, MAX_SWITCH_PORTS);
+        let small = |(name, value): (&str, u32)| within(kind, name, value, 1, MAX_FCFS_PORTS);
         let (hosts, global) = (small(self.hosts)?, small(self.global)?);
         let arrangement = self.arrangement;
         let mut shape = Groups { inside, groups: 1, switches, hosts, global, arrangement };
         for place in 0..usize::from(switches) {
             let has_global = place >= usize::from(switches - shape.with_global());
             let ports = shape.hosts_at(place) + shape.locals(place) + if has_global { global } else { 0 };
-            if ports > MAX_SWITCH_PORTS {
+            if ports > MAX_FCFS_PORTS {
                 return Err(TopologyError(format!(
                     "{kind}: `{}` = {hosts}, `{}` = {global} need switches of {ports} ports in groups of {switches}; \
-                     at most {MAX_SWITCH_PORTS} are possible",
+                     at most {MAX_FCFS_PORTS} are possible",
                     self.hosts.0, self.global.0
                 )));
             }
         }
-        // At most 256 switches of 256 ports.
+        // At most 1,024 switches of 1,024 ports.
         let ports = u32::from(shape.with_global()) * u32::from(global);
         let groups = self.groups.unwrap_or(ports + 1);
         if groups < 2 || groups > ports + 1 {
@@ -290,7 +290,7 @@ impl Given<'_> {
                 ports + 1
             )));
         }
-        // The check of switch ports limits the number of groups to 255 * 255 + 1, which fits.
+        // More groups need more switches than are permitted, which is an error below.
         shape.groups = u16::try_from(groups).unwrap_or(u16::MAX);
         let total = u64::from(groups) * u64::from(switches);
         let parameters = format!(

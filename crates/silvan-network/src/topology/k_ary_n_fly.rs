@@ -55,7 +55,7 @@ use super::parameters::{
     switch, switch_end, within,
 };
 use super::pgft::{Labels, MAX_LEVELS, Pgft};
-use super::{End, Link, MAX_SWITCH_PORTS, NodeRef, Shape, Topology, TopologyError};
+use super::{End, Link, MAX_FCFS_PORTS, NodeRef, Shape, Topology, TopologyError};
 
 const KIND: &str = "k-ary-n-fly";
 
@@ -63,8 +63,9 @@ const KIND: &str = "k-ary-n-fly";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KAryNFly {
-    /// Ports on each side of a switch, 2 to 128.
-    #[schemars(range(min = 2, max = 128))]
+    /// Ports on each side of a switch, 2 to 512.
+    /// Switches with more than 256 ports need `switch.arbitration = "fcfs"`.
+    #[schemars(range(min = 2, max = 512))]
     pub k: u32,
     /// Number of stages, 1 to 16.
     #[schemars(range(min = 1, max = 16))]
@@ -234,7 +235,7 @@ impl KAryNFly {
     /// # Errors
     /// If a parameter is out of range, or the network exceeds the limits.
     pub fn build(&self) -> Result<Topology, TopologyError> {
-        let k = within(KIND, "k", self.k, 2, MAX_SWITCH_PORTS / 2)?;
+        let k = within(KIND, "k", self.k, 2, MAX_FCFS_PORTS / 2)?;
         within(KIND, "n", self.n, 1, MAX_LEVELS as u16)?;
         let fly = Fly { k, n: self.n, wiring: self.wiring };
         let values = self.last_digit(fly)?;
@@ -304,8 +305,7 @@ impl KAryNFly {
             (m[last], w[last], p[last]) = (values, values, fly.k / values);
         }
         let tree = Pgft { m, w, p };
-        let labels =
-            Labels { kind: KIND, parameters: &self.parameters(), name, most_ports: MAX_SWITCH_PORTS };
+        let labels = Labels { kind: KIND, parameters: &self.parameters(), name, most_ports: MAX_FCFS_PORTS };
         let mut topology = tree.wire(labels, self.link_rate, self.link_delay)?;
         for switch in &mut topology.switches {
             switch.name.replace_range(..1, "S");
@@ -523,7 +523,7 @@ mod tests {
         let message = |spec: KAryNFly| spec.build().map_err(|e| e.to_string()).err().unwrap_or_default();
         let both_ways =
             |k, n, hosts| KAryNFly { hosts: Some(hosts), ..fly(k, n, Ways::Bidirectional, Wires::Butterfly) };
-        assert_eq!(message(KAryNFly::new(1, 3)), "k-ary-n-fly: `k` = 1 is out of range; it must be 2 to 128");
+        assert_eq!(message(KAryNFly::new(1, 3)), "k-ary-n-fly: `k` = 1 is out of range; it must be 2 to 512");
         assert_eq!(
             message(KAryNFly::new(4, 17)),
             "k-ary-n-fly: `n` = 17 is out of range; it must be 1 to 16"

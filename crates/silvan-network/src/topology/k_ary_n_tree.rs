@@ -18,7 +18,7 @@ use silvan_engine::{Rate, Time};
 
 use super::parameters::{default_link_delay, default_link_rate, within};
 use super::pgft::{Labels, MAX_LEVELS, Pgft};
-use super::{MAX_SWITCH_PORTS, Topology, TopologyError};
+use super::{MAX_FCFS_PORTS, Topology, TopologyError};
 
 const KIND: &str = "k-ary-n-tree";
 
@@ -26,8 +26,9 @@ const KIND: &str = "k-ary-n-tree";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KAryNTree {
-    /// Ports of a switch in each direction, 2 to 128.
-    #[schemars(range(min = 2, max = 128))]
+    /// Ports of a switch in each direction, 2 to 512.
+    /// Switches with more than 256 ports need `switch.arbitration = "fcfs"`.
+    #[schemars(range(min = 2, max = 512))]
     pub k: u32,
     /// Levels of switches, 1 to 16.
     #[schemars(range(min = 1, max = 16))]
@@ -52,7 +53,7 @@ impl KAryNTree {
     /// # Errors
     /// If a parameter is out of range, or the tree exceeds the limits.
     pub fn build(&self) -> Result<Topology, TopologyError> {
-        let k = within(KIND, "k", self.k, 2, MAX_SWITCH_PORTS / 2)?;
+        let k = within(KIND, "k", self.k, 2, MAX_FCFS_PORTS / 2)?;
         let levels = usize::from(within(KIND, "n", self.n, 1, MAX_LEVELS as u16)?);
         let mut w = vec![k; levels];
         w[0] = 1;
@@ -60,7 +61,7 @@ impl KAryNTree {
         let name = format!("{}-ary {}-tree", self.k, self.n);
         let parameters = format!("`k` = {}, `n` = {}", self.k, self.n);
         shape.wire(
-            Labels { kind: KIND, parameters: &parameters, name: &name, most_ports: MAX_SWITCH_PORTS },
+            Labels { kind: KIND, parameters: &parameters, name: &name, most_ports: MAX_FCFS_PORTS },
             self.link_rate,
             self.link_delay,
         )
@@ -93,7 +94,7 @@ mod tests {
     fn invalid_parameters_are_reported() {
         let message =
             |k, n| KAryNTree::new(k, n).build().map_err(|e| e.to_string()).err().unwrap_or_default();
-        assert_eq!(message(1, 3), "k-ary-n-tree: `k` = 1 is out of range; it must be 2 to 128");
+        assert_eq!(message(1, 3), "k-ary-n-tree: `k` = 1 is out of range; it must be 2 to 512");
         assert_eq!(message(4, 0), "k-ary-n-tree: `n` = 0 is out of range; it must be 1 to 16");
         assert_eq!(
             message(16, 5),

@@ -73,8 +73,7 @@ pub const MAX_HOSTS: u64 = 200_000;
 pub const MAX_SWITCHES: u64 = 100_000;
 /// Maximum number of links of a topology; parallel links count individually.
 pub const MAX_LINKS: u64 = 2_000_000;
-/// Maximum number of ports of a switch with queues per input. Generators make larger switches only where
-/// documented.
+/// Maximum number of ports of a switch with queues per input.
 pub const MAX_SWITCH_PORTS: u16 = 256;
 /// Maximum number of ports of a switch whose outputs serve first come, first served. Larger port numbers do not fit in an
 /// event.

@@ -31,7 +31,7 @@ use silvan_engine::{Rate, Time};
 
 use super::parameters::{check_size, default_link_delay, default_link_rate, switch_end, within};
 use super::pgft::{Labels, MAX_LEVELS, Pgft};
-use super::{Link, MAX_SWITCH_PORTS, Topology, TopologyError};
+use super::{Link, MAX_FCFS_PORTS, Topology, TopologyError};
 
 const KIND: &str = "modified-k-ary-n-tree";
 
@@ -44,16 +44,17 @@ fn default_width() -> u32 {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ModifiedTree {
-    /// Ports of a switch in each direction, down and up, 2 to 128.
-    #[schemars(range(min = 2, max = 128))]
+    /// Ports of a switch in each direction, down and up, 2 to 512.
+    /// Switches with more than 256 ports need `switch.arbitration = "fcfs"`.
+    #[schemars(range(min = 2, max = 512))]
     pub k: u32,
     /// Levels of switches, 1 to 16.
     #[schemars(range(min = 1, max = 16))]
     pub n: u32,
-    /// Parallel links between neighboring switches that reach the same hosts downwards, 0 to 127. 0 gives the
+    /// Parallel links between neighboring switches that reach the same hosts downwards, 0 to 511. 0 gives the
     /// plain tree. Default: 2.
     #[serde(default = "default_width")]
-    #[schemars(range(max = 127))]
+    #[schemars(range(max = 511))]
     pub horizontal_width: u32,
     /// Data rate of every link.
     #[serde(default = "default_link_rate")]
@@ -76,9 +77,9 @@ impl ModifiedTree {
     /// # Errors
     /// If a parameter is out of range, or the tree exceeds the limits.
     pub fn build(&self) -> Result<Topology, TopologyError> {
-        let k = within(KIND, "k", self.k, 2, MAX_SWITCH_PORTS / 2)?;
+        let k = within(KIND, "k", self.k, 2, MAX_FCFS_PORTS / 2)?;
         let levels = usize::from(within(KIND, "n", self.n, 1, MAX_LEVELS as u16)?);
-        let width = within(KIND, "horizontal_width", self.horizontal_width, 0, MAX_SWITCH_PORTS / 2 - 1)?;
+        let width = within(KIND, "horizontal_width", self.horizontal_width, 0, MAX_FCFS_PORTS / 2 - 1)?;
         let mut w = vec![k; levels];
         w[0] = 1;
         let tree = Pgft { m: vec![k; levels], w, p: vec![1; levels] };
@@ -86,8 +87,7 @@ impl ModifiedTree {
         let links = tree.links().saturating_add(horizontal_links(&tree, width));
         check_size(KIND, &parameters, [tree.hosts(), tree.switches(), links])?;
         let name = format!("{k}-ary {levels}-tree, horizontal width {width}");
-        let labels =
-            Labels { kind: KIND, parameters: &parameters, name: &name, most_ports: MAX_SWITCH_PORTS };
+        let labels = Labels { kind: KIND, parameters: &parameters, name: &name, most_ports: MAX_FCFS_PORTS };
         let mut topology = tree.clone().wire(labels, self.link_rate, self.link_delay)?;
         // Horizontal links have the same rate and delay as all others.
         let like = topology.links[0];
@@ -121,10 +121,10 @@ fn add_rows(topology: &mut Topology, tree: &Pgft, width: u16, like: &Link) -> Re
         }
     }
     let most = topology.switches.iter().map(|switch| switch.ports).max().unwrap_or(0);
-    if most > MAX_SWITCH_PORTS {
+    if most > MAX_FCFS_PORTS {
         return Err(TopologyError(format!(
             "{KIND}: `k` = {}, `horizontal_width` = {width} make switches of {most} ports; at most \
-             {MAX_SWITCH_PORTS} are possible",
+             {MAX_FCFS_PORTS} are possible",
             tree.m[0]
         )));
     }
@@ -204,12 +204,12 @@ mod tests {
         };
         assert_eq!(
             message(4, 2, 512),
-            "modified-k-ary-n-tree: `horizontal_width` = 512 is out of range; it must be 0 to 127"
+            "modified-k-ary-n-tree: `horizontal_width` = 512 is out of range; it must be 0 to 511"
         );
         assert_eq!(
-            message(100, 2, 100),
-            "modified-k-ary-n-tree: `k` = 100, `horizontal_width` = 100 make switches of 300 ports; at most \
-             256 are possible"
+            message(400, 2, 400),
+            "modified-k-ary-n-tree: `k` = 400, `horizontal_width` = 400 make switches of 1200 ports; at most \
+             1024 are possible"
         );
         assert_eq!(
             message(21, 4, 127),

@@ -33,7 +33,7 @@ use super::parameters::{
     check_delay, check_rate, check_size, default_link_delay, default_link_rate, host_end, numbered_hosts,
     switch, switch_end, within,
 };
-use super::{Link, MAX_SWITCH_PORTS, Shape, Topology, TopologyError};
+use super::{Link, MAX_FCFS_PORTS, Shape, Topology, TopologyError};
 
 const KIND: &str = "pgft";
 
@@ -314,7 +314,7 @@ impl PgftSpec {
         };
         let links: Vec<LevelLinks> = (0..levels).map(link).collect();
         shape.wire_levels(
-            Labels { kind: KIND, parameters: &parameters, name: &name, most_ports: MAX_SWITCH_PORTS },
+            Labels { kind: KIND, parameters: &parameters, name: &name, most_ports: MAX_FCFS_PORTS },
             &links,
         )
     }
@@ -328,7 +328,7 @@ fn small(name: &str, values: &[u32], levels: usize) -> Result<Vec<u16>, Topology
             values.len()
         )));
     }
-    let entry = |(i, &v): (usize, &u32)| within(KIND, &format!("{name}[{i}]"), v, 1, MAX_SWITCH_PORTS);
+    let entry = |(i, &v): (usize, &u32)| within(KIND, &format!("{name}[{i}]"), v, 1, MAX_FCFS_PORTS);
     values.iter().enumerate().map(entry).collect()
 }
 
@@ -415,7 +415,7 @@ mod tests {
         );
         assert_eq!(
             message(&[4, 0], &[1, 4], &[1, 1]),
-            "pgft: `m[1]` = 0 is out of range; it must be 1 to 256"
+            "pgft: `m[1]` = 0 is out of range; it must be 1 to 1024"
         );
         assert_eq!(
             message(&[4, 4], &[2, 4], &[1, 1]),
@@ -435,9 +435,9 @@ mod tests {
             "overflowing products are still detected"
         );
         assert_eq!(
-            message(&[2, 2], &[1, 200], &[1, 2]),
-            "pgft: `m` = [2, 2], `w` = [1, 200], `p` = [1, 2] make switches of 402 ports at level 1; at \
-             most 256 are possible"
+            message(&[2, 2], &[1, 600], &[1, 2]),
+            "pgft: `m` = [2, 2], `w` = [1, 600], `p` = [1, 2] make switches of 1202 ports at level 1; at \
+             most 1024 are possible"
         );
     }
 }

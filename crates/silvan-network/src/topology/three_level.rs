@@ -19,7 +19,7 @@ use silvan_engine::{Rate, Time};
 
 use super::parameters::{default_link_delay, default_link_rate};
 use super::pgft::{Labels, LevelLinks, Pgft};
-use super::{MAX_SWITCH_PORTS, Topology, TopologyError};
+use super::{MAX_FCFS_PORTS, Topology, TopologyError};
 
 const KIND: &str = "three-level-fat-tree";
 
@@ -88,7 +88,7 @@ impl ThreeLevelFatTree {
         let up = own.or_else(("uplink_rate", self.uplink_rate), ("uplink_delay", self.uplink_delay));
         let core = up.or_else(("core_rate", self.core_rate), ("core_delay", self.core_delay));
         shape.wire_levels(
-            Labels { kind: KIND, parameters: &parameters, name: &name, most_ports: MAX_SWITCH_PORTS },
+            Labels { kind: KIND, parameters: &parameters, name: &name, most_ports: MAX_FCFS_PORTS },
             &[own, up, core],
         )
     }

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use silvan_engine::{Rate, Time};
 
-use super::{End, Host, Link, MAX_SWITCH_PORTS, NodeRef, Topology, TopologyError};
+use super::{End, Host, Link, MAX_FCFS_PORTS, NodeRef, Topology, TopologyError};
 
 /// The switches whose units combine the data of some hosts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl Topology {
     /// Returns the index of the unit in [`Topology::hosts`] for each of these switches.
     ///
     /// # Errors
-    /// If a switch already has [`MAX_SWITCH_PORTS`] ports.
+    /// If a switch already has [`MAX_FCFS_PORTS`] ports.
     pub fn add_units(
         &mut self,
         switches: &BTreeSet<u32>,
@@ -63,9 +63,9 @@ impl Topology {
         for &switch in switches {
             let name = self.unit_name(switch);
             let own = &mut self.switches[switch as usize];
-            if own.ports >= MAX_SWITCH_PORTS {
+            if own.ports >= MAX_FCFS_PORTS {
                 return Err(TopologyError(format!(
-                    "switch {} has {} ports and no port for a reduction unit; a switch has at most {MAX_SWITCH_PORTS}",
+                    "switch {} has {} ports and no port for a reduction unit; a switch has at most {MAX_FCFS_PORTS}",
                     own.name, own.ports
                 )));
             }
@@ -265,11 +265,11 @@ mod tests {
 
     #[test]
     fn a_switch_without_a_free_port_number_is_reported() {
-        let mut topology = TwoLevelFatTree::new(256, 2, 1).build().unwrap();
-        let error = topology.add_units(&BTreeSet::from([256]), None, Time::from_ns(1)).unwrap_err();
+        let mut topology = TwoLevelFatTree::new(1024, 2, 1).build().unwrap();
+        let error = topology.add_units(&BTreeSet::from([1024]), None, Time::from_ns(1)).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "switch L2.1 has 256 ports and no port for a reduction unit; a switch has at most 256"
+            "switch L2.1 has 1024 ports and no port for a reduction unit; a switch has at most 1024"
         );
     }
 }
