@@ -5,7 +5,8 @@ use std::path::Path;
 
 use silvan_scenario::Scenario;
 use silvan_scenario::import::fields::{
-    ALL, CHAKRA, CONNECTION_MATRIX, CSV, FLOWS, GOAL, HPCC, HTSIM, IBNETDISCOVER, SIZES, TI,
+    ALL, CHAKRA, CONNECTION_MATRIX, CSV, FLOWS, GOAL, HPCC, HTSIM, IBLINKINFO, IBNETDISCOVER, LST, NET_DUMP,
+    SECTIONS, SIZES, TI,
 };
 use silvan_trace::read::fields::{Fields, Handling};
 use silvan_trace::read::{Options, read};
@@ -54,7 +55,7 @@ fn trace(path: &Path) -> Outcome {
 fn scenario(folder: &Path, format: &str, name: &str) -> Outcome {
     let star = "topology = { kind = \"star\", hosts = 4 }\n";
     let text = match format {
-        "htsim" | "hpcc" | "ibnetdiscover" => format!(
+        "htsim" | "hpcc" | "ibnetdiscover" | "lst" | "db_csv" | "iblinkinfo" | "net_dump" => format!(
             "topology = {{ kind = \"file\", file = \"{name}\", default_rate = \"3 Gbit/s\" }}\n[[traffic]]\npattern.kind = \"uniform\"\n"
         ),
         "sizes" => format!(
@@ -67,7 +68,8 @@ fn scenario(folder: &Path, format: &str, name: &str) -> Outcome {
     let (topology, _, config) = scenario.build().map_err(|error| error.to_string())?;
     let loaded = &config.traffic[0].loaded;
     let result = format!(
-        "{:?} {:?} {:?} {:?} {:?} {:?}",
+        "{:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+        scenario.node_guids(),
         topology.hosts,
         topology.switches,
         topology.links,
@@ -78,7 +80,7 @@ fn scenario(folder: &Path, format: &str, name: &str) -> Outcome {
     Ok((result, scenario.file_notes().to_vec()))
 }
 
-const SAMPLES: [Sample; 10] = [
+const SAMPLES: [Sample; 14] = [
     Sample {
         of: HTSIM,
         name: "t.topo",
@@ -220,6 +222,190 @@ const SAMPLES: [Sample; 10] = [
         ],
     },
     Sample {
+        of: LST,
+        name: "n.lst",
+        text: "{ CA Ports:01 SystemGUID:b00 NodeGUID:b00 PortGUID:b01 VenID:000000 DevID:0000 Rev:00000000 {node-0} LID:0003 PN:01 } { SW Ports:08 SystemGUID:a0 NodeGUID:a0 PortGUID:a0 VenID:000000 DevID:0000 Rev:00000000 {swA} LID:0002 PN:01 } PHY=4x LOG=ACT SPD=10\n{ CA Ports:01 SystemGUID:b10 NodeGUID:b10 PortGUID:b11 VenID:000000 DevID:0000 Rev:00000000 {node-1} LID:0004 PN:01 } { SW Ports:08 SystemGUID:a0 NodeGUID:a0 PortGUID:a0 VenID:000000 DevID:0000 Rev:00000000 {swA} LID:0002 PN:02 } PHY=4x LOG=ACT SPD=10\n{ CA Ports:01 SystemGUID:b20 NodeGUID:b20 PortGUID:b21 VenID:000000 DevID:0000 Rev:00000000 {node-2} LID:0005 PN:01 } { SW Ports:08 SystemGUID:a0 NodeGUID:a0 PortGUID:a0 VenID:000000 DevID:0000 Rev:00000000 {swA} LID:0002 PN:03 } PHY=4x LOG=ACT SPD=10\n",
+        changes: &[
+            ("type", "{ CA", "{ SW", ""),
+            ("Ports", "SW Ports:08", "SW Ports:09", ""),
+            ("SystemGUID", "SystemGUID:b00", "SystemGUID:b07", ""),
+            ("NodeGUID", "NodeGUID:b00", "NodeGUID:b07", ""),
+            ("PortGUID", "PortGUID:b01", "PortGUID:b07", ""),
+            ("VenID", "VenID:000000", "VenID:000001", ""),
+            ("DevID", "DevID:0000", "DevID:0001", ""),
+            ("Rev", "Rev:00000000", "Rev:00000001", ""),
+            ("description", "{node-0}", "{node-9}", ""),
+            ("LID", "LID:0003", "LID:0009", ""),
+            ("PN", "LID:0002 PN:01", "LID:0002 PN:07", ""),
+            ("PHY", "PHY=4x", "PHY=1x", ""),
+            ("LOG", "LOG=ACT", "LOG=DWN", ""),
+            ("SPD", "SPD=10", "SPD=5", ""),
+        ],
+    },
+    Sample {
+        of: SECTIONS,
+        name: "n.db_csv",
+        text: "START_NODES\nNodeDesc,NumPorts,NodeType,NodeGUID\nswA,8,2,0xa0\nnode-0,1,1,0xb0\nnode-1,1,1,0xb1\nEND_NODES\nSTART_PORTS\nNodeGuid,PortNum,PortGUID,LID,LMC,LinkWidthActv,LinkSpeedActv,LinkSpeedExtActv,NMTU,OpVLs,HoQLife,VLStallCnt,VLHighLimit,X\n0xa0,0,0xa0,2,0,0,0,0,0,0,0,0,0,7\n0xb0,1,0xc0,4,0,2,4,0,0,0,0,0,0,7\n0xb1,1,0xc1,6,0,2,4,0,0,0,0,0,0,7\nEND_PORTS\nSTART_LINKS\nNodeGuid1,PortNum1,NodeGuid2,PortNum2\n0xa0,1,0xb0,1\n0xa0,2,0xb1,1\nEND_LINKS\n",
+        changes: &[
+            ("NodeDesc", "node-0", "node-9", ""),
+            ("NumPorts", "swA,8", "swA,9", ""),
+            ("NodeType", "swA,8,2", "swA,8,1", "connects two hosts"),
+            ("NodeGUID", "node-0,1,1,0xb0", "node-0,1,1,0xb7", "which is not in section NODES"),
+            ("PortNum", "0xb0,1,0xc0,4,0,2,4,0,0,0,0,0,0,7", "0xb0,2,0xc0,4,0,2,4,0,0,0,0,0,0,7", ""),
+            ("PortGUID", "0xb0,1,0xc0,4,0,2,4,0,0,0,0,0,0,7", "0xb0,1,0xd0,4,0,2,4,0,0,0,0,0,0,7", ""),
+            ("LID", "0xb0,1,0xc0,4,0,2,4,0,0,0,0,0,0,7", "0xb0,1,0xc0,8,0,2,4,0,0,0,0,0,0,7", ""),
+            ("LMC", "0xb0,1,0xc0,4,0,2,4,0,0,0,0,0,0,7", "0xb0,1,0xc0,4,1,2,4,0,0,0,0,0,0,7", ""),
+            ("LinkWidthActv", "0xb0,1,0xc0,4,0,2,4,0,0,0,0,0,0,7", "0xb0,1,0xc0,4,0,1,4,0,0,0,0,0,0,7", ""),
+            ("LinkSpeedActv", "0xb0,1,0xc0,4,0,2,4,0,0,0,0,0,0,7", "0xb0,1,0xc0,4,0,2,2,0,0,0,0,0,0,7", ""),
+            (
+                "LinkSpeedExtActv",
+                "0xb0,1,0xc0,4,0,2,4,0,0,0,0,0,0,7",
+                "0xb0,1,0xc0,4,0,2,4,2,0,0,0,0,0,7",
+                "",
+            ),
+            (
+                "NMTU",
+                "0xb0,1,0xc0,4,0,2,4,0,0,0,0,0,0,7",
+                "0xb0,1,0xc0,4,0,2,4,0,5,0,0,0,0,7",
+                "not used: NMTU of 1 port",
+            ),
+            (
+                "OpVLs",
+                "0xb0,1,0xc0,4,0,2,4,0,0,0,0,0,0,7",
+                "0xb0,1,0xc0,4,0,2,4,0,0,3,0,0,0,7",
+                "not used: OpVLs of 1 port",
+            ),
+            (
+                "HoQLife",
+                "0xb0,1,0xc0,4,0,2,4,0,0,0,0,0,0,7",
+                "0xb0,1,0xc0,4,0,2,4,0,0,0,16,0,0,7",
+                "not used: HoQLife of 1 port",
+            ),
+            (
+                "VLStallCnt",
+                "0xb0,1,0xc0,4,0,2,4,0,0,0,0,0,0,7",
+                "0xb0,1,0xc0,4,0,2,4,0,0,0,0,7,0,7",
+                "not used: VLStallCnt of 1 port",
+            ),
+            (
+                "VLHighLimit",
+                "0xb0,1,0xc0,4,0,2,4,0,0,0,0,0,0,7",
+                "0xb0,1,0xc0,4,0,2,4,0,0,0,0,0,4,7",
+                "not used: VLHighLimit of 1 port",
+            ),
+            ("NodeGuid1", "0xa0,1,0xb0,1", "0xa7,1,0xb0,1", "which is not in section NODES"),
+            ("PortNum1", "0xa0,1,0xb0,1", "0xa0,3,0xb0,1", ""),
+            ("NodeGuid2", "0xa0,1,0xb0,1", "0xa0,1,0xb7,1", "which is not in section NODES"),
+            ("PortNum2", "0xa0,1,0xb0,1", "0xa0,1,0xb0,2", "does not exist"),
+            ("other columns", "0xb0,1,0xc0,4,0,2,4,0,0,0,0,0,0,7", "0xb0,1,0xc0,4,0,2,4,0,0,0,0,0,0,8", ""),
+            (
+                "other sections",
+                "START_LINKS",
+                "START_CABLES\nA\n1\nEND_CABLES\nSTART_LINKS",
+                "skipped CABLES",
+            ),
+        ],
+    },
+    Sample {
+        of: IBLINKINFO,
+        name: "n.txt",
+        text: "0xb1 \"node-0\" 3 1[ ] ==( 4X 10.0 Gbps Active/ LinkUp)==> 0xa0 2 1[ ] \"swA\" ( )\n0xa0 \"swA\" 2 1[ ] ==( 4X 10.0 Gbps Active/ LinkUp)==> 0xb1 3 1[ ] \"node-0\" ( )\n0xb2 \"node-1\" 4 1[ ] ==( 4X 10.0 Gbps Active/ LinkUp)==> 0xa0 2 2[ ] \"swA\" ( )\n0xa0 \"swA\" 2 2[ ] ==( 4X 10.0 Gbps Active/ LinkUp)==> 0xb2 4 1[ ] \"node-1\" ( )\n",
+        changes: &[
+            ("GUID", "0xb1 \"node-0\"", "0xb7 \"node-0\"", ""),
+            ("name", "0xb1 \"node-0\"", "0xb1 \"node-9\"", ""),
+            ("LID", "\"node-0\" 3", "\"node-0\" 9", "but to another port"),
+            ("port", "\"node-0\" 3 1", "\"node-0\" 3 2", "no line describes"),
+            ("width", "4X 10.0", "1X 10.0", ""),
+            ("speed", "10.0 Gbps", "5.0 Gbps", ""),
+            (
+                "state",
+                "0xb1 \"node-0\" 3 1[ ] ==( 4X 10.0 Gbps Active/ LinkUp)==> 0xa0 2 1[ ] \"swA\" ( )\n0xa0 \"swA\" 2 1[ ] ==( 4X 10.0 Gbps Active/ LinkUp)==> 0xb1 3 1[ ] \"node-0\" ( )\n",
+                "0xb1 \"node-0\" 3 1[ ] ==( Down/ Polling)==> [ ] \"\" ( )\n0xa0 \"swA\" 2 1[ ] ==( Down/ Polling)==> [ ] \"\" ( )\n",
+                "needs a network of at least two hosts",
+            ),
+            ("physical state", "LinkUp", "LinkErrorRecovery", ""),
+            ("GUID of the far end", "==> 0xa0 2 1", "==> 0xa7 2 1", "another name or GUID"),
+            ("LID of the far end", "==> 0xa0 2 1", "==> 0xa0 9 1", "but to another port"),
+            ("port of the far end", "==> 0xa0 2 1", "==> 0xa0 2 2", "but to another port"),
+            ("name of the far end", "1[ ] \"swA\"", "1[ ] \"swB\"", "another name or GUID"),
+            ("possible speed", "\"swA\" ( )", "\"swA\" ( Could be 14.0625 Gbps)", ""),
+        ],
+    },
+    Sample {
+        of: NET_DUMP,
+        name: "n.net_dump",
+        text: "\"swA\", Mellanox, 0xa0, LID 2\n# : IB# : Sta : PhysSta : MTU : LWA : LSA : FEC mode : Retran : Neighbor Guid : N# : NLID : Neighbor Description\n1/1 : 1 : ACT : LINK UP : N/A : 4x : 25 : NO FEC : NO-RTR : 0xb1 : 1 : 3 : \"node-0\"\n1/2 : 2 : ACT : LINK UP : N/A : 4x : 25 : NO FEC : NO-RTR : 0xc0 : 1/4 : 5 : \"swB\"\n\"swB\", Mellanox, 0xc0, LID 5\n# : IB# : Sta : PhysSta : MTU : LWA : LSA : FEC mode : Retran : Neighbor Guid : N# : NLID : Neighbor Description\n1/4 : 8 : ACT : LINK UP : N/A : 4x : 25 : NO FEC : NO-RTR : 0xa0 : 1/2 : 2 : \"swA\"\n1/5 : 9 : ACT : LINK UP : N/A : 4x : 25 : NO FEC : NO-RTR : 0xb2 : 1 : 4 : \"node-1\"\n",
+        changes: &[
+            ("name", "\"swA\", M", "\"swX\", M", ""),
+            ("vendor", "Mellanox", "Other", ""),
+            ("GUID", "Mellanox, 0xa0", "Mellanox, 0xa7", "the port is `1/2`"),
+            ("LID", "LID 2", "LID 7", ""),
+            ("#", "1/2 : 2 :", "1/9 : 2 :", "the port is `1/2`"),
+            ("IB#", "1/1 : 1 :", "1/1 : 7 :", ""),
+            (
+                "Sta",
+                "1/1 : 1 : ACT : LINK UP : N/A : 4x : 25 : NO FEC : NO-RTR : 0xb1 : 1 : 3 : \"node-0\"",
+                "1/1 : 1 : DOWN : LINK UP : N/A : 4x : 25 : NO FEC : NO-RTR : 0xb1 : 1 : 3 : \"node-0\"",
+                "needs a network of at least two hosts",
+            ),
+            (
+                "PhysSta",
+                "1/1 : 1 : ACT : LINK UP : N/A : 4x : 25 : NO FEC : NO-RTR : 0xb1 : 1 : 3 : \"node-0\"",
+                "1/1 : 1 : ACT : x : N/A : 4x : 25 : NO FEC : NO-RTR : 0xb1 : 1 : 3 : \"node-0\"",
+                "",
+            ),
+            (
+                "MTU",
+                "1/1 : 1 : ACT : LINK UP : N/A : 4x : 25 : NO FEC : NO-RTR : 0xb1 : 1 : 3 : \"node-0\"",
+                "1/1 : 1 : ACT : LINK UP : 5 : 4x : 25 : NO FEC : NO-RTR : 0xb1 : 1 : 3 : \"node-0\"",
+                "not used: MTU of 1 port",
+            ),
+            (
+                "LWA",
+                "1/1 : 1 : ACT : LINK UP : N/A : 4x : 25 : NO FEC : NO-RTR : 0xb1 : 1 : 3 : \"node-0\"",
+                "1/1 : 1 : ACT : LINK UP : N/A : 1x : 25 : NO FEC : NO-RTR : 0xb1 : 1 : 3 : \"node-0\"",
+                "",
+            ),
+            (
+                "LSA",
+                "1/1 : 1 : ACT : LINK UP : N/A : 4x : 25 : NO FEC : NO-RTR : 0xb1 : 1 : 3 : \"node-0\"",
+                "1/1 : 1 : ACT : LINK UP : N/A : 4x : 50 : NO FEC : NO-RTR : 0xb1 : 1 : 3 : \"node-0\"",
+                "",
+            ),
+            (
+                "FEC mode",
+                "1/1 : 1 : ACT : LINK UP : N/A : 4x : 25 : NO FEC : NO-RTR : 0xb1 : 1 : 3 : \"node-0\"",
+                "1/1 : 1 : ACT : LINK UP : N/A : 4x : 25 : RS-FEC : NO-RTR : 0xb1 : 1 : 3 : \"node-0\"",
+                "not used: FEC mode of 1 port",
+            ),
+            (
+                "Retran",
+                "1/1 : 1 : ACT : LINK UP : N/A : 4x : 25 : NO FEC : NO-RTR : 0xb1 : 1 : 3 : \"node-0\"",
+                "1/1 : 1 : ACT : LINK UP : N/A : 4x : 25 : NO FEC : RTR : 0xb1 : 1 : 3 : \"node-0\"",
+                "not used: Retran of 1 port",
+            ),
+            (
+                "Neighbor Guid",
+                "1/1 : 1 : ACT : LINK UP : N/A : 4x : 25 : NO FEC : NO-RTR : 0xb1 : 1 : 3 : \"node-0\"",
+                "1/1 : 1 : ACT : LINK UP : N/A : 4x : 25 : NO FEC : NO-RTR : 0xb7 : 1 : 3 : \"node-0\"",
+                "",
+            ),
+            ("N#", "0xc0 : 1/4 : 5", "0xc0 : 1/5 : 5", "but to another port"),
+            (
+                "NLID",
+                "1/1 : 1 : ACT : LINK UP : N/A : 4x : 25 : NO FEC : NO-RTR : 0xb1 : 1 : 3 : \"node-0\"",
+                "1/1 : 1 : ACT : LINK UP : N/A : 4x : 25 : NO FEC : NO-RTR : 0xb1 : 1 : 9 : \"node-0\"",
+                "",
+            ),
+            (
+                "Neighbor Description",
+                "1/1 : 1 : ACT : LINK UP : N/A : 4x : 25 : NO FEC : NO-RTR : 0xb1 : 1 : 3 : \"node-0\"",
+                "1/1 : 1 : ACT : LINK UP : N/A : 4x : 25 : NO FEC : NO-RTR : 0xb1 : 1 : 3 : \"node-9\"",
+                "",
+            ),
+        ],
+    },
+    Sample {
         of: CHAKRA,
         name: "t.json",
         text: r#"{"workload_name": "w", "workload_graph": [
@@ -342,5 +528,25 @@ fn each_field_is_used_noted_or_refused() {
                 _ => panic!("{place}"),
             }
         }
+    }
+}
+
+#[test]
+fn pages_list_all_fields() {
+    let pages = [
+        include_str!("../../../docs/engineer.md"),
+        include_str!("../../../docs/transfers.md"),
+        include_str!("../../../docs/traces.md"),
+    ]
+    .concat();
+    for of in ALL {
+        let with = |handling: Handling| {
+            let fields = of.fields.iter().filter(|field| field.handling == handling);
+            fields.map(|field| field.name).collect::<Vec<_>>().join(", ")
+        };
+        let kinds = [Handling::Used, Handling::Noted, Handling::Refused, Handling::Text].map(with);
+        let row = format!("| `{}` | {} |", of.format, kinds.join(" | "));
+        let row = row.replace("|  |", "| |").replace("|  |", "| |");
+        assert!(pages.contains(&row), "no page has the row\n{row}");
     }
 }

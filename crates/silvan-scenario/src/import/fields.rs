@@ -118,6 +118,114 @@ pub const IBNETDISCOVER: Fields = Fields {
     ],
 };
 
+/// Lists of links (`opensm-subnet.lst`).
+pub const LST: Fields = Fields {
+    format: "lst",
+    fields: &[
+        used("type"),
+        used("Ports"),
+        text("SystemGUID"),
+        used("NodeGUID"),
+        used("PortGUID"),
+        text("VenID"),
+        text("DevID"),
+        text("Rev"),
+        used("description"),
+        used("LID"),
+        used("PN"),
+        used("PHY"),
+        used("LOG"),
+        used("SPD"),
+    ],
+};
+
+/// Sections of ibdiagnet and OpenSM (`ibdiagnet2.db_csv`, `opensm-smdb.dump`).
+pub const SECTIONS: Fields = Fields {
+    format: "db_csv",
+    fields: &[
+        used("NodeDesc"),
+        used("NumPorts"),
+        used("NodeType"),
+        used("NodeGUID"),
+        used("PortNum"),
+        used("PortGUID"),
+        used("LID"),
+        used("LMC"),
+        used("LinkWidthActv"),
+        used("LinkSpeedActv"),
+        used("LinkSpeedExtActv"),
+        noted("NMTU"),
+        noted("OpVLs"),
+        noted("HoQLife"),
+        noted("VLStallCnt"),
+        noted("VLHighLimit"),
+        used("NodeGuid1"),
+        used("PortNum1"),
+        used("NodeGuid2"),
+        used("PortNum2"),
+        text("other columns"),
+        noted("other sections"),
+    ],
+};
+
+/// Output of `iblinkinfo`.
+pub const IBLINKINFO: Fields = Fields {
+    format: "iblinkinfo",
+    fields: &[
+        used("GUID"),
+        used("name"),
+        used("LID"),
+        used("port"),
+        used("width"),
+        used("speed"),
+        used("state"),
+        text("physical state"),
+        noted("GUID of the far end"),
+        used("LID of the far end"),
+        used("port of the far end"),
+        noted("name of the far end"),
+        text("possible speed"),
+    ],
+};
+
+/// Tables of the ports of switches (`ibdiagnet2.net_dump`).
+pub const NET_DUMP: Fields = Fields {
+    format: "net_dump",
+    fields: &[
+        used("name"),
+        text("vendor"),
+        used("GUID"),
+        used("LID"),
+        used("#"),
+        used("IB#"),
+        used("Sta"),
+        text("PhysSta"),
+        noted("MTU"),
+        used("LWA"),
+        used("LSA"),
+        noted("FEC mode"),
+        noted("Retran"),
+        used("Neighbor Guid"),
+        used("N#"),
+        used("NLID"),
+        used("Neighbor Description"),
+    ],
+};
+
 /// The fields of all formats.
-pub const ALL: [Fields; 10] =
-    [HTSIM, HPCC, FLOWS, CONNECTION_MATRIX, CSV, SIZES, IBNETDISCOVER, CHAKRA, GOAL, TI];
+pub const ALL: [Fields; 14] = [
+    HTSIM,
+    HPCC,
+    FLOWS,
+    CONNECTION_MATRIX,
+    CSV,
+    SIZES,
+    IBNETDISCOVER,
+    LST,
+    SECTIONS,
+    IBLINKINFO,
+    NET_DUMP,
+    CHAKRA,
+    GOAL,
+    TI,
+];

@@ -135,7 +135,11 @@ fn assemble(
     let mut records = Records::default();
     let by_place: HashMap<(u16, u16), &Row> = rows.iter().map(|row| ((row.lid, row.port), row)).collect();
     for row in rows {
-        let Some(&Far { lid: far_lid, port: far_port, rate, .. }) = row.far.as_ref() else { continue };
+        let Some(&Far { lid: far_lid, port: far_port, rate, guid: far_guid, name: far_name }) =
+            row.far.as_ref()
+        else {
+            continue;
+        };
         let Some(&back) = by_place.get(&(far_lid, far_port)) else {
             return Err(row.line.error(format!(
                 "the link leads to port {far_port} of LID {far_lid}, which no line describes; use the \
@@ -158,6 +162,10 @@ fn assemble(
             let node = records.node(&first.line, facts)?;
             Ok(Place { node, port: row.port, guid, lids: Some(Lids { base: row.lid, lmc: 0 }) })
         };
+        let is_other_guid = far_guid.zip(back.guid).is_some_and(|(stated, own)| stated != own);
+        if is_other_guid || !far_name.is_empty() && !back.name.is_empty() && far_name != back.name {
+            notes.add(What::FarEnd, row.line.line);
+        }
         let ends = [place(row)?, place(back)?];
         records.link(&row.line, ends, Some(rate), notes)?;
     }

@@ -13,7 +13,7 @@ use silvan_network::topology::{End, NodeRef, Topology, TopologyError};
 use super::ibnetdiscover::Options;
 use super::identity::Identities;
 use super::lids::Lids;
-use super::notes::Notes;
+use super::notes::{Notes, What};
 use super::records::{self, Facts, Place, Records};
 use super::scan::{self, Cursor, Lines};
 use super::{ImportError, Wiring, clip, speed};
@@ -38,6 +38,7 @@ pub fn parse(text: &str, origin: &str, options: Options) -> Result<Wiring, Impor
             return Err(whole.error(format!("the link's PHY, LOG or SPD is missing; {FORM}")));
         };
         if state == "DWN" || state == "DOWN" {
+            notes.add(What::Down, whole.line);
             continue;
         }
         let rate = speed::of_lane(width, lane).ok_or_else(|| {

@@ -17,7 +17,7 @@ use silvan_engine::Rate;
 
 use super::ibnetdiscover::Options;
 use super::lids::Lids;
-use super::notes::Notes;
+use super::notes::{Notes, What};
 use super::records::{self, Facts, Place, Records};
 use super::scan::{self, Cursor, Lines};
 use super::{ImportError, Wiring, clip, speed};
@@ -93,7 +93,11 @@ pub fn parse(text: &str, origin: &str, options: Options) -> Result<Wiring, Impor
                 return Err(line.error(format!("port {} appears twice in its table", clip(row[0]))));
             }
             let at = switches.len() - 1;
-            ports.extend(port(line, at, number, &row, &notes)?);
+            let found = port(line, at, number, &row, &notes)?;
+            if found.is_some() {
+                unused(&line, rest, &titles, &notes);
+            }
+            ports.extend(found);
         } else if !rest.is_empty() && !rest.starts_with(['#', '-']) {
             return Err(line.error(format!("{} is neither a row nor `{HEAD}`", clip(rest))));
         }
@@ -116,7 +120,18 @@ fn row<'a>(line: &Cursor, text: &'a str, titles: &[&str]) -> Result<[&'a str; TI
     Ok(row)
 }
 
-/// The link of a port; `None` if the port is not connected.
+/// Counts the values of columns that have no effect, because the scenario sets the size of packets, and links have
+/// no errors and no latency of their correction.
+fn unused(line: &Cursor, text: &str, titles: &[&str], notes: &Notes) {
+    for (title, none) in [("MTU", &[][..]), ("FEC mode", &["NO FEC", "NO-FEC"]), ("Retran", &["NO-RTR"])] {
+        let at = titles.iter().position(|known| *known == title);
+        if let Some(value) = at.and_then(|at| text.splitn(titles.len(), ':').nth(at)) {
+            notes.unused(title, value, none, line.line);
+        }
+    }
+}
+
+/// The link of a port; `None` if the port is not connected or down. A note counts links that are down.
 fn port<'a>(
     line: Cursor<'a>,
     switch: usize,
@@ -125,7 +140,11 @@ fn port<'a>(
     notes: &Notes,
 ) -> Result<Option<PortLine<'a>>, ImportError> {
     let [_, _, state, width, lane, guid, label, lid, name] = *row;
-    if guid.is_empty() || guid == "N/A" || state == "DOWN" || state == "DWN" {
+    if guid.is_empty() || guid == "N/A" {
+        return Ok(None);
+    }
+    if state == "DOWN" || state == "DWN" {
+        notes.add(What::Down, line.line);
         return Ok(None);
     }
     let rate = speed::of_lane(width, lane).ok_or_else(|| {

@@ -15,6 +15,12 @@ pub(super) enum What {
     Rates,
     /// The end of a link that no line describes.
     Undescribed,
+    /// A link that is down.
+    Down,
+    /// A link that states another name or GUID of its far end than the lines of that end.
+    FarEnd,
+    /// A value of a port in the named field, which has no effect.
+    Unused(&'static str),
 }
 
 impl What {
@@ -42,6 +48,16 @@ impl What {
                 s("node is", "nodes are"),
                 s("an adapter", "adapters")
             ),
+            Self::Down => {
+                format!("{count} {} down and left out (first: line {line})", s("link is", "links are"))
+            }
+            Self::FarEnd => format!(
+                "{count} {} another name or GUID of the far end than the lines of that end, which are used (first: line {line})",
+                s("link states", "links state")
+            ),
+            Self::Unused(field) => {
+                format!("not used: {field} of {count} {} (first: line {line})", s("port", "ports"))
+            }
         }
     }
 }
@@ -60,6 +76,14 @@ impl Notes {
                 *first = line.min(*first);
             }
             None => all.push((what, 1, line)),
+        }
+    }
+
+    /// Counts a value in a field that has no effect, unless it is one of the values that mean none.
+    pub(super) fn unused(&self, field: &'static str, value: &str, none: &[&str], line: usize) {
+        let value = value.trim();
+        if !value.is_empty() && value != "N/A" && !none.contains(&value) {
+            self.add(What::Unused(field), line);
         }
     }
 

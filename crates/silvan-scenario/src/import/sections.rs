@@ -25,6 +25,9 @@ use super::{ImportError, MAX_PORTS, clip, speed};
 
 /// Maximum number of columns of a section.
 const MAX_COLUMNS: usize = 1024;
+/// Columns of PORTS that have no effect, because the scenario sets the size of packets, the virtual lanes and their
+/// arbitration, and switches do not discard packets that wait too long. A value of 0 states nothing.
+const UNUSED: [&str; 5] = ["NMTU", "OpVLs", "HoQLife", "VLStallCnt", "VLHighLimit"];
 /// Node type of a switch in NodeInfo.
 const SWITCH: u64 = 2;
 
@@ -260,6 +263,11 @@ impl<'a> Reader<'a> {
         let lids = lid.map(|lid| Lids::new(line, lid, lmc)).transpose()?;
         let code = |title: &str| titles.get(row, &[title]).and_then(number).unwrap_or(0);
         let rate = speed::of_codes(code("LinkWidthActv"), code("LinkSpeedActv"), code("LinkSpeedExtActv"));
+        if rate.is_some() {
+            for title in UNUSED {
+                self.notes.unused(title, titles.get(row, &[title]).unwrap_or(""), &["0"], line.line);
+            }
+        }
         let port_guid = titles.get(row, &["PortGUID", "PortGuid"]).and_then(scan::guid);
         let known = PortLine { lids, guid: port_guid.filter(|&guid| guid != 0), rate };
         if self.ports.insert((guid, port), known).is_some() {

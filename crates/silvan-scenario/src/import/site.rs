@@ -224,15 +224,16 @@ fn read_wiring(
     let mut wiring = match kind {
         Kind::Sections => {
             let found = sections::parse(text, &origin, options)?;
-            let mut more = format!("; sections {}", found.used.join(", "));
-            if !found.passed_over.is_empty() {
-                more.push_str(&format!("; skipped {}", found.passed_over.join(", ")));
-            }
-            if let Some(switches) = found.adaptive {
-                more.push_str(&format!("; adaptive routing enabled on {switches} switches"));
-            }
+            let more = format!("; sections {}", found.used.join(", "));
             let node_guids = found.node_guids;
-            let mut notes = found.notes;
+            let mut notes = Vec::new();
+            if !found.passed_over.is_empty() {
+                notes.push(format!("skipped {}", found.passed_over.join(", ")));
+            }
+            notes.extend(
+                found.adaptive.map(|switches| format!("adaptive routing enabled on {switches} switches")),
+            );
+            notes.extend(found.notes);
             notes.extend(detect(text).noise);
             return Ok((Wiring { node_guids, ..Wiring::new(found.topology, notes) }, more));
         }
