@@ -47,12 +47,13 @@ def compare(
     ] = False,
     as_json: common.AsJson = False,
 ) -> None:
-    """Compare runs: proven losses, the settings that differ, then the results.
+    """Compare runs: what is worse, the settings that differ, then the results.
 
     Runs that differ only in their seed form a group; the results of a group are means with 95 % confidence
-    intervals. Changes are relative to the first run or group. A change is proven with three or more seeds per
-    group and after a correction for the number of tested changes, if its measure is in steady state. The 95th
-    percentile of fewer than 20 values and the 99th of fewer than 100 are left out.
+    intervals. Changes are relative to the first run or group. A change is called better or worse if it
+    is proven with three or more seeds per group, after a correction for the number of tested changes, if its
+    measure is in steady state. Otherwise, no difference is shown. The 95th percentile of fewer than 20
+    values and the 99th of fewer than 100 are left out.
     """
     import silvan
 
@@ -78,7 +79,7 @@ def show(console: Console, found: Comparison, folders: list[Path], *, everything
         console.print(f"[bold]{name}[/]  {escape(_members(group, folders))}", soft_wrap=True)
     console.print()
     for groups, lost in losses(found, letters):
-        console.print(f"Proven losses of {groups}:", style="bold red")
+        console.print(f"Worse in {groups}:", style="bold red")
         for line in lost:
             console.print(f" {line}", markup=False, soft_wrap=True)
         console.print()

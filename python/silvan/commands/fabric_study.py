@@ -23,6 +23,9 @@ STYLES = {
     "Harm": "bold red",
     "Undecided": "bold yellow",
     "Recommended": "bold",
+    "Choose": "bold yellow",
+    "Leave it": "bold",
+    "Present settings": "bold",
 }
 
 

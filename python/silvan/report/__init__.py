@@ -101,7 +101,7 @@ def html(results: Sequence[Result], *, titles: Sequence[str] | None = None, lead
     """Return a report on runs as an HTML page.
 
     `titles` contains one title per run; the default is :func:`run_titles`. The page starts with the sentences
-    in `lead`; the part of a sentence up to a colon is in bold. Sentences about proven losses follow, as in
+    in `lead`; the part of a sentence up to a colon is in bold. Sentences on what is worse follow, as in
     :func:`silvan.compare`.
 
     Raises `ValueError` if there are no runs, too many runs, or not as many titles as runs, and
@@ -124,14 +124,13 @@ def html(results: Sequence[Result], *, titles: Sequence[str] | None = None, lead
 
 
 def _losses(results: Sequence[Result], titles: Sequence[str]) -> list[str]:
-    """Return the proven losses, if the runs form groups of several seeds, and differences of networks."""
+    """Return what is worse, if the runs form groups of several seeds, and differences of networks."""
     if len(results) < 2:
         return []
     found = comparison.compare(*results, force=True)
     names = [f"“{titles[group.given[0]]}”" for group in found.groups]
     return [f"Not the same: {line}" for line in found.incomparable] + [
-        f"Proven losses: {groups}: {'; '.join(lines)}."
-        for groups, lines in _comparison_text.losses(found, names)
+        f"Worse: {groups}: {'; '.join(lines)}." for groups, lines in _comparison_text.losses(found, names)
     ]
 
 
