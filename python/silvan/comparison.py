@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -25,11 +24,6 @@ from silvan import _control, _series, steadiness
 from silvan._core import SilvanError
 from silvan._statistics import SEEDS_TO_PROVE, Difference, Interval, change, holm, mean
 from silvan.quantities import COUNT, Name, direction, resolution, subject, with_reasons
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # pragma: no cover - the same parser under its older name
-    import tomli as tomllib
 
 if TYPE_CHECKING:
     from silvan.results import Result
@@ -242,19 +236,7 @@ def groups_of(runs: Sequence[Result]) -> list[Group]:
 
 
 def _settings(runs: Sequence[Result]) -> list[dict[str, Any]]:
-    return [dict(_flat(tomllib.loads(run.scenario_toml))) for run in runs]
-
-
-def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the dotted keys and the values of nested tables; elements of lists of tables have numbers."""
-    if isinstance(value, dict):
-        for key, one in value.items():
-            yield from _flat(one, f"{path}.{key}" if path else key)
-    elif isinstance(value, list) and value and isinstance(value[0], dict):
-        for number, one in enumerate(value):
-            yield from _flat(one, f"{path}.{number}")
-    else:
-        yield path, value
+    return [_control.settings(run.scenario_toml) for run in runs]
 
 
 def _groups(runs: Sequence[Result], flat: Sequence[dict[str, Any]]) -> list[Group]:

@@ -45,6 +45,16 @@ def compare(
     force: Annotated[
         bool, typer.Option("--force", help="Also compare runs of different networks or traffic.")
     ] = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            "--plot",
+            metavar="DIR",
+            help="Also draw each result that differs, with intervals, to this folder.",
+        ),
+    ] = None,
+    width: common.Width = None,
+    is_print: common.Print = False,
     as_json: common.AsJson = False,
 ) -> None:
     """Compare runs: what is worse, the settings that differ, then the results.
@@ -64,10 +74,17 @@ def compare(
         found = silvan.compare(*runs, force=force)
     except silvan.SilvanError as error:
         raise silvan.SilvanError(f"{error} with --force") from None
+    with common.look(width, is_print=is_print, drawn=plot is not None, by="--plot"):
+        if plot is not None:
+            from silvan import comparison_figures
+
+            comparison_figures.save_all(found, plot)
     if as_json:
         common.print_json(numbers(found, folders))
         return
     show(common.out_console(), found, folders, everything=everything)
+    if plot is not None:
+        typer.echo(f"Figures in {plot}")
 
 
 def show(console: Console, found: Comparison, folders: list[Path], *, everything: bool) -> None:

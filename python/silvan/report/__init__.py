@@ -148,12 +148,15 @@ def _titled(results: Sequence[Result], titles: Sequence[str] | None) -> Sequence
     return titles
 
 
-def run_titles(results: Sequence[Result]) -> list[str]:
+def run_titles(results: Sequence[Result], *, brief: bool = False) -> list[str]:
     """Name runs after their scenario; distinguish equal names by a setting that differs, or by number.
 
-    Prefer the mechanism if it differs; otherwise use a setting whose value is different in all runs.
+    Prefer the mechanism if it differs; otherwise use a setting whose value is different in all runs. If
+    `brief`, mechanisms alone are names if they distinguish the runs.
     """
     names = [result.name for result in results]
+    if brief and len(set(names)) == 1 and len({_mechanism(result) for result in results}) == len(names):
+        return [_mechanism(result) for result in results]
     if len(set(names)) < len(names):
         mechanisms = [_mechanism(result) for result in results]
         if len(set(mechanisms)) == 1 and (key := _distinguishing_key(results)) is not None:
