@@ -125,6 +125,14 @@ def _transfers(
         raise typer.BadParameter(what, param_hint="--title")
     names = titles or run_titles([group.runs[0] for group in groups], brief=True)
     of_groups = [group.runs for group in groups]
+    for run, folder in zip(runs, folders, strict=True):
+        told = run.summary.get("transfers")
+        if told and told["unfinished"]:
+            common.err_console().print(
+                f"note: {folder}: {told['unfinished']} of {told['started']} transfers are unfinished and not "
+                "in the figure; long transfers are more often unfinished than short ones",
+                markup=False,
+            )
     draw = {"fct": transfer_figures.slowdowns, "cdf": transfer_figures.distribution}
     for name, wanted in zip(draw, which, strict=True):
         if wanted:
