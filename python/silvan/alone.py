@@ -1,10 +1,10 @@
 """Measures how much other traffic slows down each job, by comparison with a run of the job alone.
 
 Each job also runs on its hosts without other jobs, flows, traffic and events such as faults. The additional
-time in the full scenario is divided among the roots of congestion trees. For each root, the samples in which a
-host of the job is a contributor or a victim of a tree of this root are counted, and added for all hosts. The
-share of the root is proportional to this sum minus the sum in the run of the job alone, if the difference is
-positive.
+time in the full scenario is divided among the roots of congestion trees. For each root, the samples in which
+a host of the job is a contributor or a victim of a tree of this root are counted, and added for all hosts.
+The share of the root is proportional to this sum minus the sum in the run of the job alone, if the difference
+is positive.
 """
 
 from __future__ import annotations
@@ -44,10 +44,13 @@ def scenarios(scenario: Scenario) -> Iterator[tuple[str, Scenario]]:
     jobs = spec.get("job", [])
     if not jobs:
         raise ScenarioError(f"{scenario.origin}: has no [[job]] to run alone")
+    # Loss recovery needs an event, so events start at the end of the run instead of being omitted.
+    never = {"start": f"{scenario.duration_ns - 1} ns"}
+    calm = {"event": [{**event, **never} for event in spec["event"]]} if spec.get("event") else {}
     for job, found in zip(jobs, scenario.check()["jobs"], strict=True):
         # Placement depends on the job's number and on earlier jobs, so fix the name and the hosts.
         own = {**job, "name": found["job"], "hosts": found["hosts"], "placement": "linear"}
-        yield found["job"], scenario.with_overrides({"job": [own], "flow": [], "traffic": [], "event": []})
+        yield found["job"], scenario.with_overrides({"job": [own], "flow": [], "traffic": [], **calm})
 
 
 def add(result: Result, run: Runner) -> None:

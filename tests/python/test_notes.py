@@ -151,6 +151,12 @@ def test_a_job_alone_has_no_faults(tmp_path):
     assert row["alone_ns"] == silvan.run(whole).summary["jobs"][0]["span_ns"]
     assert row["slower"] > 0.1
     assert result.account[-1].startswith("The runs of a job alone have no events")
+    # Loss recovery is part of both runs.
+    lossy = {"kind": "errors", "links": ["H1"], "start": "0 s", "loss_ppb": 20_000_000}
+    recovered = silvan.run(
+        whole, event=[lossy], recovery={"kind": "go-back-n", "timeout": "50 us"}, alone=True
+    )
+    assert recovered.summary["alone"][0]["slower"] > 0.005
     calm = silvan.run(whole, alone=True)
     assert calm.account[-1] == "There are no other jobs, traffic and events, so the job is alone in this run."
 

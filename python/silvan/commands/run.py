@@ -122,7 +122,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
         _folder.refuse_foreign(out, scenario=loaded.name, force=force)
     # A scenario from elsewhere must not choose the folder, so only the last part of its name counts.
     file = checkpoint_file or resume or Path(f"{Path(loaded.name).name or 'scenario'}.checkpoint")
-    for note in _notes.of_scenario(loaded):
+    for note in [] if quiet else _notes.of_scenario(loaded):
         common.err_console().print(f"note: {note}", markup=False)
     saving = common.Saving(file, checkpoint, resume, resume_other_build)
     with contextlib.ExitStack() as stack:
@@ -138,7 +138,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
             saving=saving,
             warmup=warmup,
         )
-        for note in _notes.of_summary(result.summary):
+        for note in [] if quiet else _notes.of_summary(result.summary):
             common.err_console().print(f"note: {note}", markup=False)
         try:
             written = _write(result, out, plot, force)
