@@ -12,7 +12,7 @@ import tomllib
 import silvan
 from conftest import FABRICS, ROOT, command
 from silvan import _opensm
-from silvan.fabric.studies import files, load, routes, site, verdict
+from silvan.fabric.studies import failure, files, load, routes, site, verdict
 from silvan.sweeps.study import of_file
 from silvan.tuning import outcome
 from silvan.tuning.outcome import Candidate, Contrast, Interval
@@ -473,3 +473,28 @@ def test_weights_make_the_score():
     drawn = load.draw([f"h{n}" for n in range(64)], 32.0, load.Shape(), 1)
     found = verdict.Care(weights=(("victims", 2.0), ("storage", 1.0))).objectives(drawn)
     assert {one.name: one.weight for one in found if one.weight} == {"victims": 2.0, "storage: received": 1.0}
+
+
+def test_a_failure_names_the_hosts_that_lose(studied, tmp_path):
+    """The hosts behind a switch that is down receive nothing, also with new tables."""
+    out, _ = studied
+    off = silvan.load(out / "without-control")
+
+    def simulate(scenario, _title):
+        return silvan.run(scenario)
+
+    whole, one = failure.sentences(out / "site.toml", off, ["swB", "node-1"], simulate)
+    assert re.fullmatch(
+        r"Down: `swB` fails, .* Until new tables \([\d.]+ ms later\): \d hosts receive less \(node-3 100 %, "
+        r"node-4 100 %, .* Gbit/s in all, -\d\d %\)\. After that: \d hosts .*\(node-3 100 %, .*\)\.",
+        whole,
+    )
+    assert "node-1 100 %" in one.partition("After that")[0]
+    assert "node-1 100 %" in one.partition("After that")[2]
+
+
+def test_an_unknown_name_of_a_failure_is_refused_before_the_runs(tmp_path):
+    done = command("fabric", "study", TESTBED, "--down", "SWA", "--out", tmp_path / "out")
+    assert done.returncode == 1
+    assert "--down SWA: no switch, host or port with a link has this name; did you mean `swA`?" in done.stderr
+    assert not (tmp_path / "out" / "runs").exists()

@@ -70,6 +70,7 @@ def headline(simulated: Simulated) -> list[str]:
             f"{len(to_host):,} links to hosts are offered more than they carry; the worst, "
             f"{simulated.site.routes.links[to_host[0]]}, {share[to_host[0]]:.1f} times as much."
         )
+    lines += simulated.failures
     return lines + (_changes(simulated) if isinstance(simulated, Studied) else [])
 
 

@@ -14,6 +14,7 @@ from silvan import _files, _opensm
 from silvan._core import FabricError, ModelError, Scenario
 from silvan._executor import DEFAULT_EXECUTOR
 from silvan._statistics import BETTER
+from silvan.fabric.studies import failure
 from silvan.fabric.studies import site as sites
 from silvan.fabric.studies import verdict as verdicts
 from silvan.fabric.studies.load import Load, Shape, draw
@@ -67,6 +68,8 @@ class Asked:
     seeds: int = SEEDS_AT_MOST
     #: Whether aggregation nodes (SHARP) send and receive like hosts.
     aggregation_nodes: bool = False
+    #: Names of switches, hosts or ports whose failure is simulated, each in a run of its own.
+    down: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if not SEEDS <= self.seeds <= SEEDS_LIMIT:
@@ -114,6 +117,8 @@ class Simulated:
     #: Runs that deadlocked.
     unfinished: tuple[Unfinished, ...]
     notes: tuple[str, ...]
+    #: Sentences on failures of switches and links.
+    failures: tuple[str, ...]
 
     @property
     def shown(self) -> list[str]:
@@ -252,6 +257,8 @@ def study(asked: Asked, simulate: Simulate, notify: Notify) -> Simulated:
     site = sites.read_site(asked.fabric, asked.tables, asked.default_rate, whole=asked.aggregation_nodes)
     load = draw(site.routes.hosts, site.host_gbit_s, asked.shape, asked.seed)
     asked.care.check(load)
+    for name in asked.down:
+        failure.is_link(site.routes.links, site.routes.hosts, name)
     site = sites.keep(site, asked.out / "fabric")
     file = asked.out / SITE
     _files.write_text(file, sites.scenario_text(site, load, sites.duration_ns(site), asked.seed))
@@ -279,7 +286,9 @@ def study(asked: Asked, simulate: Simulate, notify: Notify) -> Simulated:
     runs, stopped = _finish(scenarios, simulate, f"{tuning.kinds[0].name}, seed {asked.seed}")
     # The same run may be in both lists.
     unfinished = tuple({(one.settings, one.traffic): one for one in (*_deadlocked(done), *stopped)}.values())
-    simulated = Simulated(asked, site, load, site.routes.load(load.demand()), runs, unfinished, tuple(notes))
+    failures = failure.sentences(file, runs[OFF], asked.down, simulate) if OFF in runs else []
+    offered = site.routes.load(load.demand())
+    simulated = Simulated(asked, site, load, offered, runs, unfinished, tuple(notes), tuple(failures))
     if judged is None or not {OFF, _title(judged.verdict)} <= runs.keys():
         return simulated
     return Studied(**vars(simulated), **vars(judged))
