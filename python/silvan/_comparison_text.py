@@ -108,9 +108,9 @@ def mean_cell(mean: Interval | None) -> str:
 def change_cell(change: Change | None) -> str:
     """Format a change in percent of the first group's mean, or as a difference if this mean is 0.
 
-    A change of at most :data:`ROUNDING` of this mean becomes 0, and a missing change becomes a dash. An
-    interval follows a proven change, and a change that is called undecided. Changes without a verdict have no
-    interval.
+    A change of at most :data:`ROUNDING` of this mean becomes 0, and a missing change becomes a dash. A
+    verdict precedes its change and interval; if no difference is shown, only the interval follows. Changes
+    without a verdict have no interval.
     """
     if change is None:
         return "-"
@@ -130,7 +130,7 @@ def change_cell(change: Change | None) -> str:
         low, high = (math.inf if math.isinf(one) else 100 * one for one in (relative.low, relative.high))
         # Both limits of a mean that is always 0 are -100 %.
         interval = f" ({signed(low)} to {signed(high)} %)" if low < high < math.inf else ""
-    return f"{shown}{interval}" if change.is_proven else f"undecided{interval}"
+    return f"{change.verdict}, {shown}{interval}" if change.is_proven else f"{change.verdict}{interval}"
 
 
 def footnotes(found: Comparison) -> list[str]:
@@ -138,9 +138,14 @@ def footnotes(found: Comparison) -> list[str]:
     lines = []
     if found.tests:
         lines.append(
-            "Intervals: 95 % for each mean or change alone. Changes with an interval that are not called "
-            f"undecided are proven: among the {found.tests} tested change{'s' * (found.tests > 1)}, a false "
-            "claim has a probability of at most 5 % (Holm)."
+            "Intervals: 95 % for each mean or change alone. `better` and `worse` are proven: among the "
+            f"{found.tests} tested change{'s' * (found.tests > 1)}, one or more false verdicts have a "
+            "probability of at most 5 % (Holm)."
+        )
+    if found.lacks_none:
+        lines.append(
+            "All groups have congestion control, so nothing shows whether it is better than none: add runs "
+            "with --set congestion.mechanism=none."
         )
     for reason, measures in found.notes:
         more = f" and {len(measures) - NOTED} more" if len(measures) > NOTED else ""
@@ -149,7 +154,7 @@ def footnotes(found: Comparison) -> list[str]:
 
 
 def losses(found: Comparison, names: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """Return, for each group with proven losses, a title such as "B compared with A" and a text per loss.
+    """Return, for each group that is worse, a title such as "B compared with A" and a text per measure.
 
     `names` contains one name per group.
     """
@@ -157,7 +162,7 @@ def losses(found: Comparison, names: Sequence[str]) -> list[tuple[str, list[str]
         (
             f"{names[number]} compared with {names[0]}",
             [
-                f"{loss.row.measure} {change_cell(loss.change)}"
+                f"{loss.row.measure} {change_cell(loss.change).removeprefix('worse, ')}"
                 for loss in found.losses
                 if loss.group == number
             ],

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pragma: no cover - the same parser under its older name
+    import tomli as tomllib
 
 
 def name(settings: Mapping[str, Any]) -> str:
@@ -28,3 +34,25 @@ def name(settings: Mapping[str, Any]) -> str:
         reaction += " + nscc"
     # The CCT is the usual reaction to FECN, so the name contains the marking rule only for other reactions.
     return f"fecn + {reaction}" if marking == "fecn" and reaction != "cct" else reaction
+
+
+def of_toml(text: str) -> str:
+    """Return the name of the congestion management in a resolved scenario; see :func:`name`."""
+    return name(settings(text))
+
+
+def settings(text: str) -> dict[str, Any]:
+    """Return the dotted keys and the values of a scenario in TOML."""
+    return dict(_flat(tomllib.loads(text)))
+
+
+def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the dotted keys and the values of nested tables; elements of lists of tables have numbers."""
+    if isinstance(value, dict):
+        for key, one in value.items():
+            yield from _flat(one, f"{path}.{key}" if path else key)
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        for number, one in enumerate(value):
+            yield from _flat(one, f"{path}.{number}")
+    else:
+        yield path, value

@@ -70,7 +70,7 @@ def of_comparison(found: Comparison) -> str:
             cells += [mean_cell(mean), change_cell(change)]
         results.append(cells)
     lost = "".join(
-        f"<p><b>Proven losses of {escape(heads)}:</b> {escape('; '.join(lines))}</p>"
+        f"<p><b>Worse in {escape(heads)}:</b> {escape('; '.join(lines))}</p>"
         for heads, lines in losses(found, letters)
     )
     parts = [

@@ -11,6 +11,8 @@ All commands that compare use these functions:
 | :func:`spending` | Which share of the errors may each test of growing data have? |
 | :func:`prediction` | In which range is a further value? |
 
+Conclusions have three :data:`VERDICTS`, which all commands use.
+
 Values are independent: one per seed. Intervals of means and of ratios of means are symmetric on a logarithmic
 scale (the delta method for logarithms), so the mean of latencies has no limit below 0, and no change is below
 -100 %. With Student's quantiles, they are as wide as the usual intervals if the values differ little.
@@ -25,11 +27,17 @@ from functools import lru_cache
 
 import numpy as np
 
+#: The verdicts on a difference: both proven directions, and everything else.
+BETTER, WORSE, NOT_SHOWN = "better", "worse", "no difference shown"
+VERDICTS = (BETTER, WORSE, NOT_SHOWN)
 #: Confidence of intervals.
 CONFIDENCE = 0.95
 #: Probability of a false claim among all claims of a table, at most 5 %. The nominal value is smaller,
 #: because a test of few skewed values, such as latencies, errs slightly more often than it should.
 ERROR = 0.03
+#: Minimum ratio to no control of settings that are recommended. A smaller proven gain is not worth a change,
+#: and settings are not tried further if their interval excludes this ratio.
+WORTH = 1.05
 #: Minimum number of seeds in each group for a proven change.
 SEEDS_TO_PROVE = 3
 #: Relative differences of at most this size are treated as rounding errors.

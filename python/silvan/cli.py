@@ -11,7 +11,7 @@ import sys
 
 import typer
 
-from silvan import _files, _terminal, commands
+from silvan import _files, _hints, _terminal, commands
 from silvan._core import SilvanError
 from silvan.commands import common, completion
 
@@ -49,7 +49,7 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(_terminal.EXIT_TERMINATED if _terminal.is_terminated() else _terminal.EXIT_STOPPED)
     except SilvanError as error:
-        _exit(str(error))
+        _exit(_hints.of_message(str(error)))
     except OSError as error:
         name = _files.place(error)
         where = f"{name}: " if name else ""

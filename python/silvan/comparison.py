@@ -2,11 +2,12 @@
 
 Runs with the same settings and different seeds form a group. The change of a measure between two groups is
 the ratio of their means, with a 95 % confidence interval if both have several seeds. If they have the same
-seeds, values of the same seed are compared. A change is *proven* if all of these conditions hold:
+seeds, values of the same seed are compared. A change is *better* or *worse* if all of these conditions hold,
+and otherwise *no difference* is *shown*:
 
 - each group has at least three seeds;
 - chance explains it with a probability that passes Holm's correction for all changes of the comparison, so
-  that all proven changes together are wrong with a probability of at most 5 %;
+  that all such verdicts together are wrong with a probability of at most 5 %;
 - the measure has a direction: a larger or a smaller value is better;
 - the measure is in steady state in all runs (see :mod:`silvan.steadiness`), and its traffic has not ended.
 """
@@ -15,7 +16,6 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,11 +24,6 @@ from silvan import _control, _series, steadiness
 from silvan._core import SilvanError
 from silvan._statistics import SEEDS_TO_PROVE, Difference, Interval, change, holm, mean
 from silvan.quantities import COUNT, Name, direction, resolution, subject, with_reasons
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # pragma: no cover - the same parser under its older name
-    import tomli as tomllib
 
 if TYPE_CHECKING:
     from silvan.results import Result
@@ -43,7 +38,7 @@ _TRAFFIC = re.compile(
 #: Maximum number of keys in a sentence about groups that differ.
 _NAMED = 4
 
-Verdict = Literal["proven", "undecided", "not in steady state", "no verdict"]
+Verdict = Literal["better", "worse", "no difference shown", "not in steady state", "no verdict"]
 
 
 @dataclass(frozen=True)
@@ -77,8 +72,8 @@ class Change:
 
     @property
     def is_proven(self) -> bool:
-        """Whether the change is proven."""
-        return self.verdict == "proven"
+        """Whether the change is proven, in either direction."""
+        return self.verdict in {"better", "worse"}
 
 
 @dataclass(frozen=True)
@@ -106,7 +101,7 @@ class Row:
 
     def is_loss(self, change: Change | None) -> bool:
         """Whether a change of this measure is a proven deterioration."""
-        return change is not None and change.is_proven and change.difference * direction(self.measure) < 0
+        return change is not None and change.verdict == "worse"
 
 
 @dataclass(frozen=True)
@@ -154,6 +149,15 @@ class Comparison:
                 for reason in dict.fromkeys(filter(None, reasons)):
                     found.setdefault(reason, []).append(row.measure)
         return list(found.items())
+
+    @property
+    def lacks_none(self) -> bool:
+        """Whether groups differ in congestion control, and none of them is without it."""
+        if not any(key.startswith("congestion.") for key in self.settings):
+            return False
+        return all(
+            _control.name(own) != "none" for own in _settings([group.runs[0] for group in self.groups])
+        )
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -232,19 +236,7 @@ def groups_of(runs: Sequence[Result]) -> list[Group]:
 
 
 def _settings(runs: Sequence[Result]) -> list[dict[str, Any]]:
-    return [dict(_flat(tomllib.loads(run.scenario_toml))) for run in runs]
-
-
-def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the dotted keys and the values of nested tables; elements of lists of tables have numbers."""
-    if isinstance(value, dict):
-        for key, one in value.items():
-            yield from _flat(one, f"{path}.{key}" if path else key)
-    elif isinstance(value, list) and value and isinstance(value[0], dict):
-        for number, one in enumerate(value):
-            yield from _flat(one, f"{path}.{number}")
-    else:
-        yield path, value
+    return [_control.settings(run.scenario_toml) for run in runs]
 
 
 def _groups(runs: Sequence[Result], flat: Sequence[dict[str, Any]]) -> list[Group]:
@@ -308,7 +300,11 @@ def _change(name: Name, first: _Side, other: _Side) -> Change | None:
     found = change(ours, theirs, paired=is_paired, resolutions=widths)
     runs = (*group.runs, *their_group.runs)
     verdict, reason = _open_verdict(measure, runs, (stops, their_stops))
-    if verdict == "undecided" and found.p is not None and min(len(ours), len(theirs)) < SEEDS_TO_PROVE:
+    if (
+        verdict == "no difference shown"
+        and found.p is not None
+        and min(len(ours), len(theirs)) < SEEDS_TO_PROVE
+    ):
         verdict, reason = "no verdict", f"a proof needs at least {SEEDS_TO_PROVE} seeds in each group"
     return Change(found.difference, _relative(found), found.p, verdict, reason)
 
@@ -316,7 +312,7 @@ def _change(name: Name, first: _Side, other: _Side) -> Change | None:
 def _open_verdict(
     measure: str, runs: Sequence[Result], ended: Sequence[dict[str, float]]
 ) -> tuple[Verdict, str]:
-    """Return why a change of a measure cannot have a verdict; `undecided` if it can."""
+    """Return why a change of a measure cannot have a verdict; `no difference shown` if it can."""
     if not direction(measure):
         return "no verdict", "neither a larger nor a smaller value is better"
     own = subject(measure)
@@ -330,7 +326,7 @@ def _open_verdict(
         return "no verdict", f"the active senders differ: {names} ends earlier in one group"
     if why := steadiness.reason([run.summary for run in runs], measure):
         return "not in steady state", why
-    return "undecided", ""
+    return "no difference shown", ""
 
 
 def _relative(found: Difference) -> Interval | None:
@@ -344,6 +340,10 @@ def _relative(found: Difference) -> Interval | None:
 
 def _is_tested(row: Row, change: Change | None) -> bool:
     return row.differs and change is not None and change.p is not None and not change.reason
+
+
+def _proven(measure: str, change: Change) -> Change:
+    return replace(change, verdict="better" if change.difference * direction(measure) > 0 else "worse")
 
 
 def _judged(rows: Sequence[Row]) -> Iterator[Row]:
@@ -361,7 +361,7 @@ def _judged(rows: Sequence[Row]) -> Iterator[Row]:
         yield replace(
             row,
             changes=tuple(
-                replace(change, verdict="proven") if change is not None and (at, n) in proven else change
+                _proven(row.measure, change) if change is not None and (at, n) in proven else change
                 for n, change in enumerate(row.changes)
             ),
         )

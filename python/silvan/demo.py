@@ -75,6 +75,8 @@ def run(console: Console, out: Path, simulate: Simulate) -> None:
 def _refuse_foreign(out: Path) -> None:
     """Raise `FileExistsError` if the demo would overwrite files that it did not write."""
     runs = [out / "cc-off", out / "cc-on"]
+    # A folder that cannot be written is reported before the runs.
+    out.mkdir(parents=True, exist_ok=True)
     for folder in runs:
         _folder.refuse_foreign(folder)
     # The demo writes these files after the folders of both runs. If a folder is missing, another program

@@ -31,7 +31,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import LogLocator, MaxNLocator, StrMethodFormatter
 
-from silvan import _files
+from silvan import _control, _files
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,11 +41,14 @@ if TYPE_CHECKING:
 #: The palette of Okabe and Ito, which color-blind readers can distinguish, with gray instead of yellow.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9", "#999999")
 DASHES = ("-", "--", ":", "-.")
+MARKERS = "osD^vPX*"
 #: Length of the dashes of overlapping lines, in line widths.
 STRIPE = 6
 #: Maximum number of lines. If there are more, a figure over time shows a band from the 5th to the 95th
 #: percentile instead.
 LINES_AT_MOST = 12
+#: Maximum number of lines with nearly equal ends whose names are written next to them.
+NAMES_AT_MOST = 3
 #: Ratio of the largest to the smallest latency above which the axis is logarithmic.
 FAR_APART = 20
 #: Maximum number of rows of a heat map, which shows the busiest links.
@@ -80,6 +83,8 @@ STYLE: dict[Any, Any] = {
 WIDTHS: Mapping[str, float] = {"ieee-column": 3.5, "ieee-page": 7.16, "slide": 10.0}
 #: Below this width, in inches, legends are below the axes.
 NARROW = 5.0
+#: Average width of a letter, and width of a legend's handle with its spaces, in font sizes.
+LETTER_WIDTH, HANDLE_WIDTH = 0.6, 4.5
 #: Shades of gray for black-and-white print.
 GRAYS = ("#000000", "#6e6e6e", "#a8a8a8")
 #: Changes of the style for black-and-white print.
@@ -206,13 +211,34 @@ def _axes(given: Axes | None) -> Axes:
     return new_figure()[1][0] if given is None else given
 
 
-def legend_beside(ax: Axes) -> None:
-    """Place the legend to the right of the axes, or below them in a narrow figure."""
+def legend_beside(
+    ax: Axes,
+    entries: tuple[Sequence[Any], Sequence[str]] | None = None,
+    *,
+    title: str | None = None,
+    at: float = 1.01,
+) -> None:
+    """Place the legend outside the axes, where it covers no data: to the right, or below in a narrow figure.
+
+    `entries` contains handles and labels; the default is those of the axes. `at` is the left edge, relative
+    to the width of the axes. A legend below the figure replaces earlier ones.
+    """
+    handles, labels = entries or ax.get_legend_handles_labels()
+    figure = ax.get_figure(root=True)
     wanted = _format.get().width
-    if wanted is not None and wanted < NARROW:
-        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=3, borderaxespad=0.0)
+    if figure is None or wanted is None or wanted >= NARROW:
+        ax.legend(
+            handles, labels, title=title, loc="upper left", bbox_to_anchor=(at, 1.0), borderaxespad=0.0,
+            alignment="left",
+        )  # fmt: skip
         return
-    ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
+    for old in list(figure.legends):
+        old.remove()
+    size = mpl.rcParams["legend.fontsize"] / 72
+    entry = size * (LETTER_WIDTH * max(map(len, labels), default=1) + HANDLE_WIDTH)
+    rows = math.ceil(len(labels) / max(1, int(wanted / entry)))
+    columns = math.ceil(len(labels) / max(1, rows))
+    figure.legend(handles, labels, title=title, loc="outside lower center", ncols=columns)
 
 
 def save(figure: Figure | SubFigure, path: str | PathLike[str]) -> list[Path]:
@@ -365,6 +391,9 @@ def _name_ends(ax: Axes, series: Series, values: NDArray[np.float64]) -> None:
         else:
             groups.append([int(i)])
     for group in groups:
+        if len(group) > NAMES_AT_MOST:
+            # A longer label would cover lines, and the legend has all names.
+            continue
         ax.annotate(
             ", ".join(series.labels[i] for i in sorted(group)),
             (1.0, float(values[group][:, -max(1, values.shape[1] // 6) :].max())),
@@ -379,6 +408,12 @@ def _name_ends(ax: Axes, series: Series, values: NDArray[np.float64]) -> None:
         )
 
 
+def _named(result: Result) -> str:
+    """Return the name of a run with its congestion management, as part of a title."""
+    own = _control.of_toml(result.scenario_toml)
+    return literal(result.name if own == "none" else f"{result.name}, {own}")
+
+
 @style()
 def throughput(result: Result, ax: Axes | None = None, *, title: str | None = None) -> Axes:
     """Draw the received throughput of each named flow over time."""
@@ -386,7 +421,7 @@ def throughput(result: Result, ax: Axes | None = None, *, title: str | None = No
     series = Series(result, "flows", "flow", "received_bytes")
     _steps(ax, series, series.rates_gbit_s(), "flows")
     ax.set_ylabel("Received (Gbit/s)")
-    ax.set_title(title or f"Throughput of the flows: {literal(result.name)}")
+    ax.set_title(title or f"Throughput of the flows: {_named(result)}")
     return ax
 
 
@@ -397,7 +432,7 @@ def hosts(result: Result, ax: Axes | None = None, *, title: str | None = None) -
     series = Series(result, "hosts", "host", "received_bytes")
     _steps(ax, series, series.rates_gbit_s(), "hosts")
     ax.set_ylabel("Received (Gbit/s)")
-    ax.set_title(title or f"Throughput of the hosts: {literal(result.name)}")
+    ax.set_title(title or f"Throughput of the hosts: {_named(result)}")
     return ax
 
 
@@ -408,7 +443,7 @@ def class_throughput(result: Result, ax: Axes | None = None, *, title: str | Non
     series = Series(result, "classes", "class", "throughput_gbit_s")
     _steps(ax, series, series.values, "classes")
     ax.set_ylabel("Received (Gbit/s)")
-    ax.set_title(title or f"Throughput of the classes: {literal(result.name)}")
+    ax.set_title(title or f"Throughput of the classes: {_named(result)}")
     return ax
 
 
@@ -427,7 +462,7 @@ def class_latency(
     far_apart = bool(seen.size) and float(seen.max()) > FAR_APART * float(seen.min())
     _steps(ax, series, values, "classes", logarithmic=far_apart)
     ax.set_ylabel(f"Mean latency since {since} (µs)")
-    ax.set_title(title or f"Latency of the classes: {literal(result.name)}")
+    ax.set_title(title or f"Latency of the classes: {_named(result)}")
     return ax
 
 
@@ -438,7 +473,7 @@ def ccti(result: Result, ax: Axes | None = None, *, title: str | None = None) ->
     series = Series(result, "flows", "flow", "ccti")
     _steps(ax, series, series.values, "flows")
     ax.set_ylabel("Congestion control table index (CCTI)")
-    ax.set_title(title or f"Throttling of the flows: {literal(result.name)}")
+    ax.set_title(title or f"Throttling of the flows: {_named(result)}")
     return ax
 
 
@@ -468,7 +503,7 @@ def utilisation(result: Result, ax: Axes | None = None, *, title: str | None = N
     ax.grid(False)
     ax.figure.colorbar(mesh, ax=ax, label="Utilization (%)", pad=0.01)
     shown = "links in use" if len(busy) == len(order) else f"{len(order)} busiest of {len(busy)} links in use"
-    ax.set_title(title or f"Utilization of the {shown}: {literal(result.name)}")
+    ax.set_title(title or f"Utilization of the {shown}: {_named(result)}")
     return ax
 
 
@@ -519,9 +554,8 @@ def congestion(result: Result, ax: Axes | None = None, *, title: str | None = No
     if not where:
         inside = _packets_inside(ax, network["packets_inside"], edges)
         handles, labels = [inside, *handles], ["packets inside", *labels]
-    right = 1.01 if where else 1.2
-    ax.legend(handles, labels, loc="upper left", bbox_to_anchor=(right, 1.0), borderaxespad=0.0)
-    ax.set_title(title or f"Congestion and throttling: {literal(result.name)}")
+    legend_beside(ax, (handles, labels), at=1.01 if where else 1.2)
+    ax.set_title(title or f"Congestion and throttling: {_named(result)}")
     return ax
 
 
@@ -582,7 +616,7 @@ def latency(
     ax.set_ylabel("Share of packets that are faster")
     if classes:
         legend_beside(ax)
-    ax.set_title(title or f"Latency of packets: {literal(result.name)}")
+    ax.set_title(title or f"Latency of packets: {_named(result)}")
     return ax
 
 

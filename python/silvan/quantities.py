@@ -125,7 +125,7 @@ def with_reasons(result: Result) -> dict[Name, float | str]:
         found["links in congestion trees", ""] = links_in_trees(result)
     index = jain_of_hosts(summary)
     found["Jain's index of the hosts", ""] = "fewer than two hosts receive" if index is None else index
-    found["packets marked (FECN)", ""] = summary["fecn_marks"]
+    found["packets marked", ""] = summary["fecn_marks"]
     return found
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from silvan import plot, transfers
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 #: Default quantiles of a figure of slowdowns.
 SHARES = (0.5, 0.99)
 NAMES = {0.5: "Median", 0.95: "95th percentile", 0.99: "99th percentile"}
-MARKERS = "osD^vPX*"
 
 
+@plot.style()
 def slowdowns(
     groups: Sequence[Sequence[Result]],
     titles: Sequence[str],
@@ -42,7 +42,7 @@ def slowdowns(
             errors = None
             if curve.low is not None and curve.high is not None:
                 errors = (curve.slowdowns - curve.low, curve.high - curve.slowdowns)
-            marker = MARKERS[number % len(MARKERS)]
+            marker = plot.MARKERS[number % len(plot.MARKERS)]
             ax.errorbar(
                 curve.sizes,
                 curve.slowdowns,
@@ -52,7 +52,7 @@ def slowdowns(
                 markersize=4,
                 capsize=2,
                 linewidth=1.6,
-                label=title,
+                label=plot.literal(title),
             )
         _size_axis(ax)
         ax.set_title(NAMES.get(share, f"{100 * share:g}th percentile"))
@@ -62,10 +62,12 @@ def slowdowns(
         ax.set_yscale("log")
         ax.set_ylim(0.95 * np.nanmin(values), 1.6 * np.nanmax(values))
         _plain_log(ax.yaxis, ax.get_ylim())
-    all_axes[0].legend(loc="best")
+    several = any(len(group) > 1 for group in groups)
+    plot.legend_beside(all_axes[-1], title="95 % intervals over seeds" if several else None)
     return figure
 
 
+@plot.style()
 def distribution(groups: Sequence[Sequence[Result]], titles: Sequence[str], *, acked: bool = False) -> Figure:
     """Draw the distribution of the slowdown of finished transfers, with a line per group of runs.
 
@@ -82,14 +84,14 @@ def distribution(groups: Sequence[Sequence[Result]], titles: Sequence[str], *, a
             where="post",
             color=look["color"],
             linestyle=plot.DASHES[number % len(plot.DASHES)],
-            label=title,
+            label=plot.literal(title),
         )
     ax.set_xscale("log")
     ax.set_ylim(0, 1.02)
     ax.set_ylabel("Share of transfers")
     ax.set_xlabel(_slowdown_label(acked=acked))
     _plain_log(ax.xaxis, ax.get_xlim())
-    ax.legend(loc="lower right")
+    plot.legend_beside(ax)
     return figure
 
 
@@ -100,18 +102,29 @@ def _slowdown_label(*, acked: bool) -> str:
 def _size_axis(ax: Axes) -> None:
     ax.set_xscale("log")
     ax.set_xlabel("Size of transfers")
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _size(value)))
-    ax.xaxis.set_minor_formatter(NullFormatter())
+    # The labels have units, so there is space for fewer.
+    _plain_log(ax.xaxis, ax.get_xlim(), label=_size, most=5)
 
 
-def _plain_log(axis: Axis, limits: tuple[float, float]) -> None:
-    """Label a logarithmic axis with plain numbers instead of powers of ten."""
+def _plain_log(
+    axis: Axis,
+    limits: tuple[float, float],
+    *,
+    label: Callable[[float], str] = "{:g}".format,
+    most: int = 10,
+) -> None:
+    """Label a logarithmic axis with at most `most` plain numbers instead of powers of ten."""
     low, high = limits
-    ticks = [factor * 10.0**power for power in range(-1, 7) for factor in (1, 1.5, 2, 3, 5, 7)]
-    inside = [tick for tick in ticks if low <= tick <= high]
-    if len(inside) > 10:
-        inside = [tick for tick in inside if f"{tick:e}".startswith(("1.0", "3.0"))]
-    axis.set_ticks(inside, labels=[f"{tick:g}" for tick in inside])
+    # Start with many numbers per decade, and take fewer until they fit.
+    inside: list[float] = []
+    for factors in ((1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,)):
+        inside = [
+            f * 10.0**power for power in range(-1, 14) for f in factors if low <= f * 10.0**power <= high
+        ]
+        if len(inside) <= most:
+            break
+    inside = inside[:: max(1, math.ceil(len(inside) / most))]
+    axis.set_ticks(inside, labels=[label(tick) for tick in inside])
     axis.set_ticks([], minor=True)
 
 

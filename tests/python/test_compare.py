@@ -161,7 +161,7 @@ def test_a_comparison_is_printed(stars, tmp_path):
     assert "have no intervals" not in done.stdout
     # No run has marks, and at these loads the latency hardly changes.
     assert "packets marked" not in done.stdout
-    assert "undecided (" in done.stdout
+    assert "no difference shown (" in done.stdout
     assert "packets marked" in command("compare", "--all", *folders).stdout
     pair = command("compare", folders[0], folders[4])
     assert "Runs with one seed have no intervals" in pair.stdout
@@ -172,8 +172,8 @@ def test_a_comparison_is_printed(stars, tmp_path):
     assert command("compare", folders[0]).returncode == 2
 
 
-def test_proven_losses_come_first(stars, tmp_path):
-    """At 4 instead of 5 Gbit/s, hosts receive less, which is a proven loss. Equal measures are no loss."""
+def test_what_is_worse_comes_first(stars, tmp_path):
+    """At 4 instead of 5 Gbit/s, hosts receive less, which is worse. Equal measures are no loss."""
     found = compare(*stars)
     assert [(loss.group, loss.row.measure) for loss in found.losses][:1] == [(1, "received by all hosts")]
     assert 0.15 < found.losses[0].size < 0.25
@@ -182,23 +182,21 @@ def test_proven_losses_come_first(stars, tmp_path):
     assert compare(stars[0], stars[4]).losses == ()
     row = found.rows[0]
     slow = comparison.Row("all: latency since injection, 99 %", "us", row.means, (), ())
-    marks = comparison.Row("packets marked (FECN)", "", row.means, (), ())
     more, less, open_ = (
         Change(difference, Interval(difference, None, None), 0.01, verdict)
-        for difference, verdict in ((2.0, "proven"), (-2.0, "proven"), (2.0, "undecided"))
+        for difference, verdict in ((2.0, "worse"), (-2.0, "better"), (2.0, "no difference shown"))
     )
     assert [slow.is_loss(one) for one in (more, less, open_, None)] == [True, False, False, False]
-    assert not any(marks.is_loss(one) for one in (more, less))
+    assert found.rows[0].changes[0].verdict == "worse"
+    assert compare(*stars[4:], *stars[:4]).rows[0].changes[0].verdict == "better"
     folders = [run.save(tmp_path / str(number)) for number, run in enumerate(stars)]
     said = command("compare", *folders).stdout
-    assert said.index("Proven losses of B compared with A:\n received by all hosts -") < said.index(
-        "Settings"
-    )
+    assert said.index("Worse in B compared with A:\n received by all hosts -") < said.index("Settings")
     assert "losses" not in json.loads(command("compare", "--json", *folders).stdout)
-    assert "Proven losses of B compared with A:" in found._repr_html_()
+    assert "Worse in B compared with A:" in found._repr_html_()
     slow = [star(seed, traffic__0__rate="1 Gbit/s") for seed in (1, 2, 3)]
     page = silvan.report.html([*stars[:3], *slow])
-    lead = page.index("<strong>Proven losses:</strong> “star: none (4)” compared with “star: none (1)”: rec")
+    lead = page.index("<strong>Worse:</strong> “star: none (4)” compared with “star: none (1)”: rec")
     assert lead < page.index("All hosts receive, in")
 
 
@@ -534,17 +532,17 @@ def test_differences_have_a_sign_and_no_exponent():
     assert [_comparison_text.signed(value) for value in (706.1, -1054.4, 0.01234, 0)] == [
         "+706", "-1,054", "+0.0123", "0"
     ]  # fmt: skip
-    tiny = Change(-2.2e-16, Interval(-2.2e-16, None, None), None, "undecided")
+    tiny = Change(-2.2e-16, Interval(-2.2e-16, None, None), None, "no difference shown")
     assert _comparison_text.change_cell(tiny) == "0 %"
 
 
 def test_intervals_are_written_with_their_limits_unless_they_are_symmetric():
     assert _comparison_text.mean_cell(Interval(89.0, 84.0, 94.3)) == "89 ± 5.1"
     assert _comparison_text.mean_cell(Interval(689.0, 68.0, 6951.0)) == "689 (68 to 6,951)"
-    gone = Change(-5.0, Interval(-1.0, -1.0, -1.0), 0.001, "proven")
-    assert _comparison_text.change_cell(gone) == "-100 %"
-    unknown = Change(-5.0, Interval(-1.0, -1.0, math.inf), 0.2, "undecided")
-    assert _comparison_text.change_cell(unknown) == "undecided"
+    gone = Change(-5.0, Interval(-1.0, -1.0, -1.0), 0.001, "better")
+    assert _comparison_text.change_cell(gone) == "better, -100 %"
+    unknown = Change(-5.0, Interval(-1.0, -1.0, math.inf), 0.2, "no difference shown")
+    assert _comparison_text.change_cell(unknown) == "no difference shown"
 
 
 def test_one_receiver_has_no_fairness():
@@ -560,3 +558,22 @@ def test_one_receiver_has_no_fairness():
     assert not any("Jain" in name for name, _ in quantities.measures(alone))
     alone.summary["hosts"][1]["received_gbit_s"] = 0.5
     assert any("Jain" in name for name, _ in quantities.measures(alone))
+
+
+def test_a_comparison_without_no_control_says_so(stars):
+    """Mechanisms that are compared only with each other may all be worse than none."""
+
+    def lacks(*mechanisms):
+        runs = [
+            SimpleNamespace(scenario_toml=f'[congestion]\nmechanism = "{one}"\nn = {n}')
+            for n, one in enumerate(mechanisms)
+        ]
+        groups = tuple(comparison.Group((run,), (0,)) for run in runs)
+        found = comparison.Comparison(groups, {"congestion.mechanism": mechanisms}, ())
+        return any(
+            "nothing shows whether it is better than none" in one for one in _comparison_text.footnotes(found)
+        )
+
+    assert lacks("dcqcn", "hpcc")
+    assert not lacks("none", "dcqcn", "hpcc")
+    assert not compare(*stars).lacks_none

@@ -12,7 +12,7 @@ import tomllib
 import silvan
 from conftest import FABRICS, ROOT, command
 from silvan import _opensm
-from silvan.fabric.studies import files, load, routes, site, verdict
+from silvan.fabric.studies import failure, files, load, routes, site, verdict
 from silvan.sweeps.study import of_file
 from silvan.tuning import outcome
 from silvan.tuning.outcome import Candidate, Contrast, Interval
@@ -141,22 +141,33 @@ def test_a_study_writes_all_that_it_promises(studied):
     account = (out / "account.md").read_text()
     for heading in (
         "What hotspots do to this fabric", "The fabric", "The load", "The worst links",
-        "Congestion trees without control", "What control changes", "Recommendation", "Recommended settings",
-        "Figures",
+        "Congestion trees without control", "What control changes", "Recommendation",
+        "Settings with the best score", "Figures",
     ):  # fmt: skip
         assert f"# {heading}\n" in account
     assert "without control" in said
-    assert "Recommended settings" in said
+    assert "Settings with the best score" in said
     assert "Margin: ccti_timer" in said
-    # The output starts with the recommendation and its harm.
+    # The output starts with the harm, which rules a recommendation out, and with both gain and price.
     first, second = said.splitlines()[:2]
     assert first.startswith("Harm: with these settings, the links to hotspots carry ")
     found = re.match(
-        r"Recommended: the settings below. Compared with no control, on (3|6|12|16) seeds: ", second
+        r"Choose: the settings below help at a price. Compared with no control, on (3|6|12|16) seeds: score "
+        r"better, [\d.]+ times as good \([\d.]+ to [\d.]+\); .*victims better, .* The price: the links to ",
+        second,
     )
     assert found is not None, second
-    assert (out / "opensm.conf").read_text().startswith(f"# {first}\n# {second}\n")
-    assert not (out / "not-recommended.conf").exists()
+    text = (out / "opensm.conf").read_text()
+    assert text.startswith(f"# {first}\n# {second}\n")
+    assert text.endswith("\ncongestion_control FALSE\n")
+    # The settings in use are a row next to no control and the defaults.
+    beside = {one["beside"] for one in json.loads((out / "study.json").read_text())["survey"]["contrasts"]}
+    assert beside == {"no control", "defaults", "longer delays", "ccmgr", "opensm.conf"}
+    for name in ("no control", "defaults", "opensm.conf"):
+        assert len(re.findall(rf"^\| {name} \| \d", account, re.M)) == 1
+    assert re.search(
+        r"^Present settings: compared with those of opensm.conf, .* are: (better|worse|no )", said, re.M
+    )
     margins = json.loads((out / "study.json").read_text())["margins"]
     assert set(margins) == {"cct_longest", "ccti_increase", "ccti_timer"}
     for margin in margins.values():
@@ -165,14 +176,14 @@ def test_a_study_writes_all_that_it_promises(studied):
     for figure in re.findall(r"\]\((figures/[\w.]+)\)", account):
         assert (out / figure).stat().st_size > 5000
     assert (out / "report.html").stat().st_size > 100_000
-    for name in ("without-control", "defaults", "opensm-conf", "recommended"):
+    for name in ("without-control", "defaults", "opensm-conf", "best-score,-not-recommended"):
         assert silvan.load(out / name).summary["packets_delivered"] > 0
 
 
-def test_what_is_recommended_can_be_pasted_and_run_again(studied):
+def test_the_lines_of_a_study_can_be_pasted_and_run_again(studied):
     out, _ = studied
-    scenario, _ = _opensm.load(out / "site.toml", out / "opensm.conf", {})
-    shown = silvan.load(out / "recommended")
+    scenario, _ = _opensm.load(out / "site.toml", out / "not-recommended.conf", {})
+    shown = silvan.load(out / "best-score,-not-recommended")
     again = silvan.run(scenario)
     assert again.summary["classes"] == shown.summary["classes"]
 
@@ -185,7 +196,8 @@ def test_what_the_account_says_is_what_the_runs_gave(studied):
     told = {name: one["received_gbit_s"] for name, one in numbers["classes"]["without control"].items()}
     assert told == by_class
     assert f"{by_class['background']:.4g}" in (out / "account.md").read_text()
-    assert numbers["links_in_trees"]["without control"] > numbers["links_in_trees"]["recommended"]
+    trees = numbers["links_in_trees"]
+    assert trees["without control"] > trees["best score, not recommended"]
     assert max(link["offered_share"] for link in numbers["links"].values()) > 2
 
 
@@ -287,8 +299,8 @@ def test_what_is_not_proven_is_undecided_and_no_harm():
     assert found.is_undecided
     assert found.warnings() == []
     assert found.sentence() == (
-        "Undecided: no settings are recommended, so leave congestion control off. The settings below are "
-        f"2.000 times as good (1.800 to 2.200), but after 3 seeds: {effect}. `--seeds` allows more."
+        "Undecided: leave congestion control off. For the settings with the best score, after 3 seeds: "
+        f"{effect}. `--seeds` allows more."
     )
     # A narrow interval around 1 excludes a harm that matters.
     assert option(GAIN, {"storage: received": Interval(0.98, 0.96, 1.01)}).is_fine
@@ -301,9 +313,9 @@ def test_what_is_not_proven_is_undecided_and_no_harm():
 
 def test_intervals_over_orders_of_magnitude_are_no_results():
     wide = Interval(192.5, 2.1, 17322.3)
-    assert (str(wide), wide.in_words) == ("above 2.1", "at least 2.1 times as good")
-    assert str(Interval(3.0, 0.1, 90.0)) == "undecided"
-    assert Interval(0.05, 0.001, 0.4).in_words == "at most 0.4 times as good"
+    assert (str(wide), wide.in_words) == ("above 2.1", "better, at least 2.1 times as good")
+    assert str(Interval(3.0, 0.1, 90.0)) == "seeds differ too much"
+    assert Interval(0.05, 0.001, 0.4).in_words == "worse, at most 0.4 times as good"
     (open_,) = option(GAIN, {"storage: p99 latency": Interval(3.0, 0.1, 90.0)}).undecided
     assert (
         str(open_) == "the 99th percentile of the latency of traffic `storage` differs too much between seeds"
@@ -319,12 +331,35 @@ def test_settings_that_harm_are_not_recommended():
     off = verdict.Verdict((costly, useless))
     assert off.recommended is None
     assert not off.is_undecided
-    assert off.sentence().startswith("Recommended: leave congestion control off, unless the gain is worth")
+    assert off.sentence().startswith("Leave it: leave congestion control off. All settings on fresh")
     assert off.warnings()[0].startswith("Harm: with these settings, traffic `storage` receives 31 % less")
     nothing = verdict.Verdict((useless,))
     assert nothing.sentence().endswith(
-        "those with the best score make no difference: 1.020 (0.990 to 1.040)."
+        "compared with no control: no difference shown, 1.020 times as good (0.990 to 1.040)."
     )
+
+
+def test_settings_with_any_harm_are_a_choice_and_small_gains_are_left():
+    """A small harm does not rule settings out, but it is never part of a recommendation."""
+    harm = {"storage: received": Interval(0.97, 0.966, 0.98)}
+    costly = option(GAIN, harm)
+    assert (costly.is_fine, costly.is_choice, costly.is_open) == (False, True, False)
+    found = verdict.Verdict((costly,))
+    assert found.recommended is None
+    assert found.choice is found.shown is costly
+    assert (
+        "The price: traffic `storage` receives 3 % less than without control (2 to 3.4 %)."
+        in found.sentence()
+    )
+    assert f"score {GAIN.in_words}" in found.sentence()
+    # Settings without harm are preferred, even if they gain less.
+    assert verdict.Verdict((costly, option(Interval(1.4, 1.3, 1.5), {}))).choice is None
+    # A protected class rules the settings out.
+    assert option(GAIN, harm, "storage").is_out
+    small = option(Interval(1.039, 1.008, 1.071), {})
+    assert small.is_out
+    assert verdict.Verdict((small,)).sentence().startswith("Leave it: ")
+    assert "gain less than 5 %" in verdict.Verdict((small,)).sentence()
 
 
 def test_settings_that_are_not_in_steady_state_are_not_recommended():
@@ -334,7 +369,7 @@ def test_settings_that_are_not_in_steady_state_are_not_recommended():
     drifting = replace(steady, against_off=replace(steady.against_off, trends=trends))
     found = verdict.Verdict((drifting,))
     assert found.recommended is None
-    assert found.sentence().endswith("but after 3 seeds: not in steady state: class storage: received.")
+    assert found.sentence().endswith("after 3 seeds: not in steady state: class storage: received.")
 
 
 def test_repeated_tests_share_the_probability_of_a_false_recommendation():
@@ -438,3 +473,28 @@ def test_weights_make_the_score():
     drawn = load.draw([f"h{n}" for n in range(64)], 32.0, load.Shape(), 1)
     found = verdict.Care(weights=(("victims", 2.0), ("storage", 1.0))).objectives(drawn)
     assert {one.name: one.weight for one in found if one.weight} == {"victims": 2.0, "storage: received": 1.0}
+
+
+def test_a_failure_names_the_hosts_that_lose(studied, tmp_path):
+    """The hosts behind a switch that is down receive nothing, also with new tables."""
+    out, _ = studied
+    off = silvan.load(out / "without-control")
+
+    def simulate(scenario, _title):
+        return silvan.run(scenario)
+
+    whole, one = failure.sentences(out / "site.toml", off, ["swB", "node-1"], simulate)
+    assert re.fullmatch(
+        r"Down: `swB` fails, .* Until new tables \([\d.]+ ms later\): \d hosts receive less \(node-3 100 %, "
+        r"node-4 100 %, .* Gbit/s in all, -\d\d %\)\. After that: \d hosts .*\(node-3 100 %, .*\)\.",
+        whole,
+    )
+    assert "node-1 100 %" in one.partition("After that")[0]
+    assert "node-1 100 %" in one.partition("After that")[2]
+
+
+def test_an_unknown_name_of_a_failure_is_refused_before_the_runs(tmp_path):
+    done = command("fabric", "study", TESTBED, "--down", "SWA", "--out", tmp_path / "out")
+    assert done.returncode == 1
+    assert "--down SWA: no switch, host or port with a link has this name; did you mean `swA`?" in done.stderr
+    assert not (tmp_path / "out" / "runs").exists()

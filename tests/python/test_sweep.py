@@ -422,7 +422,8 @@ def test_a_store_waits_for_who_is_at_it(scenario, tmp_path):
 def test_figures_over_one_axis_and_two(scenario, tmp_path):
     from silvan.sweeps import figures
 
-    two = swept(scenario, tmp_path, measure="jain_flows")
+    numbers = {"host.injection_rate": AXES["host.injection_rate"], "packet.mtu": ["1 KiB", "2 KiB"]}
+    two = swept(scenario, tmp_path, numbers, measure="jain_flows")
     assert figures.save_all(two, tmp_path / "two") == 2
     assert sorted(path.name for path in (tmp_path / "two").glob("*.png")) == [
         "jain_flows-map.png",

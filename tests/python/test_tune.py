@@ -7,13 +7,15 @@ import math
 import shutil
 import subprocess
 from types import SimpleNamespace
+from typing import get_args
 
 import pytest
 import tomllib
 
 import silvan
 from conftest import ROOT, command
-from silvan import _opensm, templates
+from silvan import _opensm, comparison, templates
+from silvan._statistics import BETTER, NOT_SHOWN, VERDICTS, WORSE
 from silvan.sweeps.axes import Axis
 from silvan.tuning import outcome, presets, racing, report, search
 from silvan.tuning.objectives import Objective, Roles, roles_of
@@ -184,7 +186,7 @@ def test_a_table_has_its_shape_and_its_longest_delay():
 
 def test_known_settings_are_found_in_the_space():
     axes = presets.usual_space()
-    steps = search.nearest_steps(axes, presets.PRESETS["Paper IV"])
+    steps = search.nearest_steps(axes, presets.PRESETS["longer delays"])
     labels = {axis.name: axis.labels[step] for axis, step in zip(axes, steps, strict=True)}
     assert labels == {
         "threshold": 15, "marking_rate": 0, "packet_size": 0, "cct_exponent": 2, "cct_longest": 160,
@@ -213,7 +215,10 @@ def test_what_is_written_is_read_back(small, tmp_path):
     result = tuned(small, tmp_path, out=tmp_path / "out")
     options = (tmp_path / "out" / "opensm.conf").read_text()
     again, _ = _opensm.load(small, tmp_path / "out" / "opensm.conf", SHORT_RUNS)
-    assert again.opensm_options() == options == result.opensm_options()
+    comments = [line for line in options.splitlines() if line.startswith("# ")]
+    assert comments[0] == f"# {report.verdict(result)}"
+    assert options.endswith(again.opensm_options())
+    assert again.opensm_options() == result.opensm_options()
     best = silvan.Scenario.load(tmp_path / "out" / "best.toml")
     assert best.opensm_options() == options
     plugin = (tmp_path / "out" / "ccmgr.conf").read_text()
@@ -412,7 +417,42 @@ def test_objectives_that_are_worse_than_without_control_come_first():
     contrast = outcome.Contrast(outcome.NO_CONTROL, same, {"hotspots": worse, "victims": same}, {})
     tuned = SimpleNamespace(contrasts=(contrast,))
     assert report.harms(tuned) == [
-        "Harm: compared with no control, `hotspots` is 0.900 times as good (0.850 to 0.950)."
+        "Harm: compared with no control, `hotspots` is worse, 0.900 times as good (0.850 to 0.950)."
     ]
-    assert same.in_words == "no difference: 1.200 (0.900 to 1.500)"
+    assert same.in_words == "no difference shown, 1.200 times as good (0.900 to 1.500)"
     assert report.harms(SimpleNamespace(contrasts=())) == []
+
+
+GAIN, LOSS = outcome.Interval(1.2, 1.1, 1.3), outcome.Interval(0.9, 0.85, 0.95)
+OPEN, SMALL = outcome.Interval(1.2, 0.9, 1.5), outcome.Interval(1.03, 1.02, 1.04)
+
+
+@pytest.mark.parametrize(
+    ("score", "objectives", "others", "trends", "word"),
+    [
+        (GAIN, {"victims": GAIN, "hotspots": OPEN}, {}, (), "Recommended"),
+        (GAIN, {"victims": GAIN, "hotspots": LOSS}, {}, (), "Choose"),
+        (OPEN, {"victims": OPEN}, {}, (), "Leave it"),
+        (LOSS, {"victims": OPEN}, {}, (), "Leave it"),
+        # A proven gain below the minimum is not worth a change.
+        (SMALL, {"victims": SMALL}, {}, (), "Leave it"),
+        (GAIN, {"victims": GAIN}, {"ccmgr": LOSS}, (), "Leave it"),
+        (GAIN, {"victims": GAIN}, {"ccmgr": OPEN}, (), "Recommended"),
+        (GAIN, {"victims": GAIN}, {}, ("class hot: received",), "Leave it"),
+    ],
+)
+def test_settings_are_recommended_only_without_harm_and_with_a_gain(score, objectives, others, trends, word):
+    off = outcome.Contrast(outcome.NO_CONTROL, score, objectives, {}, trends)
+    beside = [outcome.Contrast(name, one, {}, {}) for name, one in others.items()]
+    said = report.verdict(SimpleNamespace(contrasts=(off, *beside)))
+    assert said.startswith(f"{word}: ")
+    assert str(score) in said or others or score.in_words in said
+    if word == "Choose":
+        assert f"Helped: `victims` {GAIN.in_words}. The price: `hotspots` {LOSS.in_words}." in said
+
+
+def test_verdicts_have_one_vocabulary():
+    found = [outcome.Interval(2.0, 0.5, 8.0), GAIN, LOSS, outcome.Interval(3.0, 0.01, 90.0)]
+    words = [one.in_words.partition(",")[0] for one in found]
+    assert words == [one.verdict for one in found] == [NOT_SHOWN, BETTER, WORSE, NOT_SHOWN]
+    assert set(VERDICTS) < set(get_args(comparison.Verdict))

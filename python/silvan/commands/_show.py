@@ -192,8 +192,8 @@ def _totals(summary: Summary) -> Table:
     table.add_row("packets injected", f"{summary['packets_injected']:,}")
     table.add_row("packets delivered", f"{summary['packets_delivered']:,}")
     table.add_row("packets inside at the end", f"{summary['packets_inside']:,}")
-    table.add_row("packets marked (FECN)", f"{summary['fecn_marks']:,}")
-    table.add_row("notifications received (BECN)", f"{summary['becn_received']:,}")
+    table.add_row("packets marked", f"{summary['fecn_marks']:,}")
+    table.add_row("notifications received", f"{summary['becn_received']:,}")
     if "reordering" in summary:
         late, most = (summary["reordering"][key] for key in ("late_packets", "most_held_bytes"))
         table.add_row("packets that arrived after a later one", f"{late:,}")

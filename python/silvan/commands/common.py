@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -77,6 +77,39 @@ Jobs = Annotated[
 Force = Annotated[
     bool, typer.Option("--force", help="Replace the run in --out even if it is a run of another scenario.")
 ]
+
+
+Width = Annotated[
+    str | None,
+    typer.Option(
+        "--width", metavar="WIDTH", help="Width of figures: ieee-column, ieee-page, slide, or inches."
+    ),
+]
+Print = Annotated[
+    bool,
+    typer.Option("--print", help="Draw in black and white: shades of gray, dashes and a serif font."),
+]
+
+
+def look(
+    width: str | None, *, is_print: bool, drawn: bool = True, by: str = ""
+) -> AbstractContextManager[None]:
+    """Return a context in which figures have a width and are for print, as the options say.
+
+    `drawn` is whether there are figures; otherwise the options have no effect without the option `by`, which
+    is an error.
+    """
+    if width is None and not is_print:
+        return nullcontext()
+    if not drawn:
+        hint = "--print" if width is None else "--width"
+        raise typer.BadParameter(f"has no effect without {by}", param_hint=hint)
+    from silvan import plot
+
+    try:
+        return plot.formatted(None if width is None else plot.inches(width), is_print=is_print)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--width") from None
 
 
 def out_option(text: str, default: str) -> Any:

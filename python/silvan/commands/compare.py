@@ -45,14 +45,25 @@ def compare(
     force: Annotated[
         bool, typer.Option("--force", help="Also compare runs of different networks or traffic.")
     ] = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            "--plot",
+            metavar="DIR",
+            help="Also draw each result that differs, with intervals, to this folder.",
+        ),
+    ] = None,
+    width: common.Width = None,
+    is_print: common.Print = False,
     as_json: common.AsJson = False,
 ) -> None:
-    """Compare runs: proven losses, the settings that differ, then the results.
+    """Compare runs: what is worse, the settings that differ, then the results.
 
     Runs that differ only in their seed form a group; the results of a group are means with 95 % confidence
-    intervals. Changes are relative to the first run or group. A change is proven with three or more seeds per
-    group and after a correction for the number of tested changes, if its measure is in steady state. The 95th
-    percentile of fewer than 20 values and the 99th of fewer than 100 are left out.
+    intervals. Changes are relative to the first run or group. A change is called better or worse if it
+    is proven with three or more seeds per group, after a correction for the number of tested changes, if its
+    measure is in steady state. Otherwise, no difference is shown. The 95th percentile of fewer than 20
+    values and the 99th of fewer than 100 are left out.
     """
     import silvan
 
@@ -63,10 +74,17 @@ def compare(
         found = silvan.compare(*runs, force=force)
     except silvan.SilvanError as error:
         raise silvan.SilvanError(f"{error} with --force") from None
+    with common.look(width, is_print=is_print, drawn=plot is not None, by="--plot"):
+        if plot is not None:
+            from silvan import comparison_figures
+
+            comparison_figures.save_all(found, plot)
     if as_json:
         common.print_json(numbers(found, folders))
         return
     show(common.out_console(), found, folders, everything=everything)
+    if plot is not None:
+        typer.echo(f"Figures in {plot}")
 
 
 def show(console: Console, found: Comparison, folders: list[Path], *, everything: bool) -> None:
@@ -78,7 +96,7 @@ def show(console: Console, found: Comparison, folders: list[Path], *, everything
         console.print(f"[bold]{name}[/]  {escape(_members(group, folders))}", soft_wrap=True)
     console.print()
     for groups, lost in losses(found, letters):
-        console.print(f"Proven losses of {groups}:", style="bold red")
+        console.print(f"Worse in {groups}:", style="bold red")
         for line in lost:
             console.print(f" {line}", markup=False, soft_wrap=True)
         console.print()

@@ -23,6 +23,9 @@ STYLES = {
     "Harm": "bold red",
     "Undecided": "bold yellow",
     "Recommended": "bold",
+    "Choose": "bold yellow",
+    "Leave it": "bold",
+    "Present settings": "bold",
 }
 
 
@@ -93,6 +96,14 @@ def study(  # noqa: PLR0913, PLR0917 - one argument per option
             "--opensm-conf", metavar="FILE", help="OpenSM's option file in use now, for the comparison."
         ),
     ] = None,
+    down: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--down",
+            metavar="SWITCH|LINK",
+            help="Also simulate a failure of this switch, host or port (S1:3); may be repeated.",
+        ),
+    ] = None,
     protect: Annotated[
         list[str] | None,
         typer.Option(
@@ -133,7 +144,18 @@ def study(  # noqa: PLR0913, PLR0917 - one argument per option
     files.refuse_foreign(out)
     care = Care(tuple(protect or ()), _weights(weights))
     asked = Asked(
-        paths, out, lft, default_rate, shape, seed, opensm_conf, jobs, care, seeds, aggregation_nodes
+        paths,
+        out,
+        lft,
+        default_rate,
+        shape,
+        seed,
+        opensm_conf,
+        jobs,
+        care,
+        seeds,
+        aggregation_nodes,
+        tuple(down or ()),
     )
     errors, shown = common.progress_console(progress)
 

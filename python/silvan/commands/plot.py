@@ -57,26 +57,15 @@ def plot(  # noqa: PLR0913, PLR0917 - options with names and defaults
         typer.Option("--acked", help="With --fct or --cdf: transfers last until their last acknowledgement."),
     ] = False,
     titles: common.Titles = None,
-    width: Annotated[
-        str | None,
-        typer.Option("--width", metavar="WIDTH", help="ieee-column, ieee-page, slide, or inches."),
-    ] = None,
-    is_print: Annotated[
-        bool, typer.Option("--print", help="Black and white: shades of gray, dashes and a serif font.")
-    ] = False,
+    width: common.Width = None,
+    is_print: common.Print = False,
 ) -> None:
     """Draw the figures of a run that was written with --out, its network with the trees, or its transfers."""
-    from silvan import plot as drawing
-
     if acked and not (fct or cdf):
         raise typer.BadParameter("has no effect without --fct or --cdf", param_hint="--acked")
     if (fct or cdf) and (forest is not None or animate is not None):
         raise typer.BadParameter("draws no network; leave out --forest and --animate", param_hint="--fct")
-    try:
-        in_inches = None if width is None else drawing.inches(width)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--width") from None
-    with drawing.formatted(in_inches, is_print=is_print):
+    with common.look(width, is_print=is_print):
         if fct or cdf:
             _transfers(folders, out, titles, (fct, cdf), acked=acked)
         else:
@@ -126,6 +115,7 @@ def _transfers(
     from silvan import plot as drawing
     from silvan import transfer_figures
     from silvan.comparison import groups_of
+    from silvan.report import run_titles
 
     runs = [silvan.load(folder) for folder in folders]
     groups = groups_of(runs)
@@ -133,8 +123,16 @@ def _transfers(
         lines = "1 line" if len(groups) == 1 else f"{len(groups)} lines"
         what = f"{len(titles)} titles, but {lines} in the figure: runs with other seeds share a line"
         raise typer.BadParameter(what, param_hint="--title")
-    names = titles or [folders[group.given[0]].name for group in groups]
+    names = titles or run_titles([group.runs[0] for group in groups], brief=True)
     of_groups = [group.runs for group in groups]
+    for run, folder in zip(runs, folders, strict=True):
+        told = run.summary.get("transfers")
+        if told and told["unfinished"]:
+            common.err_console().print(
+                f"note: {folder}: {told['unfinished']} of {told['started']} transfers are unfinished and not "
+                "in the figure; long transfers are more often unfinished than short ones",
+                markup=False,
+            )
     draw = {"fct": transfer_figures.slowdowns, "cdf": transfer_figures.distribution}
     for name, wanted in zip(draw, which, strict=True):
         if wanted:

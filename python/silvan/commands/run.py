@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from silvan import _folder, _opensm, checkpoints
+from silvan import _folder, _notes, _opensm, checkpoints
 from silvan._core import SilvanError
 from silvan.commands import _show, common
 from silvan.results import AUTOMATIC
@@ -122,6 +122,8 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
         _folder.refuse_foreign(out, scenario=loaded.name, force=force)
     # A scenario from elsewhere must not choose the folder, so only the last part of its name counts.
     file = checkpoint_file or resume or Path(f"{Path(loaded.name).name or 'scenario'}.checkpoint")
+    for note in [] if quiet else _notes.of_scenario(loaded):
+        common.err_console().print(f"note: {note}", markup=False)
     saving = common.Saving(file, checkpoint, resume, resume_other_build)
     with contextlib.ExitStack() as stack:
         server = _serve(stack, loaded.name) if watch else None
@@ -136,6 +138,8 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
             saving=saving,
             warmup=warmup,
         )
+        for note in [] if quiet else _notes.of_summary(result.summary):
+            common.err_console().print(f"note: {note}", markup=False)
         try:
             written = _write(result, out, plot, force)
         except (OSError, SilvanError) as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -106,6 +106,8 @@ def sweep(  # noqa: PLR0913, PLR0917 - one argument per option
     runs_per_task: PerTask = None,
     address: Address = None,
     plot: Annotated[bool, typer.Option("--plot", help="Draw figures, in the folder of --out.")] = False,
+    width: common.Width = None,
+    is_print: common.Print = False,
     as_json: common.AsJson = False,
     progress: common.ShowProgress = None,
 ) -> None:
@@ -125,6 +127,7 @@ def sweep(  # noqa: PLR0913, PLR0917 - one argument per option
         options=Options(jobs, address, cluster, partition, minutes, cpus, runs_per_task),
         keep=cast("Keep | None", keep),
         plot=plot,
+        look=common.look(width, is_print=is_print, drawn=plot, by="--plot"),
         as_json=as_json,
     )
     errors, shown = common.progress_console(progress)
@@ -143,6 +146,7 @@ class Request:
     options: Options
     keep: Keep | None
     plot: bool
+    look: AbstractContextManager[None]
     as_json: bool
 
 
@@ -182,7 +186,8 @@ def run(request: Request, console: Console, errors: Console, shown: bool) -> int
     _warn_of_trends(sweep, errors)
     status = _failures(sweep, errors)
     if request.plot:
-        _draw(sweep, out, errors)
+        with request.look:
+            _draw(sweep, out, errors)
     return status
 
 

@@ -156,12 +156,28 @@ def _objectives(given: list[str] | None) -> dict[str, float] | None:
     return weights
 
 
+def _show_values(console: Console, tuned: Tuned) -> None:
+    """Print the objectives with the best settings and with the known ones."""
+    from silvan._comparison_text import in_words
+    from silvan.tuning import report
+
+    table = Table(title="Means over fresh seeds", box=None, header_style="bold")
+    table.title_style, table.title_justify = "bold", "left"
+    table.add_column("settings")
+    for one in tuned.tuning.objectives:
+        table.add_column(escape(f"{one.name} ({one.unit})" if one.unit else one.name), justify="right")
+    for name, values in report.known_values(tuned).items():
+        table.add_row(escape(name), *(in_words(value) for value in values.values()))
+    console.print(table)
+
+
 def show(console: Console, tuned: Tuned) -> None:
     """Print the best settings, their gain over the reference settings, and the account."""
     from silvan.tuning import report
 
     for line in report.harms(tuned):
         console.print(escape(line.replace("`", "")), style="bold red")
+    console.print(escape(report.verdict(tuned).replace("`", "")), style="bold", soft_wrap=True)
     table = Table(title=escape(f"{tuned.tuning.name}: the best settings"), box=None, header_style="bold")
     table.title_style, table.title_justify = "bold", "left"
     table.add_column("key")
@@ -178,9 +194,11 @@ def show(console: Console, tuned: Tuned) -> None:
     for name in ("score", *(objective.name for objective in tuned.tuning.objectives)):
         against.add_column(escape(name), justify="right")
     for one in tuned.contrasts:
-        cells = [str(one.score), *(str(interval) for interval in one.objectives.values())]
+        cells = [one.score.in_words, *(str(interval) for interval in one.objectives.values())]
         against.add_row(escape(one.name), *cells)
     console.print(against)
+    console.print()
+    _show_values(console, tuned)
     console.print()
     for line in report.sentences(tuned):
         if not line.startswith("Compared with "):

@@ -101,7 +101,7 @@ def html(results: Sequence[Result], *, titles: Sequence[str] | None = None, lead
     """Return a report on runs as an HTML page.
 
     `titles` contains one title per run; the default is :func:`run_titles`. The page starts with the sentences
-    in `lead`; the part of a sentence up to a colon is in bold. Sentences about proven losses follow, as in
+    in `lead`; the part of a sentence up to a colon is in bold. Sentences on what is worse follow, as in
     :func:`silvan.compare`.
 
     Raises `ValueError` if there are no runs, too many runs, or not as many titles as runs, and
@@ -124,14 +124,13 @@ def html(results: Sequence[Result], *, titles: Sequence[str] | None = None, lead
 
 
 def _losses(results: Sequence[Result], titles: Sequence[str]) -> list[str]:
-    """Return the proven losses, if the runs form groups of several seeds, and differences of networks."""
+    """Return what is worse, if the runs form groups of several seeds, and differences of networks."""
     if len(results) < 2:
         return []
     found = comparison.compare(*results, force=True)
     names = [f"“{titles[group.given[0]]}”" for group in found.groups]
     return [f"Not the same: {line}" for line in found.incomparable] + [
-        f"Proven losses: {groups}: {'; '.join(lines)}."
-        for groups, lines in _comparison_text.losses(found, names)
+        f"Worse: {groups}: {'; '.join(lines)}." for groups, lines in _comparison_text.losses(found, names)
     ]
 
 
@@ -149,12 +148,15 @@ def _titled(results: Sequence[Result], titles: Sequence[str] | None) -> Sequence
     return titles
 
 
-def run_titles(results: Sequence[Result]) -> list[str]:
+def run_titles(results: Sequence[Result], *, brief: bool = False) -> list[str]:
     """Name runs after their scenario; distinguish equal names by a setting that differs, or by number.
 
-    Prefer the mechanism if it differs; otherwise use a setting whose value is different in all runs.
+    Prefer the mechanism if it differs; otherwise use a setting whose value is different in all runs. If
+    `brief`, mechanisms alone are names if they distinguish the runs.
     """
     names = [result.name for result in results]
+    if brief and len(set(names)) == 1 and len({_mechanism(result) for result in results}) == len(names):
+        return [_mechanism(result) for result in results]
     if len(set(names)) < len(names):
         mechanisms = [_mechanism(result) for result in results]
         if len(set(mechanisms)) == 1 and (key := _distinguishing_key(results)) is not None:

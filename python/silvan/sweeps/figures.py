@@ -1,4 +1,4 @@
-"""Draws figures of a sweep: lines over one axis, surfaces and maps over two axes.
+"""Draws figures of a sweep: lines over an axis, also one per name, and surfaces and maps over two numbers.
 
 >>> from silvan.sweeps import figures
 >>> figures.surface(sweep, "victim")  # doctest: +SKIP
@@ -20,8 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import PlaceHolderLayoutEngine
 from matplotlib.ticker import MaxNLocator
 
-from silvan import plot
-from silvan._statistics import mean
+from silvan import _intervals, plot
 from silvan.sweeps.axes import Axis
 from silvan.sweeps.errors import SweepError
 
@@ -34,6 +33,8 @@ if TYPE_CHECKING:
 COMBINATIONS_AT_MOST = 64
 #: Maximum number of cells in a map whose cells contain numbers.
 CELLS_WRITTEN = 150
+#: A number with a unit, as in scenarios.
+QUANTITY = re.compile(r"([+-]?\d+(?:\.\d+)?(?:e[+-]?\d+)?) ?([A-Za-zµ%][\w/%]*)")
 
 
 def save_all(sweep: Sweep, folder: Path) -> int:
@@ -80,7 +81,7 @@ def _save(sweep: Sweep, folder: Path) -> int:
     count = 0
     for name in sweep.measures:
         stem = folder / (re.sub(r"[^\w.-]+", "-", name) or "measure")
-        if len(axes) == 1:
+        if len(axes) == 1 or any(_numbers(axis) is None for axis in axes):
             plot.save(lines(sweep, name), stem)
             count += 1
             continue
@@ -104,47 +105,78 @@ def cube(sweep: Sweep, measure: str) -> NDArray[np.float64]:
     return flat.reshape(*(len(axis) for axis in sweep.axes), -1)
 
 
+@plot.style()
 def lines(sweep: Sweep, measure: str) -> Figure:
-    """Draw the mean of a measure over the seeds, over the only axis with several values.
+    """Draw the mean of a measure over seeds, with 95 % confidence intervals if there are several seeds.
 
-    With several seeds, bars show the 95 % confidence interval of the mean. Only means at numbers are
-    connected.
+    One axis has several values, or two of which at least one has names: the figure then has a line for each
+    name. Means at numbers are connected. Means at names are points, because nothing is between two names.
 
-    Raises :class:`SweepError` unless exactly one axis has several values, and for an unknown measure.
+    Raises :class:`SweepError` unless one axis or two axes have several values, for two axes of numbers, and
+    for an unknown measure.
     """
-    (axis,) = _some(sweep, 1)
-    values = cube(sweep, measure).reshape(len(axis), -1)
+    over, names = _over_and_names(sweep)
+    cells = cube(sweep, measure).reshape(*(len(axis) for axis in _long_axes(sweep)), -1)
+    if names is None:
+        cells = cells[np.newaxis]
+    elif _long_axes(sweep)[0] is over:
+        cells = cells.swapaxes(0, 1)
+    labels = ["mean"] if names is None else [_short(label) for label in names.labels]
+    series = {label: own.tolist() for label, own in zip(_distinct(labels), cells, strict=True)}
     figure, (axes,) = plot.new_figure()
-    at, ticks = _positions(axis)
-    middle = _mean(values)
-    errors = None
-    if values.shape[1] > 1:
-        intervals = [mean(own) for own in values.tolist()]
-        low, high = (np.array([getattr(one, end) for one in intervals]) for end in ("low", "high"))
-        errors = (middle - low, high - middle)
-    line = "-" if ticks is None else ""
-    axes.errorbar(at, middle, yerr=errors, marker="o", markersize=4, linestyle=line, capsize=3)
-    if ticks is not None:
-        axes.set_xticks(at, ticks)
-    axes.set(xlabel=_called(axis.name, axis.unit), title=_title(sweep, measure))
-    # Intervals of few seeds are wide, so only the values determine the range of the axis.
-    axes.set_ylim(*_limits(values))
+    numbers = _numbers(over)
+    with plot.style():
+        at = None if numbers is None else numbers[0]
+        _intervals.draw(axes, at, series, [_short(label) for label in over.labels])
+        axes.set_xlabel(_called(over.name, over.unit or ("" if numbers is None else numbers[1])))
+        axes.set_ylabel(_called(measure, sweep.measures[measure]))
+        axes.set_title(", ".join(_held(sweep)))
+        seeds = cells.shape[-1]
+        note = f"95 % intervals of {seeds} seeds" if seeds > 1 else None
+        if names is not None:
+            heads = [_called(names.name, names.unit), *([note] if note else [])]
+            plot.legend_beside(axes, title="\n".join(heads))
+        elif note:
+            plot.legend_beside(axes, title=note)
     return figure
 
 
-def surface(sweep: Sweep, measure: str) -> Figure:
-    """Draw the mean over seeds of a measure as a surface over two axes.
+def _over_and_names(sweep: Sweep) -> tuple[Axis, Axis | None]:
+    """Return the horizontal axis, and the axis with one line per value; None if there is one axis.
 
-    Raises :class:`SweepError` unless exactly two axes have several values, and for an unknown measure.
+    An axis of numbers is horizontal, otherwise the axis with more values.
     """
+    axes = _long_axes(sweep)
+    if len(axes) <= 1:
+        return _some(sweep, 1)[0], None
     one, two = _some(sweep, 2)
+    if (found := [axis for axis in (one, two) if _numbers(axis) is not None]) and len(found) == 1:
+        return found[0], one if found[0] is two else two
+    if found:
+        raise SweepError("a figure of lines needs an axis of names; draw a surface or a map over two numbers")
+    return (one, two) if len(one) >= len(two) else (two, one)
+
+
+def _distinct(labels: list[str]) -> list[str]:
+    """Return the labels; those that are equal, because they were cut, get a number."""
+    return [label if labels.count(label) == 1 else f"{label} ({n})" for n, label in enumerate(labels, 1)]
+
+
+@plot.style()
+def surface(sweep: Sweep, measure: str) -> Figure:
+    """Draw the mean over seeds of a measure as a surface over two axes of numbers.
+
+    Raises :class:`SweepError` unless exactly two axes have several values, and those are numbers, and for an
+    unknown measure.
+    """
+    one, two = _two_numbers(sweep)
     grid = _mean(cube(sweep, measure).reshape(len(one), len(two), -1))
     # Set fixed margins, because automatic layout misplaces three-dimensional labels and fails for long ones.
     with plot.style():
         figure = Figure(figsize=(6.4, 4.8), layout=PlaceHolderLayoutEngine(True, True))
         FigureCanvasAgg(figure)
         axes: Any = figure.add_axes((0.04, 0.06, 0.9, 0.9), projection="3d")
-    (x, x_ticks), (y, y_ticks) = _positions(one), _positions(two)
+    (x, x_unit), (y, y_unit) = (_numbers(axis) or (np.arange(len(axis)), "") for axis in (one, two))
     low, high = _limits(grid)
     mesh_x, mesh_y = np.meshgrid(x, y, indexing="ij")
     axes.plot_surface(
@@ -152,13 +184,10 @@ def surface(sweep: Sweep, measure: str) -> Figure:
         rstride=1, cstride=1, edgecolor="#00000055", linewidth=0.5,
     )  # fmt: skip
     axes.set_zlim(low, high)
-    axes.set_xlabel(_called(one.name, one.unit), labelpad=6)
-    axes.set_ylabel(_called(two.name, two.unit), labelpad=6)
-    for ticks, positions, each in ((x_ticks, x, axes.xaxis), (y_ticks, y, axes.yaxis)):
-        if ticks is not None:
-            each.set_ticks(positions, ticks)
-        else:
-            each.set_major_locator(MaxNLocator(5, integer=True, steps=[1, 2, 5, 10]))
+    axes.set_xlabel(_called(one.name, one.unit or x_unit), labelpad=6)
+    axes.set_ylabel(_called(two.name, two.unit or y_unit), labelpad=6)
+    for each in (axes.xaxis, axes.yaxis):
+        each.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
     axes.tick_params(pad=1, labelsize=9)
     axes.set_title(_title(sweep, measure), fontweight="bold", y=1.0, pad=-4)
     # From this viewpoint, both axes start at the front corner, as in the published surfaces.
@@ -167,6 +196,7 @@ def surface(sweep: Sweep, measure: str) -> Figure:
     return figure
 
 
+@plot.style()
 def surface_map(sweep: Sweep, measure: str) -> Figure:
     """Draw the mean over seeds of a measure as a map. If there are few cells, each contains its number.
 
@@ -207,11 +237,28 @@ def _some(sweep: Sweep, count: int) -> list[Axis]:
     return axes
 
 
-def _positions(axis: Axis) -> tuple[NDArray[np.float64], list[str] | None]:
-    """Return the positions of the steps on an axis, and their labels if the values are not numbers."""
+def _two_numbers(sweep: Sweep) -> list[Axis]:
+    axes = _some(sweep, 2)
+    for axis in axes:
+        if _numbers(axis) is None:
+            raise SweepError(
+                f"a surface needs numbers, and the values of {axis.name} are names; draw lines instead"
+            )
+    return axes
+
+
+def _numbers(axis: Axis) -> tuple[NDArray[np.float64], str] | None:
+    """Return the values of an axis as numbers, with the unit that they contain; None if some are names.
+
+    Values such as "10 Gbit/s" are numbers if all have the same unit.
+    """
     if all(isinstance(label, int | float) and not isinstance(label, bool) for label in axis.labels):
-        return np.array(axis.labels, dtype=np.float64), None
-    return np.arange(len(axis), dtype=np.float64), [_short(label) for label in axis.labels]
+        return np.array(axis.labels, dtype=np.float64), ""
+    found = [QUANTITY.fullmatch(label) if isinstance(label, str) else None for label in axis.labels]
+    units = {one[2] if one else None for one in found}
+    if len(units) != 1 or None in units:
+        return None
+    return np.array([float(one[1]) for one in found if one], dtype=np.float64), str(units.pop())
 
 
 def _written(value: float) -> str:
@@ -242,6 +289,9 @@ def _called(name: str, unit: str) -> str:
 
 
 def _title(sweep: Sweep, measure: str) -> str:
-    # Axes without settings were reduced to one value, which the title shows.
-    held = [f"{plot.literal(axis.name)} {_short(axis.labels[0])}" for axis in sweep.axes if not axis.settings]
-    return ", ".join([_called(measure, sweep.measures[measure]), *held])
+    return ", ".join([_called(measure, sweep.measures[measure]), *_held(sweep)])
+
+
+def _held(sweep: Sweep) -> list[str]:
+    """Return the axes without settings, which were reduced to one value, with this value."""
+    return [f"{plot.literal(axis.name)} {_short(axis.labels[0])}" for axis in sweep.axes if not axis.settings]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +16,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from silvan.tuning.outcome import Tuned
+    from silvan.tuning.outcome import Interval, Tuned
     from silvan.tuning.racing import Trial
 
 #: Number of panels in a row.
 COLUMNS = 3
+#: Height of the points of one comparison, as a share of the distance of comparisons.
+ROWS_WIDE = 0.75
+#: Possible labels of an axis of ratios.
+TICKS = (
+    0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0,
+    20.0, 50.0, 100.0, 1000.0,
+)  # fmt: skip
 BEST, DONE, STOPPED = plot.COLOURS[1], plot.COLOURS[0], "#999999"
 
 
@@ -66,8 +74,8 @@ def search(tuned: Tuned) -> Figure:
         ylabel="Score (times the defaults')",
         title=f"The search: {plot.literal(tuned.tuning.name)}",
     )
-    axes.set_xlim(0, tuned.found.runs)
-    axes.set_ylim(bottom=0)
+    axes.set_xlim(0, 1.02 * tuned.found.runs)
+    axes.set_ylim(0, 1.1 * max(axes.get_ylim()[1], 1.0))
     plot.legend_beside(axes)
     return figure
 
@@ -110,47 +118,68 @@ def _parameter(panel: Axes, tuned: Tuned, n: int, axis: Axis, best: Trial) -> No
     if len(axis) > 6:
         panel.tick_params(axis="x", rotation=60)
     share = tuned.importance.get(axis.name)
-    title = axis.name if share is None else f"{axis.name}: importance {share:.2f}"
+    # The table of the key would make the title wider than the panel.
+    name = axis.name.rpartition(".")[2]
+    title = name if share is None else f"{name}: importance {share:.2f}"
     panel.set_title(plot.literal(title), fontsize=9)
     panel.set_xlabel(plot.literal(axis.unit), fontsize=8)
     panel.set_xlim(-0.5, len(axis) - 0.5)
-    panel.set_ylim(bottom=0)
+    panel.set_ylim(0, 1.1 * max(one.score or 0.0 for one in tuned.found.trials))
 
 
 @plot.style()
 def comparison(tuned: Tuned) -> Figure:
-    """Draw the ratio of the best settings to each known setting, with 95 % confidence intervals."""
+    """Draw the ratio of the best settings to each known setting, with confidence intervals.
+
+    Intervals that leave the axis belong to seeds that differ too much.
+    """
     contrasts = list(tuned.contrasts)
     names = ["score", *(objective.name for objective in tuned.tuning.objectives)]
-    figure, (axes,) = plot.new_figure(height=1.6 + 0.7 * len(contrasts))
+    figure, (axes,) = plot.new_figure(height=1.6 + 0.16 * len(names) * len(contrasts))
+    step = ROWS_WIDE / len(names)
     for k, name in enumerate(names):
         for y, one in enumerate(contrasts):
             interval = one.score if k == 0 else one.objectives[name]
-            at = y + 0.22 * (k - (len(names) - 1) / 2)
+            at = y + step * (k - (len(names) - 1) / 2)
             axes.plot([interval.low, interval.high], [at, at], color=plot.COLOURS[k], linewidth=2)
             axes.plot(
                 interval.ratio,
                 at,
-                "o",
+                plot.MARKERS[k % len(plot.MARKERS)],
                 color=plot.COLOURS[k],
-                markersize=6,
+                markersize=5,
                 label=plot.literal(name) if y == 0 else None,
             )
     axes.axvline(1.0, color="0.4", linestyle="--", linewidth=1.0)
-    axes.set_xscale("log")
-    ticks = [0.1, 0.2, 0.5, 0.8, 1, 1.25, 2, 3, 5, 10, 20, 50, 100]
-    low, high = axes.get_xlim()
-    axes.set_xticks([tick for tick in ticks if low <= tick <= high])
-    axes.set_xticks([], minor=True)
-    axes.xaxis.set_major_formatter("{x:g}")
+    _ratio_axis(axes, [ratio for one in contrasts for ratio in (one.score, *one.objectives.values())])
     axes.set_yticks(range(len(contrasts)), [f"compared with {plot.literal(one.name)}" for one in contrasts])
-    axes.invert_yaxis()
+    axes.set_ylim(len(contrasts) - 0.5, -0.5)
+    axes.grid(False, axis="y")
     axes.set(
-        xlabel="Times as good, 95 % interval over fresh seeds",
+        xlabel="Times as good, with intervals over fresh seeds that hold together with 95 %",
         title=f"The best settings: {plot.literal(tuned.tuning.name)}",
     )
     plot.legend_beside(axes)
     return figure
+
+
+def _ratio_axis(axes: Axes, ratios: Sequence[Interval]) -> None:
+    """Set a logarithmic axis that includes all ratios, and the intervals that are not very wide."""
+    ends = [end for one in ratios if not one.is_wide for end in (one.low, one.high)]
+    values = [1.0, *(one.ratio for one in ratios), *ends]
+    low, high = min(values) / 1.15, max(values) * 1.15
+    axes.set_xscale("log")
+    axes.set_xlim(low, high)
+    ticks = [tick for tick in TICKS if low <= tick <= high]
+    # Ticks next to each other need space for their labels.
+    space = math.log(high / low) / 12
+    shown = [1.0]
+    for tick in sorted(ticks, key=lambda tick: abs(math.log(tick))):
+        if all(abs(math.log(tick / other)) >= space for other in shown):
+            shown.append(tick)
+    axes.set_xticks(sorted(shown))
+    axes.set_xticks([], minor=True)
+    axes.xaxis.set_major_formatter("{x:g}")
 
 
 @plot.style()

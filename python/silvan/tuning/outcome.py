@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from silvan._core import Scenario, ScenarioError
-from silvan._statistics import CONFIDENCE, geometric_mean
+from silvan._statistics import BETTER, CONFIDENCE, NOT_SHOWN, WORSE, geometric_mean
 from silvan.sweeps.errors import SweepError
 from silvan.tuning.objectives import mean_ratio
 from silvan.tuning.presets import NONE, PRESETS, REFERENCE
@@ -62,27 +62,32 @@ class Interval:
         return self.high > WIDE * self.low
 
     @property
+    def verdict(self) -> str:
+        """One of :data:`silvan._statistics.VERDICTS`."""
+        if not self.is_proven:
+            return NOT_SHOWN
+        return BETTER if self.low > 1.0 else WORSE
+
+    @property
     def in_words(self) -> str:
-        """The ratio as "1.400 times as good (1.300 to 1.500)", or "no difference" if the interval contains 1.
+        """The verdict and the ratio, such as "better, 1.400 times as good (1.300 to 1.500)".
 
         For a wide interval, the text contains only the limit that excludes 1, if there is one.
         """
         if self.is_wide:
+            if not self.is_proven:
+                return f"{self.verdict}, as the seeds differ too much"
             bound = {"above": "at least", "below": "at most"}
             word, _, limit = str(self).partition(" ")
-            return (
-                f"{bound[word]} {limit} times as good" if limit else "undecided, as the seeds differ too much"
-            )
-        if not self.is_proven:
-            return f"no difference: {self}"
+            return f"{self.verdict}, {bound[word]} {limit} times as good"
         ratio, _, interval = str(self).partition(" ")
-        return f"{ratio} times as good {interval}"
+        return f"{self.verdict}, {ratio} times as good {interval}"
 
     def __str__(self) -> str:
         if self.is_wide:
             if self.low > 1.0:
                 return f"above {self.low:.3g}"
-            return f"below {self.high:.3g}" if self.high < 1.0 else "undecided"
+            return f"below {self.high:.3g}" if self.high < 1.0 else "seeds differ too much"
         digits = 3 if self.ratio < 10 else 1
         return f"{self.ratio:.{digits}f} ({self.low:.{digits}f} to {self.high:.{digits}f})"
 
@@ -188,9 +193,16 @@ class Tuned:
         )
 
 
-def confirm(tuning: Tuning, runs: Runs, found: Found, chosen: Sequence[Trial] | None = None) -> Tuned:
+def confirm(
+    tuning: Tuning,
+    runs: Runs,
+    found: Found,
+    chosen: Sequence[Trial] | None = None,
+    present: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Tuned:
     """Try the finalists (`chosen`, or the best settings) and the known settings on fresh seeds; compare them.
 
+    `present` contains further known settings by name, such as those that a fabric has now.
     Raises :class:`SweepError` if the reference or all finalists fail.
     """
     fresh = fresh_instances(tuning)
@@ -200,6 +212,7 @@ def confirm(tuning: Tuning, runs: Runs, found: Found, chosen: Sequence[Trial] | 
     known = [(NO_CONTROL, Setting(NONE)), *((name, Setting(keys)) for name, keys in PRESETS.items())]
     if not tuning.without_control:
         known.append((OWN, Setting({})))
+    known += [(name, Setting(keys)) for name, keys in (present or {}).items()]
     runs.expected = len(runs.known) + len(settings + known) * len(fresh)
     candidates, notes = tried(runs, settings + known, fresh)
     reference = candidates.get(REFERENCE)

@@ -45,12 +45,12 @@ def _settings(
 #: the table and the timer from the number of hosts with an unpublished formula, so those of Paper IV are used
 #: instead.
 PRESETS: Mapping[str, Mapping[str, Any]] = {
-    "defaults (Paper III)": _settings(15, 1, 8, quadratic(1)),
-    "Paper IV": _settings(15, 0, 0, quadratic(14)),
+    "defaults": _settings(15, 1, 8, quadratic(1)),
+    "longer delays": _settings(15, 0, 0, quadratic(14)),
     "ccmgr": _settings(15, 10, 8, quadratic(14)),
 }
 #: The settings to which scores are relative.
-REFERENCE = "defaults (Paper III)"
+REFERENCE = "defaults"
 #: Settings that turn congestion control off.
 NONE = {"congestion.mechanism": "none"}
 

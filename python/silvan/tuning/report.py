@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from silvan import _files, _provenance
 from silvan._comparison_text import in_words
 from silvan._core import __version__
 from silvan._provenance import build
+from silvan._statistics import BETTER, WORSE, WORTH
 from silvan.sweeps.axes import as_text
 from silvan.sweeps.errors import SweepError
 from silvan.tuning.objectives import READY
@@ -57,7 +59,7 @@ def save(tuned: Tuned, out: Path) -> Path:
         _files.write_text(out / PROVENANCE, _files.to_json(_facts(tuned)))
         _files.write_text(out / SCENARIO, tuned.scenario.to_toml(standalone=True))
         if options is not None:
-            head = "".join(f"# {line.replace('`', '')}\n" for line in harms(tuned))
+            head = "".join(f"# {line.replace('`', '')}\n" for line in (*harms(tuned), verdict(tuned)))
             _files.write_text(out / OPTIONS, head + options)
             _files.write_text(out / PLUGIN, CCMGR)
         drawn = figures.save_all(tuned, out / FIGURES)
@@ -94,7 +96,9 @@ def numbers(tuned: Tuned) -> dict[str, Any]:
         "traffic": [kind.name for kind in tuning.kinds],
         "space": {axis.name: list(axis.labels) for axis in tuning.search},
         "runs": tuned.found.runs,
+        "verdict": verdict(tuned),
         "best": tuned.best,
+        "known": known_values(tuned),
         "finalists": [
             {"name": one.name, "settings": dict(one.setting.keys), "values": tuned.values(one)}
             for one in tuned.finalists
@@ -170,6 +174,55 @@ def harms(tuned: Tuned) -> list[str]:
     ]
 
 
+def verdict(tuned: Tuned) -> str:
+    """Return whether to use the best settings, with the intervals on which that depends.
+
+    They are recommended only if they are proven to be better than no control by at least the factor of a
+    study of a fabric, without a proven harm, and if no known settings are proven to be better.
+    """
+    beside = {one.name: one for one in tuned.contrasts}
+    off = beside.get(NO_CONTROL)
+    if off is None:
+        return "No verdict: there is no comparison with no control."
+    told = f"Compared with no control: {off.score.in_words}."
+    if off.trends:
+        return f"Leave it: not in steady state, so no difference is shown. {off.score} times as good."
+    if off.score.verdict != BETTER or off.score.ratio < WORTH:
+        return f"Leave it: do not change congestion control for these settings. {told}"
+    if harms(tuned):
+        helped = [f"`{name}` {one.in_words}" for name, one in off.objectives.items() if one.low > 1.0]
+        price = [f"`{name}` {one.in_words}" for name, one in off.objectives.items() if one.high < 1.0]
+        return f"Choose: {told} Helped: {'; '.join(helped) or 'none'}. The price: {'; '.join(price)}."
+    better = [one for one in tuned.contrasts if one.score.verdict == WORSE and not one.trends]
+    if better:
+        names = ", ".join(f"{one.name} ({one.score.in_words})" for one in better)
+        return f"Leave it: known settings are better; compared with them: {names}."
+    return f"Recommended: the settings below. {told} No objective is shown to be worse."
+
+
+def values_table(tuned: Tuned) -> list[str]:
+    """Return a table of the objectives with the best settings and with all known ones, in Markdown."""
+    objectives = tuned.tuning.objectives
+    heads = ["settings", *(f"{one.name} ({one.unit})" if one.unit else one.name for one in objectives)]
+    lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
+    for name, values in known_values(tuned).items():
+        lines.append(f"| {name} | {' | '.join(in_words(value) for value in values.values())} |")
+    return [*lines, "", "Means over all kinds of traffic and the fresh seeds of all settings."]
+
+
+def known_values(tuned: Tuned) -> dict[str, dict[str, float]]:
+    """Return the mean of each objective with the best settings and with each of the known settings.
+
+    The means are those of the runs that all of them have.
+    """
+    shown = {"best settings": tuned.finalists[0], **{one.name: one for one in tuned.known}}
+    shared = set.intersection(*(set(one.values) for one in shown.values()))
+    return {
+        name: tuned.values(replace(one, values={at: own for at, own in one.values.items() if at in shared}))
+        for name, one in shown.items()
+    }
+
+
 def sentences(tuned: Tuned) -> list[str]:
     """Return the results as sentences."""
     tuning, found = tuned.tuning, tuned.found
@@ -189,13 +242,12 @@ def sentences(tuned: Tuned) -> list[str]:
     if trends:
         lines.append(
             f"Not in steady state after the warm-up: {', '.join(trends)}. These averages depend on the "
-            "warm-up and the duration, so no ratio to such settings is proven; use longer ones."
+            "warm-up and the duration, so they have no verdict; use longer ones."
         )
     reference = beside.get(REFERENCE)
     if reference is not None and reference.score.low <= 1.0 and not reference.trends:
         lines.append(
-            "The interval for the defaults contains 1: no improvement over them is proven. "
-            "More seeds, or a longer duration, may prove one."
+            "No improvement over the defaults is shown; more seeds, or a longer duration, may show one."
         )
     if tuned.kept:
         least = min(tuned.kept, key=lambda one: one.score.ratio)
@@ -237,10 +289,11 @@ def account(tuned: Tuned, drawn: list[str]) -> str:
         goal = "more is better" if one.larger else "less is better"
         lines.append(f"- `{one.name}`: {what} ({goal}; weight {one.weight:g})")
     lines += ["", "## The best settings", "", *(f"**{line}**\n" for line in harms(tuned))]
+    lines += [f"{verdict(tuned)}\n"]
     lines += ["| key | value |", "| --- | --- |"]
     lines += [f"| `{key}` | {value} |" for key, value in shown_settings(tuned).items()]
     lines += ["", *(textwrap.fill(line, WIDTH) + "\n" for line in sentences(tuned))]
-    lines += ["## On fresh seeds", "", *_table(tuned), ""]
+    lines += ["## On fresh seeds", "", *_table(tuned), "", *values_table(tuned), ""]
     if tuned.kept:
         lines += ["## On unseen traffic", "", *_unseen(tuned), ""]
     if tuned.importance:
@@ -267,7 +320,7 @@ def _table(tuned: Tuned) -> list[str]:
     heads = ["compared with", "score", *names, *kinds]
     lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
     for one in tuned.contrasts:
-        cells = [one.score, *one.objectives.values(), *(one.kinds[kind] for kind in kinds)]
+        cells = [one.score.in_words, *one.objectives.values(), *(one.kinds[kind] for kind in kinds)]
         lines.append(f"| {one.name} | {' | '.join(str(cell) for cell in cells)} |")
     lines += [
         "",

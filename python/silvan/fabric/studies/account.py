@@ -70,6 +70,7 @@ def headline(simulated: Simulated) -> list[str]:
             f"{len(to_host):,} links to hosts are offered more than they carry; the worst, "
             f"{simulated.site.routes.links[to_host[0]]}, {share[to_host[0]]:.1f} times as much."
         )
+    lines += simulated.failures
     return lines + (_changes(simulated) if isinstance(simulated, Studied) else [])
 
 
@@ -77,7 +78,10 @@ def _changes(studied: Studied) -> list[str]:
     """Return sentences that compare the run without control and the one with the best settings."""
     off, best = (classes(studied.runs[title]) for title in (OFF, studied.title))
     which = "the recommended settings" if studied.verdict.recommended else "the settings with the best score"
-    lines = []
+    lines = [
+        f"The next sentences are about single runs of the first draw (seed {studied.asked.seed}); verdicts "
+        "are averages over all draws and seeds."
+    ]
     trees, left = (links_in_trees(studied.runs[title]) for title in (OFF, studied.title))
     lines.append(
         f"{trees:.0f} of {len(studied.offered):,} links are in congestion trees without control, {left:.0f} "
@@ -107,9 +111,7 @@ def _changes(studied: Studied) -> list[str]:
         )
     for one in studied.tuned.contrasts:
         if one.name == REFERENCE and one.score.low <= 1:
-            lines.append(
-                "The recommended settings are not proven to be better than the defaults: see the interval."
-            )
+            lines.append(f"Compared with the defaults, {which} are: {one.score.in_words}.")
     return lines
 
 
@@ -312,20 +314,22 @@ def _recommended(studied: Studied) -> list[str]:
         "the other columns are only compared. Compared with known settings, over all draws of the load:",
         "",
     ]
-    rows = [(one.name, one.score, *one.objectives.values()) for one in tuned.contrasts]
+    rows = [(one.name, one.score.in_words, *one.objectives.values()) for one in tuned.contrasts]
     names = [objective.name for objective in tuned.tuning.objectives]
     lines += [
         *table(("times as good as", "score", *names), rows),
         "",
         "Intervals over seeds allow for repeated tests and for the number of settings, so that a false "
-        "recommendation has a probability of at most 5 %. An interval that contains 1 proves no "
-        "difference.",
+        "recommendation has a probability of at most 5 %. If an interval contains 1, no difference is "
+        "shown.",
+        "",
+        *tune_report.values_table(tuned),
         "",
         *_options(studied),
     ]
     lines += [
         "Margin: the score with the next smaller and the next larger value of one parameter, relative to the "
-        "score with the value that is recommended:",
+        "score with the value of these settings:",
         "",
     ]
     lines += [*table(("parameter", "value", "relative score with other values"), margin_rows(studied)), ""]
@@ -402,7 +406,9 @@ def _judged(studied: Studied) -> dict[str, Any]:
     """Return the numbers of a study that compared settings."""
     return {
         "verdict": {
+            "sentence": studied.verdict.sentence(),
             "recommended": studied.verdict.recommended is not None,
+            "choice": studied.verdict.choice is not None,
             "undecided": studied.verdict.is_undecided,
             "options": [
                 {

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 
 from silvan import plot
 from silvan.fabric.studies.account import classes, offered_by_class, overloaded, utilisation
@@ -24,7 +25,8 @@ def save_all(simulated: Simulated, folder: Path) -> list[str]:
     if simulated.runs:
         figures |= {"links": links(simulated), "traffic": traffic(simulated), "trees": trees(simulated)}
     if isinstance(simulated, Studied):
-        figures |= {"margin": margin(simulated), "tradeoff": tradeoff(simulated)}
+        figures |= {"comparison": comparison(simulated), "margin": margin(simulated)}
+        figures["tradeoff"] = tradeoff(simulated)
     for name, figure in figures.items():
         plot.save(figure, folder / name)
     return list(figures)
@@ -75,6 +77,7 @@ def links(studied: Simulated) -> Figure:
                 label=plot.literal(title), linestyle=plot.DASHES[k % len(plot.DASHES)],
             )  # fmt: skip
     axes.set_ylim(0, 100)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set(
         xlabel="Links between switches, the busiest of each run first", ylabel="Mean utilisation (%)",
         title="Load per link",
@@ -100,15 +103,18 @@ def traffic(studied: Simulated) -> Figure:
             label=plot.literal(title),
         )
         tails = [found[name][1] or np.nan for name in wanted]
-        right.bar(at, tails, width, color=plot.COLOURS[k])
+        # A bar on a logarithmic axis has no start, so its length means nothing.
+        right.plot(at, tails, "o", color=plot.COLOURS[k], markersize=7)
     for axes in (left, right):
         axes.set_xticks(range(len(wanted)), [plot.literal(name) for name in wanted])
         axes.grid(False, axis="x")
     right.set_yscale("log")
-    left.set(ylabel="Received (% of what is offered)", title="Throughput")
-    right.set(ylabel="99th percentile since injection (µs)", title="Tail latency")
-    left.legend(loc="upper left")
-    left.set_ylim(0, 1.35 * max(left.get_ylim()[1], 1.0))
+    seed = studied.asked.seed
+    left.set(ylabel="Received (% of what is offered)", title=f"Throughput: one run each, seed {seed}")
+    right.set(ylabel="99th percentile since injection (µs)", title=f"Tail latency: one run each, seed {seed}")
+    for axes in (left, right):
+        axes.set_xlim(-0.5, len(wanted) - 0.5)
+    plot.legend_beside(right, left.get_legend_handles_labels())
     return figure
 
 
@@ -132,6 +138,13 @@ def trees(studied: Simulated) -> Figure:
     return figure
 
 
+def comparison(studied: Studied) -> Figure:
+    """Draw the ratio of the settings of the verdict to each known setting, with confidence intervals."""
+    from silvan.tuning import figures
+
+    return figures.comparison(studied.tuned)
+
+
 @plot.style()
 def margin(studied: Studied) -> Figure:
     """Draw the scores of the values next to the recommended values, relative to the recommended score."""
@@ -149,7 +162,7 @@ def margin(studied: Studied) -> Figure:
             title=plot.literal(name),
             xlabel=next(a.unit for a in studied.tuned.tuning.search if a.name == name),
         )
-    panels[0].set_ylabel("Score (of the recommended)")
+    panels[0].set_ylabel("Score (of that of the star)")
     return figure
 
 

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from silvan import _files, _opensm
 from silvan._core import FabricError, ModelError, Scenario
 from silvan._executor import DEFAULT_EXECUTOR
+from silvan._statistics import BETTER
+from silvan.fabric.studies import failure
 from silvan.fabric.studies import site as sites
 from silvan.fabric.studies import verdict as verdicts
 from silvan.fabric.studies.load import Load, Shape, draw
@@ -23,7 +25,7 @@ from silvan.sweeps.axes import Axis
 from silvan.sweeps.errors import SweepError
 from silvan.sweeps.executors import Options
 from silvan.sweeps.study import Base, of_file
-from silvan.tuning.outcome import Tuned, confirm
+from silvan.tuning.outcome import Contrast, Tuned, confirm
 from silvan.tuning.presets import DELAYS_US, LONGEST, NONE, PRESETS, REFERENCE
 from silvan.tuning.problem import Kind, Tuning
 from silvan.tuning.racing import Trial
@@ -66,6 +68,8 @@ class Asked:
     seeds: int = SEEDS_AT_MOST
     #: Whether aggregation nodes (SHARP) send and receive like hosts.
     aggregation_nodes: bool = False
+    #: Names of switches, hosts or ports whose failure is simulated, each in a run of its own.
+    down: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if not SEEDS <= self.seeds <= SEEDS_LIMIT:
@@ -113,6 +117,8 @@ class Simulated:
     #: Runs that deadlocked.
     unfinished: tuple[Unfinished, ...]
     notes: tuple[str, ...]
+    #: Sentences on failures of switches and links.
+    failures: tuple[str, ...]
 
     @property
     def shown(self) -> list[str]:
@@ -174,8 +180,13 @@ class Studied(Simulated):
         return [OFF, self.title]
 
     def lead(self) -> list[str]:
-        """Return the first sentences of the output: deadlocks, harm, recommendation."""
-        return [*self._deadlock(), *self.verdict.warnings(), self.verdict.sentence()]
+        """Return the first sentences of the output: deadlocks, harm, recommendation, present settings."""
+        return [
+            *self._deadlock(),
+            *self.verdict.warnings(),
+            self.verdict.sentence(),
+            *(_beside_present(one) for one in self.tuned.contrasts if one.name == MINE),
+        ]
 
 
 #: Names of the files with the scenario and with the option lines.
@@ -183,6 +194,13 @@ SITE, OPTIONS = "site.toml", "opensm.conf"
 OFF, DEFAULTS, MINE, BEST = "without control", "defaults", "opensm.conf", "recommended"
 #: If no settings are recommended: title of the run with the best settings, and file of its option lines.
 COSTLY, COSTLY_OPTIONS = "best score, not recommended", "not-recommended.conf"
+
+
+def _beside_present(one: Contrast) -> str:
+    """Return a sentence that compares the settings of the verdict with those that the fabric has now."""
+    told = f"no difference shown, not in steady state, {one.score}" if one.trends else one.score.in_words
+    keep = "" if one.score.verdict == BETTER and not one.trends else " Nothing speaks for a change."
+    return f"Present settings: compared with those of {MINE}, the settings below are: {told}.{keep}"
 
 
 def _title(verdict: Verdict) -> str:
@@ -239,23 +257,26 @@ def study(asked: Asked, simulate: Simulate, notify: Notify) -> Simulated:
     site = sites.read_site(asked.fabric, asked.tables, asked.default_rate, whole=asked.aggregation_nodes)
     load = draw(site.routes.hosts, site.host_gbit_s, asked.shape, asked.seed)
     asked.care.check(load)
+    for name in asked.down:
+        failure.is_link(site.routes.links, site.routes.hosts, name)
     site = sites.keep(site, asked.out / "fabric")
     file = asked.out / SITE
     _files.write_text(file, sites.scenario_text(site, load, sites.duration_ns(site), asked.seed))
     tuning = _tuning(asked, site, load, of_file(file))
     done = open_runs(tuning, asked.out / "runs", DEFAULT_EXECUTOR, Options(jobs=asked.jobs), notify)
-    judged: _Judged | None = None
-    try:
-        judged = _judge(asked, tuning, done)
-    except (SweepError, FabricError):
-        if not _deadlocked(done):
-            raise
-    titles: dict[str, Mapping[str, Any]] = {OFF: NONE, DEFAULTS: PRESETS[REFERENCE]}
     notes = [*site.notes, *load.notes]
+    present: dict[str, Mapping[str, Any]] = {}
     if asked.conf is not None:
         own, said = _opensm.load(file, asked.conf, {})
         notes += said
-        titles[MINE] = dict(own.overrides)
+        present[MINE] = dict(own.overrides)
+    judged: _Judged | None = None
+    try:
+        judged = _judge(asked, tuning, done, present)
+    except (SweepError, FabricError):
+        if not _deadlocked(done):
+            raise
+    titles: dict[str, Mapping[str, Any]] = {OFF: NONE, DEFAULTS: PRESETS[REFERENCE], **present}
     if judged is not None:
         # Simulate the settings of the option file, because the delays in OpenSM's table are rounded.
         lines = asked.out / COSTLY_OPTIONS
@@ -265,7 +286,9 @@ def study(asked: Asked, simulate: Simulate, notify: Notify) -> Simulated:
     runs, stopped = _finish(scenarios, simulate, f"{tuning.kinds[0].name}, seed {asked.seed}")
     # The same run may be in both lists.
     unfinished = tuple({(one.settings, one.traffic): one for one in (*_deadlocked(done), *stopped)}.values())
-    simulated = Simulated(asked, site, load, site.routes.load(load.demand()), runs, unfinished, tuple(notes))
+    failures = failure.sentences(file, runs[OFF], asked.down, simulate) if OFF in runs else []
+    offered = site.routes.load(load.demand())
+    simulated = Simulated(asked, site, load, offered, runs, unfinished, tuple(notes), tuple(failures))
     if judged is None or not {OFF, _title(judged.verdict)} <= runs.keys():
         return simulated
     return Studied(**vars(simulated), **vars(judged))
@@ -281,16 +304,21 @@ class _Judged:
     margins: dict[str, Margin]
 
 
-def _judge(asked: Asked, tuning: Tuning, done: Runs) -> _Judged:
-    """Survey the settings, compare the best with no control on fresh seeds, and compute the margins."""
+def _judge(asked: Asked, tuning: Tuning, done: Runs, present: Mapping[str, Mapping[str, Any]]) -> _Judged:
+    """Survey the settings, compare the best with known ones on fresh seeds, and compute the margins.
+
+    `present` contains the settings that the fabric has now, by name.
+    """
     survey = Survey(tuning, done, LIMITS)
-    done.expected = tuning.size * len(tuning.kinds) + (FINALISTS + 4) * tuning.confirm * len(tuning.kinds)
+    done.expected = tuning.size * len(tuning.kinds) + (FINALISTS + 4 + len(present)) * tuning.confirm * len(
+        tuning.kinds
+    )
     found = survey.run()
     outcomes = done.values([(Setting(NONE), at) for at in survey.instances], OFF)
     off = {at: one for at, one in zip(survey.instances, outcomes, strict=True) if not isinstance(one, str)}
     chosen = verdicts.finalists(survey, off, asked.care)
     tuned, verdict = verdicts.judge(
-        confirm(survey.tuning, done, found, chosen), done, asked.care, asked.seeds
+        confirm(survey.tuning, done, found, chosen, present), done, asked.care, asked.seeds
     )
     # Fresh seeds may favor another setting than the survey did. The margins need all of its neighbors, so try
     # those that are missing.

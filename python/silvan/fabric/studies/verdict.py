@@ -2,12 +2,14 @@
 
 Settings are always compared with no control, on the same fresh seeds. A class is *harmed* if the
 confidence interval proves that its throughput is lower, or that the 99th percentile of its latency is larger.
-A small harm rules settings out only if the class is protected. A comparison is *undecided* if a harm that
-would rule settings out is neither proven nor excluded. The best settings get more seeds until their gain and
-their harm are decided, up to a limit. To test growing data does not increase the probability of a false
-recommendation: each test may spend a share of the 5 % (:func:`silvan._statistics.spending`), which is divided
-by the number of settings that are compared. The confidence of an interval (:class:`Stages`) is therefore
-higher than 95 %.
+Settings are recommended only without harm, and if their gain is proven and at least
+:data:`silvan._statistics.WORTH`. Settings with a small harm are a choice of the user: the verdict shows both
+their gain and their price. A large harm, and any harm of a protected class, rules settings out. A comparison
+is *undecided* if a harm that would rule settings out is neither proven nor excluded. The best settings get
+more seeds until their gain and their harm are decided, up to a limit. To test growing data does not increase
+the probability of a false recommendation: each test may spend a share of the 5 %
+(:func:`silvan._statistics.spending`), which is divided by the number of settings that are compared. The
+confidence of an interval (:class:`Stages`) is therefore higher than 95 %.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from silvan._core import FabricError
-from silvan._statistics import spending
+from silvan._statistics import BETTER, WORTH, spending
 from silvan.fabric.studies.load import Load
 from silvan.tuning.objectives import USUAL, Objective, OfClass
 from silvan.tuning.outcome import (
@@ -44,8 +46,6 @@ TOLERATED_RECEIVED, TOLERATED_LATENCY = 0.95, 0.8
 #: Ratio to no control down to which a loss counts as noise, in single runs during the choice of settings for
 #: fresh seeds, and at the lower limit of an interval of a comparison that may be undecided.
 NOISE = 0.98
-#: Settings are out if the interval of their score proves no gain and does not exceed this score.
-WORTH = 1.05
 #: Number of finalists by score, and of harmless finalists.
 BY_SCORE, HARMLESS = 2, 2
 
@@ -196,23 +196,41 @@ class Option:
 
     @property
     def is_out(self) -> bool:
-        """Whether a proven harm rules these settings out, or a gain above :data:`WORTH` is excluded."""
-        useless = not self.gains and self.against_off.score.high <= WORTH
+        """Whether a proven harm rules these settings out, or their gain is below the minimum."""
+        score = self.against_off.score
+        useless = score.ratio < WORTH if self.gains else score.high <= WORTH
         return useless or any(harm.rules_out for harm in self.harms)
 
     @property
     def is_fine(self) -> bool:
-        """Whether a proven gain is in steady state, and a harm that would rule settings out is excluded."""
+        """Whether a proven gain is in steady state and without harm, and a relevant harm is excluded."""
+        return self._is_decided and not self.harms
+
+    @property
+    def is_choice(self) -> bool:
+        """Whether a proven gain has a price: a proven harm that does not rule the settings out."""
+        return self._is_decided and bool(self.harms)
+
+    @property
+    def _is_decided(self) -> bool:
         return self.gains and not self.is_out and not self.undecided and not self.against_off.trends
 
     @property
     def is_open(self) -> bool:
         """Whether more seeds may decide for or against the settings."""
-        return not self.is_out and not self.is_fine
+        return not self.is_out and not self._is_decided
+
+    def benefits(self) -> list[str]:
+        """Return the objectives that are proven to be better than without control, in words."""
+        return [
+            f"`{name}` {ratio.in_words}"
+            for name, ratio in self.against_off.objectives.items()
+            if ratio.verdict == BETTER
+        ]
 
     def reasons(self) -> list[str]:
         """Return the undecided effects, an unproven gain, and a lack of steady state, in words."""
-        score = [] if self.gains else [f"the gain is not proven ({self.against_off.score})"]
+        score = [] if self.gains else [f"compared with no control, {self.against_off.score.in_words}"]
         trends = self.against_off.trends
         steady = [f"not in steady state: {', '.join(trends)}"] if trends else []
         return [*score, *steady, *map(str, self.undecided)]
@@ -232,19 +250,24 @@ class Verdict:
 
     @property
     def recommended(self) -> Option | None:
-        """The first option with a proven gain and no relevant harm; None if control should be left off."""
+        """The first option with a proven gain and no harm; None if there is no such option."""
         return next((one for one in self.options if one.is_fine), None)
 
     @property
     def is_undecided(self) -> bool:
         """Whether nothing is recommended, but more seeds may decide for an option."""
-        return self.recommended is None and any(one.is_open for one in self.options)
+        return self.recommended is None and self.choice is None and any(one.is_open for one in self.options)
+
+    @property
+    def choice(self) -> Option | None:
+        """The first option with a gain and a price, if nothing is recommended."""
+        return next((one for one in self.options if one.is_choice and self.recommended is None), None)
 
     @property
     def shown(self) -> Option:
-        """The recommended settings; without them, undecided settings, or those with the best score."""
+        """The recommended settings, else a choice, undecided settings, or those with the best score."""
         undecided = next((one for one in self.options if one.is_open), None)
-        return self.recommended or undecided or self.options[0]
+        return self.recommended or self.choice or undecided or self.options[0]
 
     def warnings(self) -> list[str]:
         """Return sentences about the proven harm of the shown settings, worst first."""
@@ -253,26 +276,34 @@ class Verdict:
     def sentence(self) -> str:
         """Return the recommendation as a sentence."""
         shown, score = self.shown, self.shown.against_off.score
+        seeds = f"on {shown.seeds} seeds: "
         if self.recommended is not None:
             return (
-                "Recommended: the settings below. Compared with no control, on "
-                f"{shown.seeds} seeds: {score.in_words}."
+                f"Recommended: the settings below. Compared with no control, {seeds}{score.in_words}. No "
+                "class of traffic is shown to be worse."
+            )
+        if self.choice is not None:
+            helped = "; ".join(shown.benefits()) or "no single objective is shown to be better"
+            return (
+                f"Choose: the settings below help at a price. Compared with no control, {seeds}score "
+                f"{score.in_words}; {helped}. The price: {'; '.join(map(str, shown.harms))}. Otherwise, "
+                "leave congestion control off."
             )
         if self.is_undecided:
             advice = "" if shown.against_off.trends else " `--seeds` allows more."
             return (
-                "Undecided: no settings are recommended, so leave congestion control off. The settings below "
-                f"are {score.in_words}, but after {shown.seeds} seeds: {'; '.join(shown.reasons())}.{advice}"
+                "Undecided: leave congestion control off. For the settings with the best score, after "
+                f"{shown.seeds} seeds: {'; '.join(shown.reasons())}.{advice}"
             )
         if any(one.gains for one in self.options):
             return (
-                "Recommended: leave congestion control off, unless the gain is worth the harm. All settings "
-                "on fresh seeds that are proven to gain are proven to harm; those with the best score are "
-                f"{score.in_words}. The table of options and the figure `tradeoff` show gain and loss."
+                "Leave it: leave congestion control off. All settings on fresh seeds that are shown to be "
+                f"better gain less than {percent(WORTH - 1)} % or harm traffic too much. Those with the best "
+                f"score: {score.in_words}. The table of options and the figure `tradeoff` show gain and loss."
             )
         return (
-            "Recommended: leave congestion control off. No settings that were tried are proven to be better; "
-            f"compared with no control, those with the best score make {score.in_words}."
+            "Leave it: leave congestion control off. No settings that were tried are shown to be better. "
+            f"Those with the best score, compared with no control: {score.in_words}."
         )
 
 
