@@ -381,5 +381,7 @@ def test_the_check_tells_the_round_trip_where_windows_live_from_it():
 def test_the_account_tells_the_round_trip_from_which_defaults_follow():
     quick = ("--set", "duration=50 us", "--set", "warmup=0 s")
     account = " ".join(command("run", "scenarios/hot-phase.toml", *quick).stdout.split())
-    assert "round trips on the empty network; the longest one takes 320 ns, from H5 to H1 and back." in account
+    assert (
+        "round trips on the empty network; the longest one takes 320 ns, from H5 to H1 and back." in account
+    )
     assert "round trip" not in command("run", "scenarios/star.toml", *quick).stdout

@@ -420,7 +420,7 @@ impl Simulation {
             jobs,
             changes,
             expected: &self.expected,
-            round_trips: round_trips.as_ref(),
+            round_trip: round_trips.as_ref().map(|trips| (*trips.longest(), trips.count())),
         };
         sections.close(&mut end, &mut outcome);
         outcome.account.push(outcome.summary.scheduler.sentence());

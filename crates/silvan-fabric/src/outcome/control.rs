@@ -8,7 +8,6 @@ use silvan_engine::saved::Saved;
 
 use super::section::{Ending, Recording, Section, SectionResult};
 use crate::config::Arbitration;
-use crate::setup::RoundTrips;
 
 /// Congestion control.
 #[derive(Saved)]
@@ -25,7 +24,7 @@ impl Section for ControlSection {
         let account = arbitration(end)
             .into_iter()
             .chain(hybrid(end))
-            .chain(end.round_trips.map(|trips| round_trip(trips, end)))
+            .chain(end.round_trip.map(|trip| round_trip(trip, end)))
             .chain(marks(end))
             .collect();
         SectionResult { account, warnings: warnings(end), ..SectionResult::default() }
@@ -57,10 +56,10 @@ fn hybrid(end: &Ending) -> Option<String> {
 }
 
 /// Names the longest of the round trips that determine default values.
-fn round_trip(trips: &RoundTrips, end: &Ending) -> String {
-    let RoundTrip { shortest, pair: (from, to), .. } = *trips.longest();
+fn round_trip((longest, groups): (RoundTrip, usize), end: &Ending) -> String {
+    let RoundTrip { shortest, pair: (from, to), .. } = longest;
     let host = |host: u32| end.names.hosts[host as usize].as_str();
-    let which = match trips.count() {
+    let which = match groups {
         1 => "the longest one".to_owned(),
         count => format!("the longest one of {count} groups of hosts without traffic between them"),
     };

@@ -2,6 +2,7 @@
 //! its sentences in the account. The list in `outcome/mod.rs` names all sections.
 
 use silvan_congestion::Components;
+use silvan_congestion::round_trip::RoundTrip;
 use silvan_engine::Time;
 use silvan_engine::saved::Saved;
 
@@ -11,7 +12,6 @@ use crate::config::Config;
 use crate::jobs::Closed;
 use crate::observe::{Judged, LinkName, Series};
 use crate::partition::View;
-use crate::setup::RoundTrips;
 use crate::table::{Described, ResultNames, Table};
 
 /// The settings of a run that determine which sections it has.
@@ -40,8 +40,9 @@ pub(crate) struct Ending<'a> {
     pub changes: &'a ChangeLog,
     /// The rates that the network permits after each change of links.
     pub expected: &'a [Expected],
-    /// The round trips from which parameters follow; `None` if no component needs them.
-    pub round_trips: Option<&'a RoundTrips>,
+    /// The longest of the round trips from which parameters follow, and their number, one for each group of hosts; `None`
+    /// if no component needs them.
+    pub round_trip: Option<(RoundTrip, usize)>,
 }
 
 impl Ending<'_> {
