@@ -91,7 +91,8 @@ def _intervals(values: Sequence[Sequence[float]]) -> tuple[NDArray[np.float64], 
 
 def _turn_long_names(ax: Axes, names: Sequence[str]) -> None:
     """Turn names that would overlap."""
-    inches = ax.figure.get_size_inches()[0] if ax.figure is not None else 8.0
+    figure = ax.get_figure(root=True)
+    inches = figure.get_size_inches()[0] if figure is not None else 8.0
     # A letter is about 0.07 inches wide.
     if names and 0.07 * max(map(len, names)) * len(names) > 0.75 * inches:
         ax.tick_params(axis="x", labelrotation=30)

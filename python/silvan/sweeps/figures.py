@@ -126,7 +126,7 @@ def lines(sweep: Sweep, measure: str) -> Figure:
     figure, (axes,) = plot.new_figure()
     numbers = _numbers(over)
     with plot.style():
-        at = None if numbers is None else numbers[0]
+        at = None if numbers is None else numbers[0].tolist()
         _intervals.draw(axes, at, series, [_short(label) for label in over.labels])
         axes.set_xlabel(_called(over.name, over.unit or ("" if numbers is None else numbers[1])))
         axes.set_ylabel(_called(measure, sweep.measures[measure]))
