@@ -84,7 +84,7 @@ WIDTHS: Mapping[str, float] = {"ieee-column": 3.5, "ieee-page": 7.16, "slide": 1
 #: Below this width, in inches, legends are below the axes.
 NARROW = 5.0
 #: Average width of a letter, and width of a legend's handle with its spaces, in font sizes.
-LETTER_WIDTH, HANDLE_WIDTH = 0.6, 4.5
+LETTER_WIDTH, HANDLE_WIDTH = 0.6, 5.0
 #: Shades of gray for black-and-white print.
 GRAYS = ("#000000", "#6e6e6e", "#a8a8a8")
 #: Changes of the style for black-and-white print.
