@@ -86,6 +86,11 @@ impl Plan<'_> {
                 self.effects.trims && self.effects.links.has_messages(),
                 "its switches trim packets and send pause frames",
             ),
+            (
+                self.effects.links.has_messages()
+                    && switches.iter().any(|ports| ports.marking.report.is_some()),
+                "its switches notify sources themselves and stop their senders by messages",
+            ),
             (!switches.iter().all(|ports| ports.count() <= MAX_INPUTS), "a switch has more than 256 ports"),
             // A notification occupies another output of the same switch at the same instant, and a mark at a departure
             // cannot be predicted before the bin begins. See the module `reports`.

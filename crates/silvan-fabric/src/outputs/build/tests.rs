@@ -97,16 +97,28 @@ fn switches_with_as_many_ports_as_a_star_can_have() {
     assert_eq!(choice(&hosts(256), |_| {}), Ok(()));
 }
 
+/// Lets switches notify sources themselves.
+fn backward(mechanism: Mechanism) -> impl Fn(&mut Config) {
+    move |config| {
+        config.congestion = Congestion { mechanism, ..Congestion::default() };
+        config.congestion.notification = Some(Notification::Backward);
+    }
+}
+
 #[test]
 fn reports_of_packets_that_leave() {
-    let backward = |mechanism| {
-        move |config: &mut Config| {
-            config.congestion = Congestion { mechanism, ..Congestion::default() };
-            config.congestion.notification = Some(Notification::Backward);
-        }
-    };
     excludes("its switches notify sources themselves of packets that leave", backward(Mechanism::IbCc));
     assert_eq!(choice(&hosts(4), backward(Mechanism::Qcn)), Ok(()), "these mark packets that arrive");
+}
+
+/// Either kind of messages puts the events of a switch in order on its own.
+#[test]
+fn reports_of_switches_that_stop_their_senders() {
+    let reason = "its switches notify sources themselves and stop their senders by messages";
+    excludes(reason, |config| {
+        backward(Mechanism::Qcn)(config);
+        config.flow_control = FlowControl::OnOff(OnOff::default());
+    });
 }
 
 #[test]
