@@ -13,13 +13,12 @@ if sys.version_info >= (3, 11):
 else:  # pragma: no cover - the same parser under its older name
     import tomli as tomllib
 
+from silvan._written import gbit_s, time_ns
+
 if TYPE_CHECKING:
     from silvan._core import Scenario
     from silvan.types import Summary
 
-#: Units of rates in Gbit/s, and of times in ns.
-_GBIT_S = {"bit/s": 1e-9, "kbit/s": 1e-6, "Mbit/s": 1e-3, "Gbit/s": 1.0, "Tbit/s": 1e3}
-_NS = {"ps": 1e-3, "ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 #: Number of samples after the warm-up below which averages and trees say little.
 FEW_SAMPLES = 5
 #: Tolerance of a rate that is a rounded link rate.
@@ -49,12 +48,12 @@ def of_summary(summary: Summary) -> list[str]:
 
 def _loads(spec: Mapping[str, Any]) -> Iterator[str]:
     link = spec.get("topology", {}).get("host_link_rate", spec.get("topology", {}).get("link_rate"))
-    most = _value(link, _GBIT_S)
-    if not most:
+    if link is None:
         return
+    most = gbit_s(link)
     for number, traffic in enumerate(spec.get("traffic", ())):
-        rate = _value(traffic.get("rate"), _GBIT_S)
-        if rate and rate > most * _ROUNDED:
+        rate = gbit_s(traffic["rate"]) if "rate" in traffic else 0.0
+        if rate > most * _ROUNDED:
             yield (
                 f"traffic.{number}.rate = {traffic['rate']} offers {rate / most:.3g} times the rate of a "
                 f"host link ({link}): the sources have a growing backlog"
@@ -69,11 +68,8 @@ def _names(spec: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _samples(spec: Mapping[str, Any]) -> Iterator[str]:
-    interval = _value(spec.get("measure", {}).get("interval"), _NS)
-    end, start = (_value(spec.get(key), _NS) for key in ("duration", "warmup"))
-    if not interval or end is None:
-        return
-    samples = (end - (start or 0.0)) / interval
+    interval, end, start = map(time_ns, (spec["measure"]["interval"], spec["duration"], spec["warmup"]))
+    samples = float((end - start) / interval)
     if spec["measure"].get("forest") and samples < FEW_SAMPLES:
         yield (
             f"measure.interval = {spec['measure']['interval']}: only {samples:.2g} samples are after the "
@@ -91,9 +87,3 @@ def _headers(spec: Mapping[str, Any]) -> Iterator[str]:
         f"B takes 1 B of a link, but {spec['packet'].get('credit_block', '64 B')} of a buffer"
         f"{', and the headroom of PFC is large' if pauses else ''}; set packet.header, such as 64 B"
     )
-
-
-def _value(text: Any, units: Mapping[str, float]) -> float | None:
-    """Return a quantity in the unit with factor 1; None if it has none of the units."""
-    found = re.fullmatch(r"([\d.]+(?:e[+-]?\d+)?) ?([A-Za-z/]+)", text) if isinstance(text, str) else None
-    return float(found[1]) * units[found[2]] if found and found[2] in units else None

@@ -6,12 +6,12 @@ import math
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from silvan._progress import simulated
+from silvan._written import time_ns
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -29,14 +29,6 @@ FLOWS_AT_MOST = 16
 _UNFINISHED = 0.1
 #: Maximum number of changes of links and hosts that are listed.
 _EVENTS_AT_MOST = 3
-#: Units of times, in ns.
-_UNITS_NS = {
-    "ps": Fraction(1, 1000),
-    "ns": Fraction(1),
-    "us": Fraction(10**3),
-    "ms": Fraction(10**6),
-    "s": Fraction(10**9),
-}
 
 
 @dataclass(frozen=True)
@@ -50,12 +42,6 @@ class Series:
     ends_ns: NDArray[np.float64]
     #: NaN in an interval without a value, such as the latency without packets.
     values: NDArray[np.float64]
-
-
-def time_ns(written: str) -> Fraction:
-    """Parse a time of a resolved scenario, such as "20 us"."""
-    number, unit = written.split()
-    return Fraction(number) * _UNITS_NS[unit]
 
 
 def shown_classes(result: Result) -> list[str]:

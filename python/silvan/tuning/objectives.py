@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from silvan._core import Scenario
+from silvan._written import gbit_s
 from silvan.fairness import jain
 from silvan.sweeps.errors import Place, SweepError
 from silvan.sweeps.measures import MEASURE_KEYS, Measure, read_measure
@@ -81,14 +82,6 @@ def roles_of(scenario: Scenario, named: Sequence[str] | None) -> Roles:
 
 def _flow_name(flow: Mapping[str, Any]) -> str:
     return str(flow.get("name", f"{flow['from']}->{flow['to']}"))
-
-
-def gbit_s(written: str) -> float:
-    """Parse a rate of a resolved scenario, such as "13.5 Gbit/s", as a number of Gbit/s."""
-    number, unit = written.split()
-    prefix = {"": 1e-9, "k": 1e-6, "M": 1e-3, "G": 1.0, "T": 1e3}
-    bits = 8.0 if unit.endswith("B/s") else 1.0
-    return float(number) * bits * prefix[unit.removesuffix("bit/s").removesuffix("B/s")]
 
 
 def _victims(summary: Summary, roles: Roles) -> float | None:
