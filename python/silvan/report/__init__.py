@@ -179,7 +179,7 @@ def _distinguishing_key(results: Sequence[Result]) -> str | None:
 
 
 def _mechanism(result: Result) -> str:
-    return _control.name(_text.flat(result))
+    return _control.of_toml(result.scenario_toml)
 
 
 def _gather(result: Result, pack: Pack, roots: Roots) -> tuple[dict[str, Any], str]:

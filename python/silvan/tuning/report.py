@@ -12,6 +12,7 @@ from typing import Any
 from silvan import _files, _provenance
 from silvan._comparison_text import in_words
 from silvan._core import __version__
+from silvan._markdown import table
 from silvan._provenance import build
 from silvan._statistics import BETTER, WORSE, WORTH
 from silvan.sweeps.axes import as_text
@@ -204,10 +205,8 @@ def values_table(tuned: Tuned) -> list[str]:
     """Return a table of the objectives with the best settings and with all known ones, in Markdown."""
     objectives = tuned.tuning.objectives
     heads = ["settings", *(f"{one.name} ({one.unit})" if one.unit else one.name for one in objectives)]
-    lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
-    for name, values in known_values(tuned).items():
-        lines.append(f"| {name} | {' | '.join(in_words(value) for value in values.values())} |")
-    return [*lines, "", "Means over all kinds of traffic and the fresh seeds of all settings."]
+    rows = [(name, *map(in_words, values.values())) for name, values in known_values(tuned).items()]
+    return [*table(heads, rows), "", "Means over all kinds of traffic and the fresh seeds of all settings."]
 
 
 def known_values(tuned: Tuned) -> dict[str, dict[str, float]]:
@@ -318,31 +317,32 @@ def _table(tuned: Tuned) -> list[str]:
     names = [objective.name for objective in tuned.tuning.objectives]
     kinds = [kind.name for kind in tuned.tuning.kinds] if len(tuned.tuning.kinds) > 1 else []
     heads = ["compared with", "score", *names, *kinds]
-    lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
-    for one in tuned.contrasts:
-        cells = [one.score.in_words, *one.objectives.values(), *(one.kinds[kind] for kind in kinds)]
-        lines.append(f"| {one.name} | {' | '.join(str(cell) for cell in cells)} |")
-    lines += [
+    rows = [
+        (one.name, one.score.in_words, *one.objectives.values(), *(one.kinds[kind] for kind in kinds))
+        for one in tuned.contrasts
+    ]
+    return [
+        *table(heads, rows),
         "",
         "Ratios to those settings, with intervals that all hold together with a confidence of 95 %.",
     ]
-    return lines
 
 
 def _unseen(tuned: Tuned) -> list[str]:
     names = [objective.name for objective in tuned.tuning.objectives]
     heads = ["traffic", "kept of the best", *names, "best for this traffic alone", "settings tried"]
-    lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
-    for one in tuned.kept:
-        cells = [one.score, *(one.objectives.get(name, "") for name in names)]
-        lines.append(
-            f"| {one.kind} | {' | '.join(map(str, cells))} | {_in_brief(one.best)} | {one.settings} |"
+    rows = [
+        (
+            one.kind, one.score, *(one.objectives.get(name, "") for name in names),
+            _in_brief(one.best), one.settings,
         )
+        for one in tuned.kept
+    ]  # fmt: skip
     what = (
         "Ratios to the best settings that a search for that traffic alone found in the same space, with 95 % "
         "confidence intervals over fresh seeds, the same for both."
     )
-    return [*lines, "", textwrap.fill(what, WIDTH)]
+    return [*table(heads, rows), "", textwrap.fill(what, WIDTH)]
 
 
 def _in_brief(keys: Mapping[str, Any]) -> str:
@@ -352,9 +352,7 @@ def _in_brief(keys: Mapping[str, Any]) -> str:
 def _front(tuned: Tuned) -> list[str]:
     objectives = tuned.tuning.objectives
     heads = ["settings", *(f"{one.name} ({one.unit})" if one.unit else one.name for one in objectives)]
-    lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
-    for one in tuned.finalists:
-        settings = _in_brief(one.setting.keys)
-        values = tuned.values(one).values()
-        lines.append(f"| {settings} | {' | '.join(in_words(value) for value in values)} |")
-    return lines
+    rows = [
+        (_in_brief(one.setting.keys), *map(in_words, tuned.values(one).values())) for one in tuned.finalists
+    ]
+    return table(heads, rows)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from silvan._comparison_text import in_words
+from silvan._markdown import table
 from silvan._progress import simulated
 from silvan.fabric.studies.study import COSTLY_OPTIONS, OFF, OPTIONS, Simulated, Studied
 from silvan.fabric.studies.verdict import Effect
@@ -21,13 +22,6 @@ from silvan.tuning.presets import REFERENCE
 
 #: Maximum numbers of links, pairs, trees and victims in the account.
 LINKS, PAIRS, TREES, VICTIMS = 8, 3, 8, 8
-
-
-def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
-    """Format a table in Markdown."""
-    lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
-    # Names may contain a vertical bar, which would start another cell.
-    return lines + [f"| {' | '.join(str(cell).replace('|', '/') for cell in row)} |" for row in rows]
 
 
 def classes(result: Result) -> dict[str, tuple[float, float | None]]:
