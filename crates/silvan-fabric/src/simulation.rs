@@ -407,7 +407,7 @@ impl Simulation {
         let mut outcome = Outcome { summary, tables: Vec::new(), account, warnings };
         let sections = std::mem::take(&mut self.network.sections);
         let forest = self.network.forest.take();
-        let Network { series, changes, names, parts, round_trips, .. } = &self.network;
+        let Network { series, changes, names, parts, round_trip, .. } = &self.network;
         let view = self.network.view(now);
         let mut end = Ending {
             config: &self.config,
@@ -420,7 +420,7 @@ impl Simulation {
             jobs,
             changes,
             expected: &self.expected,
-            round_trip: round_trips.as_ref().map(|trips| (*trips.longest(), trips.count())),
+            round_trip: *round_trip,
         };
         sections.close(&mut end, &mut outcome);
         outcome.account.push(outcome.summary.scheduler.sentence());

@@ -32,6 +32,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use silvan_congestion::Components;
 use silvan_congestion::reaction::Reactor;
+use silvan_congestion::round_trip::RoundTrip;
 use silvan_engine::random::Stream;
 use silvan_engine::saved::Saved;
 use silvan_engine::{Bytes, Rate, Time};
@@ -105,9 +106,10 @@ pub(crate) struct Network {
     /// The components of congestion management in effect.
     #[saved(constant)]
     pub parts: Components,
-    /// The round trips from which parameters follow; `None` if no component needs them.
+    /// The longest of the round trips from which parameters follow, and their number, one for each group of hosts; `None`
+    /// if no component needs them.
     #[saved(constant)]
-    pub round_trips: Option<RoundTrips>,
+    pub round_trip: Option<(RoundTrip, usize)>,
 }
 
 // Every port number of a valid topology fits in an event key.
@@ -245,7 +247,7 @@ pub(crate) fn build(
     let Model { parts, round_trips, .. } = builder.model;
     Ok(Network {
         parts,
-        round_trips,
+        round_trip: round_trips.map(|trips| (*trips.longest(), trips.count())),
         partitions,
         places,
         neighbors,

@@ -1,6 +1,6 @@
 //! Converts the records of a VEF trace to graphs of operations.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::vef::{After, Header, Record};
 use crate::collective::{Call, Choice, Collective, Sizes};
@@ -294,6 +294,7 @@ fn contradictions<'p>(operation: Collective, root: u32, parts: &[&'p Part]) -> V
     let total =
         |bytes: fn(&Part) -> u64| parts.iter().fold(0, |sum: u64, part| sum.saturating_add(bytes(part)));
     let (sent, received) = (total(|part| part.sent), total(|part| part.received));
+    let rows: HashSet<u64> = parts.iter().map(|part| part.sent).collect();
     let fits = |bytes: u64, expected: &[u64]| bytes == 0 || expected.contains(&bytes);
     let is_fitting = |at: usize, part: &Part| {
         let is_root = at == root as usize;
@@ -303,10 +304,7 @@ fn contradictions<'p>(operation: Collective, root: u32, parts: &[&'p Part]) -> V
             Collective::Gather => is_root || part.received == 0,
             Collective::Scatter => fits(part.sent, &[part.received, received]) && (is_root || part.sent == 0),
             Collective::AllGather => fits(part.received, &[part.sent, sent]),
-            Collective::AllToAll => {
-                let is_row = parts.iter().any(|other| other.sent == part.received);
-                is_row || fits(part.received, &[1, sent])
-            }
+            Collective::AllToAll => rows.contains(&part.received) || fits(part.received, &[1, sent]),
             Collective::Barrier => part.sent == 0 && part.received == 0,
             _ => fits(part.received, &[part.sent]),
         }
