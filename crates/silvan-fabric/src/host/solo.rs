@@ -24,15 +24,22 @@ impl Host {
 
     /// Sends a packet if possible, and schedules the next attempt.
     pub(super) fn settle_solo(&mut self, ctx: &mut Context, blocked_lanes: u16) {
-        if let Some(next) = self.attempt_solo(ctx, blocked_lanes) {
+        let is_turn = self.takes_turns(ctx);
+        if let Some(next) = self.attempt_solo(ctx, blocked_lanes, is_turn) {
             self.plan_turn(ctx, next);
         }
     }
 
     /// Sends the next packet of the current message, after generating a message if there is none. Returns the
-    /// time of the next attempt; `None` if there are no more messages, or if a wake-up follows.
+    /// time of the next attempt; `None` if there are no more messages, or if a wake-up follows. A turn needs no
+    /// wake-up for credit that is on its way.
     #[inline]
-    pub(super) fn attempt_solo(&mut self, ctx: &mut Context, blocked_lanes: u16) -> Option<Time> {
+    pub(super) fn attempt_solo(
+        &mut self,
+        ctx: &mut Context,
+        blocked_lanes: u16,
+        is_turn: bool,
+    ) -> Option<Time> {
         let message = match self.on_hand.take() {
             Some(message) => message,
             None => {
@@ -56,7 +63,7 @@ impl Host {
         let is_blocked = blocked_lanes >> vl.0 & 1 == 1;
         if is_blocked || !ctx.links.has_credit(way, space, ctx.now) {
             self.on_hand = Some(message);
-            return if is_blocked { None } else { self.wait_for_credit(ctx, way, space) };
+            return if is_blocked { None } else { wait_for_credit(ctx, (way, space), is_turn) };
         }
         let left = left - u64::from(payload);
         let packet = self.data_packet(ctx.now, 0, &message, payload, left == 0, vl);
@@ -72,15 +79,15 @@ impl Host {
         }
         Some(end.max(self.injection.free_at))
     }
+}
 
-    /// Waits for the credit of a packet. If this host takes turns and the credit is on its way, returns the
-    /// time of its arrival; otherwise, a wake-up follows.
-    #[inline(never)]
-    fn wait_for_credit(&mut self, ctx: &mut Context, way: CreditWay, space: u32) -> Option<Time> {
-        if self.takes_turns(ctx) {
-            return ctx.links.expect_credit(way, space);
-        }
-        ctx.links.wait_for_credit(way, space, &mut ctx.queue);
-        None
+/// Waits for the credit of a packet. In a turn, returns the time at which credit arrives that is on its way;
+/// otherwise, a wake-up follows.
+#[inline(never)]
+fn wait_for_credit(ctx: &mut Context, (way, space): (CreditWay, u32), is_turn: bool) -> Option<Time> {
+    if is_turn {
+        return ctx.links.expect_credit(way, space);
     }
+    ctx.links.wait_for_credit(way, space, &mut ctx.queue);
+    None
 }

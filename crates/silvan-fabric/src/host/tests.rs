@@ -289,6 +289,13 @@ fn a_host_that_handles_an_event_has_taken_its_earlier_turns() {
     assert_eq!(host.turn.at, Time::NEVER, "the next attempt is planned by the caller");
 }
 
+/// Returns credit that arrives at the host at `time`.
+fn release(host: &Host, ctx: &mut Context, space: u32, time: Time) {
+    let way = CreditWay { channel: host.out, vl: Vl(0), dst: 3 };
+    let times = crate::link::ReturnTimes::new(time - ctx.links.delay(host.out), ctx.now);
+    ctx.links.release((way, crate::packet::NO_LEDGER), space, times, &mut ctx.queue);
+}
+
 #[test]
 fn a_host_without_credit_takes_its_turn_when_the_credit_arrives() {
     let mut partition = solo();
@@ -303,17 +310,32 @@ fn a_host_without_credit_takes_its_turn_when_the_credit_arrives() {
     // Enough credit arrives in two parts.
     ctx.now = host.turn.at;
     let back = Time(host.turn.at.0 + 7_000);
-    for (part, time) in [(space / 2, back - Time(9)), (space - space / 2, back)] {
-        let (way, leaves_at) =
-            (CreditWay { channel: host.out, vl: Vl(0), dst: 3 }, time - ctx.links.delay(host.out));
-        let times = crate::link::ReturnTimes::new(leaves_at, ctx.now);
-        ctx.links.release((way, crate::packet::NO_LEDGER), part, times, &mut ctx.queue);
-    }
+    release(host, ctx, space / 2, back - Time(9));
+    release(host, ctx, space - space / 2, back);
     let before = host.turn.at + Time(1);
     host.take_turns(ctx, before);
     assert_eq!((host.turn.at, ctx.entering.len() as u64), (back, count));
     host.take_turns(ctx, back + Time(1));
     assert_eq!(ctx.entering.len() as u64, count + 1);
+}
+
+#[test]
+fn a_control_packet_does_not_delay_an_earlier_turn() {
+    let mut partition = solo();
+    let (host, ctx) = parts(&mut partition);
+    let space = host.sizes.space(host.sizes.mtu + host.sizes.header);
+    let count = u64::from(ctx.links.capacity(host.out, Vl(0)) / space);
+    let span = ctx.links.span(host.out, host.sizes.mtu + host.sizes.header);
+    host.take_turns(ctx, Time(count * span.0));
+    ctx.now = host.turn.at;
+    let back = host.turn.at + Time(7_000);
+    release(host, ctx, space, back);
+    // A control packet is added after the time of the credit, but before the turns until then have been taken.
+    ctx.now = back + Time(5);
+    host.control.push_back(control(host, 0));
+    host.end_turns(ctx);
+    assert_eq!(ctx.entering.len() as u64, count + 1);
+    assert_eq!(ctx.free_at(host.out), back + span, "the data packet has left when its credit arrived");
 }
 
 #[test]

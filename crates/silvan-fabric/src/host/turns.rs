@@ -81,7 +81,8 @@ impl Host {
     pub(super) fn take_turns(&mut self, ctx: &mut Context, before: Time) {
         while self.turn.at < before {
             ctx.now = self.turn.at;
-            self.turn.at = self.attempt_solo(ctx, 0).unwrap_or(Time::NEVER);
+            // Control packets in the outbox have been added after this turn.
+            self.turn.at = self.attempt_solo(ctx, 0, true).unwrap_or(Time::NEVER);
         }
     }
 
