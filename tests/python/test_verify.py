@@ -135,6 +135,10 @@ def test_a_defect_of_any_part_shows(monkeypatch, part, name, broken, seed):
     assert compare.differences(scenario)
 
 
+def test_control_packets_do_not_delay_data_that_had_credit_before():
+    assert compare.differences(drawing.variant(343132681)) == []
+
+
 @pytest.mark.parametrize("first", [306, 468, 630])
 def test_direct_networks_and_their_lanes(first):
     compared = compare.compare(drawing.many(first, 18), show=False)

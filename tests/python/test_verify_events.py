@@ -34,6 +34,11 @@ def test_scenarios_drawn_at_random() -> None:
     assert len(compared.refused) <= 12, compared.refused
 
 
+@pytest.mark.parametrize("seed", [343132565, 343132810, 343132875])
+def test_the_order_of_links_and_unchanged_rates_have_no_effect(seed: int) -> None:
+    assert compare.differences(event_drawing.variant(seed)) == []
+
+
 def test_scenarios_cover_every_kind() -> None:
     events = [event for seed in range(1, 60) for event in event_drawing.variant(seed)["event"]]
     assert {event["kind"] for event in events} == {"down", "rate", "errors", "stall", "drain", "stop"}

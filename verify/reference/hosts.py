@@ -168,7 +168,9 @@ class Host:
 
     def share(self, pace: Fraction | None) -> None:
         """Inject no faster than a pace that both directions share. `None` restores the usual pace."""
-        self.injection.pace, self.injection.rest = max(self.usual_injection, pace or Fraction(0)), Fraction(0)
+        present = max(self.usual_injection, pace or Fraction(0))
+        if present != self.injection.pace:
+            self.injection.pace, self.injection.rest = present, Fraction(0)
         self.is_shared = pace is not None
 
     def part(self, packet: Packet) -> Hashable:
@@ -215,7 +217,7 @@ class Host:
         """Return the flow from a source to a destination. It is created at its first use."""
         if (source, destination) not in self.flows:
             level = self.level(destination, source.level)
-            held_back = control(self.net, self.name, level, self.out.pace)
+            held_back = control(self.net, self.name, level, self.out.usual_pace)
             if self.congestion.has_control_per_level:
                 held_back = self.levels.setdefault(level, held_back)
             lane = self.net.plan.lanes.of_level[level]

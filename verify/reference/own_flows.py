@@ -201,7 +201,7 @@ def incasts(net: Network, plan: TrafficPlan) -> list[Transfer]:
     if mean is None:
         assert given.load_percent is not None
         size = mean_size(given.points) if given.points else plan.timing.message
-        whole = sum(host_bits(net, net.hosts[host].out.pace) for host in hosts)
+        whole = sum(host_bits(net, net.hosts[host].out.usual_pace) for host in hosts)
         mean = count * size * 8 * 100 * 10**12 // (given.load_percent * whole)
     stop = net.plan.duration_ps
     if plan.timing.stop_ps is not None:
@@ -253,7 +253,7 @@ def of_pattern(
         if plan.given.outstanding is not None:
             source.start_loop()
         else:
-            source.start_at_rate(net.hosts[host].out.pace)
+            source.start_at_rate(net.hosts[host].out.usual_pace)
     return found
 
 

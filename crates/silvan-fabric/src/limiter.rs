@@ -20,9 +20,12 @@ impl Limiter {
         Self { pace, carry: 0, free_at: Time::ZERO, memo: (0, pace.parts(0)) }
     }
 
-    /// Changes the time per byte for packets that pass from now on.
+    /// Changes the time per byte for packets that pass from now on. The same time changes nothing; with another
+    /// one, the fraction of a picosecond that previous packets have left is lost.
     pub fn change(&mut self, pace: BytePace) {
-        *self = Self { free_at: self.free_at, ..Self::new(pace) };
+        if pace != self.pace {
+            *self = Self { free_at: self.free_at, ..Self::new(pace) };
+        }
     }
 
     /// Passes `bytes` at `start`, but not before the previous packets have passed. Returns the time at
@@ -56,5 +59,17 @@ mod tests {
         // After a pause, the packet starts immediately. Half of the bytes take half of the time.
         assert_eq!(limiter.pass(Time(20_000_000), 3_000), Time(28_000_000));
         assert_eq!(limiter.pass(Time(20_000_000), 1_500), Time(32_000_000), "after those before it");
+    }
+
+    #[test]
+    fn setting_the_same_pace_again_changes_nothing() {
+        let pace = Rate::from_gbit(3).pace();
+        let (mut plain, mut changed) = (Limiter::new(pace), Limiter::new(pace));
+        for _ in 0..6 {
+            assert_eq!(plain.pass(Time::ZERO, 1_000), changed.pass(Time::ZERO, 1_000));
+            changed.change(pace);
+        }
+        changed.change(Rate::from_gbit(4).pace());
+        assert_eq!(changed.pass(Time::ZERO, 1_000), Time(18_000_000), "2 us after the previous packets");
     }
 }
