@@ -311,6 +311,58 @@ def test_trees_of_adaptive_routes():
     assert {one.class_ for one in trees[0].victims} <= {"cold 3", "cold 7"}
 
 
+LONG_LINKS = """
+duration = "400 us"
+warmup = "100 us"
+packet = {{ mtu = "2048 B" }}
+switch = {{ latency = "0 ns" }}
+measure = {{ interval = "10 us", forest = true }}
+{more}
+[topology]
+kind = "custom"
+hosts = ["a", "b", "c", "d"]
+switches = [{{ name = "s", ports = 3 }}, {{ name = "t", ports = 3 }}]
+links = [
+  {{ from = "a", to = "s:1", rate = "400 Gbit/s", delay = "1 us" }},
+  {{ from = "b", to = "s:2", rate = "400 Gbit/s", delay = "1 us" }},
+  {{ from = "s:3", to = "t:1", rate = "400 Gbit/s", delay = "1 us" }},
+  {{ from = "c", to = "t:2", rate = "400 Gbit/s", delay = "1 us" }},
+  {{ from = "d", to = "t:3", rate = "400 Gbit/s", delay = "1 us" }},
+]
+"""
+
+
+def test_a_link_without_enough_credit_is_no_root():
+    # Of 64 KiB, a link uses 32 packets of 40.96 ns each per 2,040.96 ns.
+    share = 32 * 40.96 / 2040.96
+    scenario = silvan.Scenario.from_toml(LONG_LINKS.format(more='flow = [{ from = "a", to = "c" }]'))
+    result = silvan.run(scenario)
+    assert result.summary["throughput_gbit_s"] == pytest.approx(400 * share, rel=0.005)
+    assert not result.forest.trees
+    (warning,) = [text for text in result.warnings if "credit returns" in text]
+    assert f"at most {100 * share:.0f} % of 400 Gbit/s" in warning
+    assert "needs 102400 B" in warning
+    assert "has 65536 B" in warning
+
+
+STALL = 'event = [{ kind = "stall", hosts = ["c"], start = "150 us", lasts = "100 us" }]'
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        # Two senders compete for the link to the host.
+        'flow = [{ from = "a", to = "c" }, { from = "d", to = "c" }]',
+        # The host is slow.
+        'flow = [{ from = "a", to = "c" }]\nhost = { drain_rate = "100 Gbit/s" }',
+        f'flow = [{{ from = "a", to = "c" }}]\n{STALL}',
+    ],
+)
+def test_a_link_without_enough_credit_is_a_root_of_competing_flows_and_slow_hosts(more):
+    result = silvan.run(silvan.Scenario.from_toml(LONG_LINKS.format(more=more)))
+    assert {tree.root for tree in result.forest.trees} == {"t:2->c"}
+
+
 def test_an_inner_root():
     result = silvan.run(ROOT / "scenarios" / "multistage.toml")
     (tree,) = result.forest.trees

@@ -60,6 +60,6 @@ pub use faults::completed as completed_tables;
 pub use observe::MOST_TREE_ROWS;
 pub use outcome::{Expected, Spared};
 pub use setup::{
-    FaultPlan, HostNames, PauseMemory, RemainingNetwork, RoundTrips, SharedPauseMemory, check, check_links,
-    check_routes, pause_memory, permutation,
+    FaultPlan, HostNames, PauseMemory, RemainingNetwork, RoundTrips, SharedPauseMemory, ShortCredit, check,
+    check_links, check_routes, pause_memory, permutation, short_credit,
 };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use silvan_engine::{Rate, Time};
 use silvan_fabric::config::{Assignment, Config, RoutePer};
-use silvan_fabric::{HostNames, SetupError, check_links};
+use silvan_fabric::{HostNames, SetupError, ShortCredit, check_links, short_credit};
 use silvan_network::routing::lanes::{IDENTITY, LaneEntry};
 use silvan_network::routing::port_groups::PortGroups;
 use silvan_network::routing::{
@@ -141,10 +141,34 @@ pub(crate) fn deadlock(topology: &Topology, tables: &Tables, config: &Config) ->
     cycle.map(|cycle| cycle_text(&cycle))
 }
 
+/// Faults of a network: links that a virtual lane cannot use fully, and [faults of routes](findings_of_routes).
+pub(crate) fn findings(spec: &Spec, topology: &Topology, tables: &Tables, config: &Config) -> Vec<String> {
+    // A network that cannot be set up is reported elsewhere.
+    let short = short_credit(topology, tables, config).ok().flatten();
+    let mut findings: Vec<String> = short.iter().map(short_of_credit).collect();
+    findings.extend(findings_of_routes(spec, topology, tables, config));
+    findings
+}
+
+fn short_of_credit(short: &ShortCredit) -> String {
+    let ShortCredit { link, links, rate, returns, credit, needed, share } = short;
+    let others = match links - 1 {
+        0 => String::new(),
+        1 => "; another link lacks credit, too".to_owned(),
+        others => format!("; {others} other links lack credit, too"),
+    };
+    format!(
+        "on {link}, a virtual lane can use at most {:.0} % of {} Gbit/s: credit returns {returns} after a packet begins, so \
+         the lane needs {needed} B of buffer at the receiver and has {credit} B (host.buffer, switch.buffer){others}",
+        100.0 * share,
+        rate.as_gbit_f64()
+    )
+}
+
 /// Faults of routes that depend on the wiring of a network, or that a subnet manager computed: unused links, and uneven
 /// loads. Routes of regular networks are not checked, because their loads follow from the routing; nor are hashed or
 /// adaptive routes, which use all shortest paths. The network has no reduction units.
-pub(crate) fn findings(spec: &Spec, topology: &Topology, tables: &Tables, config: &Config) -> Vec<String> {
+fn findings_of_routes(spec: &Spec, topology: &Topology, tables: &Tables, config: &Config) -> Vec<String> {
     let is_free = match &spec.routing.source {
         RoutingSource::Table(_) => true,
         RoutingSource::Computed(routing) => {

@@ -1,15 +1,137 @@
 //! Sets up the rules of credits, and link-level retry.
 
+use silvan_engine::{Rate, Time};
 use silvan_network::port::Port;
-use silvan_network::topology::NodeRef;
+use silvan_network::routing::Tables;
+use silvan_network::topology::{NodeRef, Topology};
 
+use super::faults::FaultPlan;
 use super::{Builder, WiredChannel, small};
-use crate::config::{Credits, LinkRetry, SharedCredits};
+use crate::config::{Config, Credits, LinkRetry, SharedCredits};
 use crate::error::{Reason, SetupError};
 use crate::host::PacketSizes;
 use crate::link::{CreditPool, CreditRules, Limit, Retry, RetrySpec, ReturnClock, Shared, owner};
 
+/// A direction of a link on which a virtual lane cannot use the rate, even if the receiver empties its buffer without
+/// waiting: the lane has used all credit before the credit of its first packet has returned. `return_spacing` is not
+/// considered.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ShortCredit {
+    /// The sender and the receiver, such as "S1:3->H4".
+    pub link: String,
+    /// Number of such directions, of which this one can use the smallest share.
+    pub links: usize,
+    /// The rate of the link.
+    pub rate: Rate,
+    /// Time from the start of a full packet until its credit has returned.
+    pub returns: Time,
+    /// Bytes of credit that the lane has.
+    pub credit: u32,
+    /// Bytes of credit that the lane needs in order to use the rate.
+    pub needed: u64,
+    /// The part of the rate that the lane can use.
+    pub share: f64,
+}
+
+/// The direction of a link on which a lane can use the smallest share of the rate because it lacks credit. `None` if
+/// lanes can use the rates of all links, and with pause frames or on/off flow control.
+///
+/// # Errors
+/// A [`SetupError`] with the first key whose value is invalid.
+pub fn short_credit(
+    topology: &Topology,
+    tables: &Tables,
+    config: &Config,
+) -> Result<Option<ShortCredit>, SetupError> {
+    let builder = Builder::new(topology, tables, config, FaultPlan::default())?;
+    let mut found: Option<ShortCredit> = None;
+    let mut links = 0;
+    for way in builder.directed() {
+        let Some(of_way) = builder.credit_loop(&way)?.filter(|of_way| of_way.share() < 1.0) else { continue };
+        links += 1;
+        if found.as_ref().is_none_or(|least| of_way.share() < least.share) {
+            found = Some(ShortCredit {
+                link: builder.channel_name(&way),
+                links: 0,
+                rate: way.link.rate,
+                returns: of_way.returns,
+                credit: of_way.credit,
+                needed: of_way.needed(),
+                share: of_way.share(),
+            });
+        }
+    }
+    Ok(found.map(|found| ShortCredit { links, ..found }))
+}
+
+/// The way of a credit on an idle direction of a link, with full packets.
+struct CreditLoop {
+    /// Time from the start of a packet until its credit has returned.
+    returns: Time,
+    /// Transmission time of a packet, and its buffer space in bytes.
+    span: Time,
+    space: u32,
+    /// Bytes of credit that a lane has.
+    credit: u32,
+}
+
+impl CreditLoop {
+    /// The part of the rate of the link that a lane can use, at most 1.
+    fn share(&self) -> f64 {
+        let packets = f64::from(self.credit / self.space.max(1));
+        (packets * self.span.0 as f64 / self.returns.0.max(1) as f64).min(1.0)
+    }
+
+    /// Bytes of credit with which a lane can use the rate.
+    fn needed(&self) -> u64 {
+        self.returns.0.div_ceil(self.span.0.max(1)) * u64::from(self.space)
+    }
+}
+
 impl Builder<'_> {
+    /// For each host's link to the host, whether a lane can use less than `share` of the rate because it lacks credit,
+    /// and not because the host is slow. Other directions of links are `false`.
+    pub(super) fn is_short_of_credit(&self, share: f64) -> Result<Vec<bool>, SetupError> {
+        let has_slow_hosts = self.model.config.events.iter().any(|event| event.kind.is_of_hosts());
+        let is_short = |way: WiredChannel| {
+            let is_to_host = matches!(way.to.node, NodeRef::Host(_));
+            if has_slow_hosts || !is_to_host || self.model.host.drain_rate(way.link.rate) < way.link.rate {
+                return Ok(false);
+            }
+            Ok(self.credit_loop(&way)?.is_some_and(|of_way| of_way.share() < share))
+        };
+        self.directed().map(is_short).collect()
+    }
+
+    /// The way of a credit; `None` with pause frames or on/off flow control, and if the receiver divides its memory
+    /// among queues.
+    fn credit_loop(&self, way: &WiredChannel) -> Result<Option<CreditLoop>, SetupError> {
+        let Some(credits) = self.model.credits else { return Ok(None) };
+        let PacketSizes { mtu, header, .. } = self.model.sizes;
+        let (full, space) = (mtu + header, self.model.sizes.space(mtu + header));
+        let span = way.link.rate.pace().time(full);
+        let (lane, waits) = match way.to.node {
+            NodeRef::Host(_) => {
+                let drained = self.model.host.drain_rate(way.link.rate).pace().time(full);
+                (self.model.host.lane, drained.max(span))
+            }
+            NodeRef::Switch(_) if !self.model.switch.shared => return Ok(None),
+            NodeRef::Switch(_) => {
+                let stored = if self.model.switch.stores { span } else { Time::ZERO };
+                (self.model.switch.lane, stored + self.model.switch.latency + span)
+            }
+        };
+        let credit = match &credits.shared {
+            None => lane,
+            Some(shared) => {
+                let pool = self.pool(shared, lane)?;
+                pool.reserve.saturating_add(pool.size)
+            }
+        };
+        let returns = way.link.delay + waits + way.link.delay;
+        Ok(Some(CreditLoop { returns, span, space, credit }))
+    }
+
     /// For each channel, the number from which its random streams are derived.
     fn channel_owners(&self) -> impl Iterator<Item = u64> {
         self.directed().map(|WiredChannel { from, .. }| match from.node {

@@ -18,6 +18,7 @@ mod sources;
 mod tests;
 mod ways;
 
+pub use credits::{ShortCredit, short_credit};
 pub use faults::{FaultPlan, RemainingNetwork};
 pub use model::check;
 pub(crate) use partition::Choice;
@@ -211,9 +212,13 @@ pub(crate) fn build(
     let jobs = builder.jobs(&mut hosts, &mut classes, &mut is_destination)?;
     let (link_names, link_list): (Vec<String>, Vec<LinkName>) = builder.link_names().into_iter().unzip();
     let measure = &config.measure;
-    let forest = measure
-        .forest
-        .then(|| Box::new(ForestObserver::new(config, builder.model.full_space, &link_list, &switches)));
+    let forest = if measure.forest {
+        let is_short = builder.is_short_of_credit(ForestObserver::BUSY)?;
+        let of_links = (&*link_list, &*is_short);
+        Some(Box::new(ForestObserver::new(config, builder.model.full_space, of_links, &switches)))
+    } else {
+        None
+    };
     let (flow_names, flows) = flows.into_iter().unzip();
     let names = ResultNames {
         links: Arc::new(link_names),
@@ -654,16 +659,17 @@ impl<'a> Builder<'a> {
     fn link_names(&self) -> Vec<(String, LinkName)> {
         let lanes = usize::from(self.model.lanes.count);
         self.directed()
-            .map(|WiredChannel { id: channel, from, to, .. }| {
-                let switch = match from.node {
-                    NodeRef::Switch(index) => Some((index, Port::of_number(from.port))),
+            .map(|way| {
+                let switch = match way.from.node {
+                    NodeRef::Switch(index) => Some((index, Port::of_number(way.from.port))),
                     NodeRef::Host(_) => None,
                 };
-                (
-                    format!("{}->{}", self.end_name(from), self.end_name(to)),
-                    LinkName { channel, switch, lanes },
-                )
+                (self.channel_name(&way), LinkName { channel: way.id, switch, lanes })
             })
             .collect()
+    }
+
+    fn channel_name(&self, way: &WiredChannel) -> String {
+        format!("{}->{}", self.end_name(way.from), self.end_name(way.to))
     }
 }

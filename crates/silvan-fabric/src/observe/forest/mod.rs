@@ -68,10 +68,15 @@ pub(crate) struct ForestObserver {
 }
 
 impl ForestObserver {
-    pub fn new(config: &Config, full_space: u32, links: &[LinkName], switches: &[Ports]) -> Self {
+    /// Minimum utilization of an output that is always busy, which is below 1 because there are gaps between packets.
+    pub const BUSY: f64 = 0.9;
+
+    /// `links` are the directions of links, each with a mark if it leads to a host and lacks credit for [`Self::BUSY`]
+    /// although the host is not slow.
+    pub fn new(config: &Config, full_space: u32, links: (&[LinkName], &[bool]), switches: &[Ports]) -> Self {
         let map = Map::new(config, full_space, links, switches);
         Self {
-            moment: Moment::new(links.len()),
+            moment: Moment::new(links.0.len()),
             growth: TreeHistory::default(),
             roles: Roles::new(config),
             rows: LinkRows::default(),

@@ -8,8 +8,8 @@ use silvan_engine::saved::Saved;
 use silvan_engine::{Rate, Time};
 use silvan_network::port::{Port, PortVl, Vl};
 
-use super::NONE;
 use super::ways::StaticRoutes;
+use super::{ForestObserver, NONE};
 use crate::config::{Config, RoutePer};
 use crate::link::ChannelId;
 use crate::observe::series::LinkName;
@@ -28,6 +28,10 @@ pub(super) struct DirectedLink {
     /// The host at the link's receiving end, or [`NONE`].
     #[saved(constant)]
     pub host: u32,
+    /// Whether the link leads to a host and lacks credit because the buffer of the host is small, and not because the
+    /// host is slow.
+    #[saved(constant)]
+    is_short: bool,
     sent_bytes: u64,
 }
 
@@ -74,7 +78,12 @@ pub(super) struct Map {
 }
 
 impl Map {
-    pub fn new(config: &Config, full_space: u32, links: &[LinkName], switches: &[Ports]) -> Self {
+    pub fn new(
+        config: &Config,
+        full_space: u32,
+        (links, is_short): (&[LinkName], &[bool]),
+        switches: &[Ports],
+    ) -> Self {
         let mut outputs: Vec<Vec<u32>> = switches.iter().map(|switch| vec![NONE; switch.count()]).collect();
         let channels = links.iter().map(|link| link.channel as usize + 1).max().unwrap_or(0);
         let mut by_channel = vec![NONE; channels];
@@ -86,10 +95,12 @@ impl Map {
         }
         let links = links
             .iter()
-            .map(|link| DirectedLink {
+            .zip(is_short)
+            .map(|(link, &is_short)| DirectedLink {
                 channel: link.channel,
                 switch: link.switch,
                 host: NONE,
+                is_short,
                 sent_bytes: 0,
             })
             .collect();
@@ -190,10 +201,6 @@ impl TreePosition {
     }
 }
 
-/// Minimum utilization of an output that is always busy, which is below 1 because there are gaps between
-/// packets.
-const BUSY: f64 = 0.9;
-
 const NOT_IN: TreePosition =
     TreePosition { root: NONE, waits_for: NONE, depth: 0, lanes: 0, queued: 0, is_isolated: false };
 
@@ -254,7 +261,8 @@ impl Moment {
 
     /// Finds the trees of this sample. A root is a loaded output that does not wait itself, that was busy
     /// during the interval or faces a host, and for which other links wait or special queues exist. A root
-    /// that already had a tree, according to `lives`, keeps the tree while the root is busy.
+    /// that already had a tree, according to `lives`, keeps the tree while the root is busy. If a host that is not slow
+    /// has so small a buffer that its link lacks credit also for a single flow, two links must wait.
     pub fn find(&mut self, view: View, map: &mut Map, span: Time, lives: impl Fn(u32) -> bool) {
         for &link in &self.order {
             self.members[link as usize] = NOT_IN;
@@ -273,7 +281,7 @@ impl Moment {
             if self.states[at] != OutputState::Loaded {
                 continue;
             }
-            let is_busy = map.utilisation(view, at, bytes, span) >= BUSY;
+            let is_busy = map.utilisation(view, at, bytes, span) >= ForestObserver::BUSY;
             if self.is_root(view, map, (at as u32, is_busy), &lives) {
                 let root = self.roots.len() as u32;
                 self.members[at] = TreePosition { root, lanes: u16::MAX, ..NOT_IN };
@@ -305,9 +313,11 @@ impl Moment {
             return false;
         }
         let first = self.waits.partition_point(|wait| wait.0 < at);
-        let is_waited_for = self.waits.get(first).is_some_and(|wait| wait.0 == at);
+        let waiting = self.waits[first..].iter().take_while(|wait| wait.0 == at);
+        let is_waited_for = waiting.clone().next().is_some();
         let link = &map.links[at as usize];
-        let faces_host = link.host != NONE;
+        let competes = waiting.clone().any(|wait| wait.1 != self.waits[first].1);
+        let faces_host = link.host != NONE && (!link.is_short || competes);
         let has_queues = |(switch, output): (u32, Port)| {
             let cams = view.cams(switch);
             cams.is_some_and(|cams| cams.is_root(output))
