@@ -68,6 +68,29 @@ def test_the_summary_agrees_with_the_table(runs):
     assert any(line.startswith(f"{summary['unfinished']} of {summary['started']}") for line in result.account)
 
 
+@pytest.mark.parametrize("kind", ["selective-repeat", "go-back-n"])
+def test_receipts_of_loss_recovery_acknowledge_transfers(kind):
+    text = f'''
+duration = "100 us"
+topology = {{ kind = "star", hosts = 2, link_rate = "100 Gbit/s", link_delay = "500 ns" }}
+packet = {{ mtu = "1000 B" }}
+recovery = {{ kind = "{kind}", timeout = "50 us" }}
+measure = {{ transfers = true }}
+event = [{{ kind = "down", links = ["H2"], start = "90 us", lasts = "1 us" }}]
+[[flow]]
+from = "H1"
+to = "H2"
+message = "10 kB"
+total = "10 kB"
+'''
+    table = silvan.run(silvan.Scenario.from_toml(text)).numpy("transfers")
+    (acked,), (start,), (ideal,) = table["acked_ns"], table["start_ns"], table["ideal_acked_ns"]
+    assert acked - start == ideal
+    # The data crosses two links and a switch of 100 ns, and the last receipt of 64 B returns.
+    assert ideal == 10 * 80 + 1000 + 100 + 64 * 0.08 + 1000 + 100
+    assert table["acked_slowdown"] == [1]
+
+
 def test_transfers_without_acknowledgements_end_with_their_delivery():
     result = run(notification="cnp")
     table, summary = result.numpy("transfers"), result.summary["transfers"]

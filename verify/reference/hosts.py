@@ -427,8 +427,9 @@ class Host:
 
     @property
     def awaits_acks(self) -> bool:
-        """Whether receivers acknowledge all data."""
-        return self.congestion.notification in ("ack", "ack-message", "ack-each", "ack-grant")
+        """Whether receivers acknowledge all data, in answers or receipts."""
+        answers = self.congestion.notification in ("ack", "ack-message", "ack-each", "ack-grant")
+        return answers or self.recovery is not None
 
     def may_notify(self, flow: Flow) -> bool:
         """Return whether a mark causes a notification packet, and if so, note the time.

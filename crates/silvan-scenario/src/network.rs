@@ -151,15 +151,16 @@ pub(crate) fn findings(spec: &Spec, topology: &Topology, tables: &Tables, config
 }
 
 fn short_of_credit(short: &ShortCredit) -> String {
-    let ShortCredit { link, links, rate, returns, credit, needed, share } = short;
+    let ShortCredit { link, links, rate, returns, credit, needed, share, .. } = short;
+    let key = if short.is_to_host { "host.buffer" } else { "switch.buffer" };
     let others = match links - 1 {
         0 => String::new(),
         1 => "; another link lacks credit, too".to_owned(),
         others => format!("; {others} other links lack credit, too"),
     };
     format!(
-        "on {link}, a virtual lane can use at most {:.0} % of {} Gbit/s: credit returns {returns} after a packet begins, so \
-         the lane needs {needed} B of buffer at the receiver and has {credit} B (host.buffer, switch.buffer){others}",
+        "{key} limits a virtual lane of {link} to {:.0} % of {} Gbit/s: credit returns {returns} after a packet begins, so the \
+         lane needs {needed} B and has {credit} B{others}",
         100.0 * share,
         rate.as_gbit_f64()
     )

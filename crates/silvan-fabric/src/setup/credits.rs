@@ -19,6 +19,8 @@ use crate::link::{CreditPool, CreditRules, Limit, Retry, RetrySpec, ReturnClock,
 pub struct ShortCredit {
     /// The sender and the receiver, such as "S1:3->H4".
     pub link: String,
+    /// Whether the receiver is a host.
+    pub is_to_host: bool,
     /// Number of such directions, of which this one can use the smallest share.
     pub links: usize,
     /// The rate of the link.
@@ -52,6 +54,7 @@ pub fn short_credit(
         if found.as_ref().is_none_or(|least| of_way.share() < least.share) {
             found = Some(ShortCredit {
                 link: builder.channel_name(&way),
+                is_to_host: matches!(way.to.node, NodeRef::Host(_)),
                 links: 0,
                 rate: way.link.rate,
                 returns: of_way.returns,
@@ -103,10 +106,12 @@ impl Builder<'_> {
         self.directed().map(is_short).collect()
     }
 
-    /// The way of a credit; `None` with pause frames or on/off flow control, and if the receiver divides its memory
-    /// among queues.
+    /// The way of a credit; `None` with pause frames, on/off flow control or packet trimming, and if the receiver divides
+    /// its memory among queues.
     fn credit_loop(&self, way: &WiredChannel) -> Result<Option<CreditLoop>, SetupError> {
-        let Some(credits) = self.model.credits else { return Ok(None) };
+        let Some(credits) = self.model.credits.filter(|_| self.model.switch.trimming.is_none()) else {
+            return Ok(None);
+        };
         let PacketSizes { mtu, header, .. } = self.model.sizes;
         let (full, space) = (mtu + header, self.model.sizes.space(mtu + header));
         let span = way.link.rate.pace().time(full);

@@ -293,10 +293,12 @@ impl<'a> Builder<'a> {
     /// How transfers are recorded.
     fn transfer_plan(&self) -> TransferPlan {
         let notification = self.model.parts.notification;
+        // Receipts acknowledge each packet.
+        let has_receipts = self.model.config.recovery.is_some();
         TransferPlan {
             sizes: self.model.sizes,
-            awaits_acks: notification.answers_unmarked(),
-            is_each: notification.acknowledges_each(),
+            awaits_acks: has_receipts || notification.answers_unmarked(),
+            is_each: has_receipts || notification.acknowledges_each(),
             from: self.model.config.warmup,
             flows: self.model.flows.len() as u16,
             host_paces: (self.model.host.usual_injection(), self.model.host.drain()),
