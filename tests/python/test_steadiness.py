@@ -242,10 +242,7 @@ def test_a_sweep_tests_its_own_averages_of_time_series(tmp_path, keep):
         done = command("sweep", tmp_path / "study.toml", "--out", tmp_path / "out", "--json", "--keep", keep)
         assert done.returncode == 0, done.stderr
         assert [row["not_in_steady_state"] for row in json.loads(done.stdout)] == drifting, found
-        assert (
-            "Warning: 1 of 2 runs are not in steady state after the warm-up: waiting."
-            in done.stderr
-        )
+        assert "Warning: 1 of 2 runs are not in steady state after the warm-up: waiting." in done.stderr
     changed = command(
         "sweep", tmp_path / "study.toml", "--json", "--out", tmp_path / "other",
         "--set", "traffic.0.stop=390 us",
