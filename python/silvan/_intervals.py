@@ -51,7 +51,7 @@ def draw(
     if at is None:
         ax.set_xticks(range(len(names)), list(names))
         ax.set_xlim(-0.5, len(names) - 0.5)
-        _turn_long_names(ax, names)
+        turn_long_names(ax, names)
     elif len(at) <= TICKS:
         ax.set_xticks(at, [f"{value:g}" for value in at])
     ax.set_ylim(*limits(series))
@@ -89,10 +89,10 @@ def _intervals(values: Sequence[Sequence[float]]) -> tuple[NDArray[np.float64], 
     return tuple(np.array(rows, dtype=np.float64).T)
 
 
-def _turn_long_names(ax: Axes, names: Sequence[str]) -> None:
-    """Turn names that would overlap."""
+def turn_long_names(ax: Axes, names: Sequence[str], columns: int = 1) -> None:
+    """Turn names that would overlap on the axis of one of several panels (`columns`) side by side."""
     figure = ax.get_figure(root=True)
-    inches = figure.get_size_inches()[0] if figure is not None else 8.0
+    inches = (figure.get_size_inches()[0] if figure is not None else 8.0) / columns
     # A letter is about 0.07 inches wide.
     if names and 0.07 * max(map(len, names)) * len(names) > 0.75 * inches:
         ax.tick_params(axis="x", labelrotation=30)

@@ -12,6 +12,7 @@ The functions that draw one figure use the given axes or create new ones, and re
 from __future__ import annotations
 
 import math
+import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -85,6 +86,8 @@ WIDTHS: Mapping[str, float] = {"ieee-column": 3.5, "ieee-page": 7.16, "slide": 1
 NARROW = 5.0
 #: Average width of a letter, and width of a legend's handle with its spaces, in font sizes.
 LETTER_WIDTH, HANDLE_WIDTH = 0.6, 5.0
+#: Largest width of the names of rows, as a share of the width of a narrow figure.
+ROW_NAMES = 0.3
 #: Shades of gray for black-and-white print.
 GRAYS = ("#000000", "#6e6e6e", "#a8a8a8")
 #: Changes of the style for black-and-white print.
@@ -156,6 +159,12 @@ def line_look(number: int) -> dict[str, Any]:
     }
 
 
+def point_look(number: int) -> dict[str, Any]:
+    """Return the color and the marker of the points with this number, counted from 0."""
+    colours = GRAYS if _format.get().is_print else COLOURS
+    return {"color": colours[number % len(colours)], "marker": MARKERS[number % len(MARKERS)]}
+
+
 def literal(text: str) -> str:
     r"""Escape a name for a figure: matplotlib reads text between dollar signs as a formula.
 
@@ -189,6 +198,13 @@ class Picture(Figure):
         return data.getvalue()
 
 
+def size(width: float, height: float) -> tuple[float, float]:
+    """Return the size in inches of a figure with these inches by default, see :func:`formatted`."""
+    wanted = _format.get().width
+    # Labels keep their size, so the height shrinks less than the width.
+    return (width, height) if wanted is None else (wanted, height * math.sqrt(wanted / width))
+
+
 def new_figure(
     columns: int = 1, width: float = 8.0, height: float = 4.2, **shared: Any
 ) -> tuple[Figure, list[Axes]]:
@@ -196,12 +212,8 @@ def new_figure(
 
     `width` and `height` are in inches; :func:`formatted` changes them.
     """
-    wanted = _format.get().width
-    if wanted is not None:
-        # Labels keep their size, so the height shrinks less than the width.
-        width, height = wanted, height * math.sqrt(wanted / width)
     with style():
-        figure = Picture(figsize=(width, height))
+        figure = Picture(figsize=size(width, height))
         FigureCanvasAgg(figure)
         axes = figure.subplots(1, columns, squeeze=False, **shared)
     return figure, list(axes.flat)
@@ -239,6 +251,48 @@ def legend_beside(
     rows = math.ceil(len(labels) / max(1, int(wanted / entry)))
     columns = math.ceil(len(labels) / max(1, rows))
     figure.legend(handles, labels, title=title, loc="outside lower center", ncols=columns)
+
+
+def is_narrow() -> bool:
+    """Return whether figures are so narrow that legends are below the axes."""
+    wanted = _format.get().width
+    return wanted is not None and wanted < NARROW
+
+
+def name_rows(ax: Axes, names: Sequence[str]) -> None:
+    """Label the rows of a vertical axis, which start at 0, with names; a narrow figure divides long names."""
+    wanted = _format.get().width
+    if is_narrow() and wanted is not None:
+        letters = int(ROW_NAMES * wanted * 72 / (LETTER_WIDTH * mpl.rcParams["font.size"]))
+        names = [textwrap.fill(name, letters) for name in names]
+    ax.set_yticks(range(len(names)), [literal(name) for name in names])
+
+
+def fit(figure: Figure) -> Figure:
+    """Divide titles and labels that are longer than a narrow figure into lines; return the figure."""
+    if not is_narrow():
+        return figure
+    figure.canvas.draw()
+    boxes = {ax: ax.get_window_extent() for ax in figure.axes if ax.get_visible()}
+    whole = figure.bbox
+    for ax, box in boxes.items():
+        beside = [other for other in boxes.values() if other.y0 < box.y1 and other.y1 > box.y0]
+        right = min((other.x0 for other in beside if other.x0 > box.x1), default=whole.x1)
+        left = max((other.x1 for other in beside if other.x1 < box.x0), default=whole.x0)
+        middle, height = (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2
+        spaces: tuple[tuple[Any, float], ...] = (
+            (ax.title, right - box.x0),
+            (ax._left_title, right - box.x0),  # type: ignore[attr-defined]
+            (ax.xaxis.label, 2 * min(right - middle, middle - left)),
+            (ax.yaxis.label, 2 * min(whole.y1 - height, height - whole.y0)),
+        )
+        for text, space in spaces:
+            letters = int(space / figure.dpi * 72 / (LETTER_WIDTH * text.get_fontsize()))
+            # A space that does not break keeps a number and its unit on one line.
+            text.set_text(
+                textwrap.fill(text.get_text().replace(" %", "\N{NO-BREAK SPACE}%"), max(letters, 8))
+            )
+    return figure
 
 
 def save(figure: Figure | SubFigure, path: str | PathLike[str]) -> list[Path]:

@@ -3,6 +3,7 @@
 import itertools
 from types import SimpleNamespace
 
+import matplotlib as mpl
 import numpy as np
 import pytest
 
@@ -11,8 +12,11 @@ from conftest import ROOT, command
 from silvan import _intervals, comparison_figures, plot, transfer_figures
 from silvan._statistics import mean
 from silvan.sweeps import figures
+from silvan.sweeps.axes import Axis
 from silvan.tuning import figures as tuning_figures
 from silvan.tuning.outcome import Contrast, Interval
+from silvan.tuning.problem import Kind
+from silvan.tuning.runs import Instance
 
 HOT = """
 name = "hot"
@@ -230,16 +234,126 @@ def test_options_of_figures_without_figures_are_refused(groups, tmp_path):
         assert f"{hint}: has no effect without --plot" in " ".join(done.stderr.split())
 
 
-def test_ratios_do_not_run_into_each_other():
-    """Six objectives compared with four settings, one with seeds that differ too much."""
-    names = ["victims", "hotspots", "storage", "background", "latency", "fairness"]
+OBJECTIVES = ["victims", "hotspots", "storage", "background", "latency", "fairness"]
+
+
+def a_tuning():
+    """Return six objectives compared with four settings, one with seeds that differ too much."""
     ratio, wide = Interval(1.2, 1.1, 1.3), Interval(2.0, 0.01, 400.0)
     contrasts = [
-        Contrast(name, ratio, dict.fromkeys(names, wide if name == "ccmgr" else ratio), {})
+        Contrast(name, ratio, dict.fromkeys(OBJECTIVES, wide if name == "ccmgr" else ratio), {})
         for name in ("no control", "defaults", "ccmgr", "opensm.conf")
     ]
-    tuning = SimpleNamespace(name="site", objectives=[SimpleNamespace(name=name) for name in names])
-    figure = tuning_figures.comparison(SimpleNamespace(tuning=tuning, contrasts=contrasts))
+    search = [
+        Axis("congestion.reaction.ccti_timer", "1.024 us", tuple(range(100, 900, 100)), ()),
+        *(
+            Axis(f"congestion.marking.{name}", "", (1, 2), ())
+            for name in ("threshold", "packet_size", "upper")
+        ),
+    ]
+    trials = [
+        SimpleNamespace(
+            state="done", score=1.0 + n / 10, runs=n + 1, setting=n, steps=(n, n % 2, n % 2, 0),
+            ratios={Instance(Kind("all"), 1): (1.0 + n / 5, 2.0 - n / 9)},
+        )
+        for n in range(8)
+    ]  # fmt: skip
+    return SimpleNamespace(
+        tuning=SimpleNamespace(
+            name="a fabric with a long name",
+            objectives=[SimpleNamespace(name=name) for name in OBJECTIVES],
+            search=search,
+        ),
+        contrasts=contrasts,
+        found=SimpleNamespace(trials=trials, runs=8),
+        finalists=[SimpleNamespace(setting=7)],
+        importance={axis.name: 0.25 for axis in search},
+        kept=[
+            SimpleNamespace(kind=kind, score=Interval(0.9, 0.8, 1.0))
+            for kind in ("moving", "an incast of thirty hosts to one")
+        ],
+    )
+
+
+@pytest.mark.parametrize("is_print", [False, True])
+def test_figures_of_a_tuning_are_readable_in_a_column(is_print):
+    tuned = a_tuning()
+    drawing = (
+        tuning_figures.search, tuning_figures.parameters, tuning_figures.comparison, tuning_figures.unseen,
+        tuning_figures.objectives,
+    )  # fmt: skip
+    with plot.formatted("ieee-column", is_print=is_print):
+        drawn = [draw(tuned) for draw in drawing]
+    for figure in drawn:
+        check_readable(figure)
+        check_texts_are_apart(figure)
+        colours = {mpl.colors.to_hex(line.get_color()) for ax in figure.axes for line in ax.lines}
+        grays = {one for one in colours if one[1:3] == one[3:5] == one[5:7]}
+        assert (grays == colours) == is_print
+    (axes,) = drawn[2].axes
+    looks = {
+        (line.get_marker(), mpl.colors.to_hex(line.get_color()))
+        for line in axes.lines
+        if line.get_marker() != "None" and line.get_marker()
+    }
+    assert len(looks) == len(OBJECTIVES) + 1
+    intervals = [line for line in axes.lines if len(line.get_xdata()) == 2 and line.get_linewidth() == 2]
+    assert {line.get_linestyle() for line in intervals} == {"-"}
+
+
+def check_texts_are_apart(figure):
+    """Check that titles and labels are inside the figure, and that those of one axis do not overlap."""
+    figure.canvas.draw()
+    whole = figure.bbox
+    axes = [ax for ax in figure.axes if ax.get_visible()]
+    titles = [ax._left_title for ax in axes]
+    for texts in (
+        titles,
+        *([*ax.get_xticklabels()] for ax in axes),
+        *([*ax.get_yticklabels()] for ax in axes),
+    ):
+        shown = [text for text in texts if text.get_text()]
+        straight = [text.get_window_extent() for text in shown if not text.get_rotation()]
+        assert not any(one.overlaps(other) for one, other in itertools.combinations(straight, 2))
+    every = [
+        *titles,
+        *(text for ax in axes for text in (ax.xaxis.label, ax.yaxis.label, *ax.get_yticklabels())),
+    ]
+    for text in every:
+        if text.get_text():
+            box = text.get_window_extent()
+            assert whole.x0 - 1 <= box.x0, text
+            assert box.x1 <= whole.x1 + 1, text
+
+
+def test_maps_and_surfaces_of_sweeps_fit_a_column(hot):
+    axes = {
+        "traffic.1.rate": [f"{rate} Gbit/s" for rate in range(10, 50, 5)],
+        "traffic.0.rate": ["20 Gbit/s", "40 Gbit/s"],
+    }
+    over = silvan.sweep(hot, axes, store=hot.parent / "runs")
+    with plot.formatted("ieee-column"):
+        surface = figures.surface(over, "throughput_gbit_s")
+        drawn = figures.surface_map(over, "throughput_gbit_s")
+    check_readable(surface)
+    check_readable(drawn)
+    check_texts_are_apart(drawn)
+    assert not drawn.axes[0].texts
+    wide = figures.surface_map(over, "throughput_gbit_s")
+    assert len(wide.axes[0].texts) == 16
+
+
+def test_tuning_and_studies_have_the_options_of_figures(tmp_path):
+    fabric = ROOT / "tests" / "data" / "fabrics" / "sw2-h7" / "minhop"
+    for arguments in (("tune", "testbed"), ("fabric", "study", fabric)):
+        done = command(*arguments, "--width", "wide", "--print", "--out", tmp_path / "out")
+        assert done.returncode == 2
+        assert "--width: `wide` is no width: must be ieee-column, " in " ".join(done.stderr.split())
+
+
+def test_ratios_do_not_run_into_each_other():
+    names = OBJECTIVES
+    figure = tuning_figures.comparison(a_tuning())
     (axes,) = figure.axes
     figure.canvas.draw()
     points = [line.get_ydata()[0] for line in axes.lines if len(line.get_ydata()) == 1]

@@ -293,6 +293,23 @@ def test_three_runs_have_a_headline_and_titles_by_what_differs(results):
     assert f"The job all-reduce takes {spans[0]} in “a”, {spans[1]} in “b”, {spans[1]} in “c”." in page
 
 
+def test_the_main_result_names_averages_that_are_not_in_steady_state(results):
+    ramp = silvan.run(results[0].scenario)
+    ramp.summary["steadiness"] = {
+        "trends": [
+            {"quantity": name, "unit": "us", "early": 2.0, "late": 1.0, "level_from_ns": None}
+            for name in ("a", "b", "c", "d", "e")
+        ],
+        "changes": [],
+        "untested": [],
+    }
+    page = report.html([ramp, ramp], titles=["x", "y"])
+    text = "Not in steady state in “y”: a, b, c, d and 1 more. These averages depend on the warm-up"
+    assert text in page
+    ramp.summary["steadiness"]["changes"] = ["F5 starts"]
+    assert "Not in steady state in" not in report.html([ramp, ramp], titles=["x", "y"])
+
+
 def test_a_report_is_written_beside_the_runs_and_replaces_only_reports(results, tmp_path):
     for name, result in zip("ab", results, strict=True):
         result.save(tmp_path / name)

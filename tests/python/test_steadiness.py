@@ -213,3 +213,38 @@ def test_a_sweep_lists_the_runs_without_steady_state(tmp_path):
     assert steady == []
     assert "all: latency since generation" in drifting
     assert "Warning: 1 of 2 runs are not in steady state after the warm-up: " in done.stderr
+
+
+WAITING = """
+[[measure]]
+name = "waiting"
+table = "network"
+column = "packets_inside"
+
+[[measure]]
+name = "waiting at the end"
+table = "network"
+column = "packets_inside"
+over_time = "last"
+"""
+
+
+@pytest.mark.parametrize("keep", ["tables", "summary"])
+def test_a_sweep_tests_its_own_averages_of_time_series(tmp_path, keep):
+    """A run tests no numbers of waiting packets."""
+    (tmp_path / "scenario.toml").write_text(
+        RUN.replace('interval = "2 us"', 'interval = "2 us"\nclasses = false')
+    )
+    axis = '[[axis]]\nkey = "host.drain_rate"\nvalues = ["13 Gbit/s", "3 Gbit/s"]\n'
+    (tmp_path / "study.toml").write_text(f'name = "own"\nscenario = "scenario.toml"\n{axis}{WAITING}')
+    drifting = [[], ["waiting"]]
+    for found in (False, True):
+        done = command("sweep", tmp_path / "study.toml", "--out", tmp_path / "out", "--json", "--keep", keep)
+        assert done.returncode == 0, done.stderr
+        assert [row["not_in_steady_state"] for row in json.loads(done.stdout)] == drifting, found
+        assert "Warning: 1 of 2 runs are not in steady state after the warm-up: waiting." in done.stderr
+    changed = command(
+        "sweep", tmp_path / "study.toml", "--json", "--out", tmp_path / "other",
+        "--set", "traffic.0.stop=390 us",
+    )  # fmt: skip
+    assert [row["not_in_steady_state"] for row in json.loads(changed.stdout)] == [[], []]

@@ -125,6 +125,8 @@ def study(  # noqa: PLR0913, PLR0917 - one argument per option
         Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for everything that is written.")
     ] = Path("out/fabric-study"),
     jobs: common.Jobs = None,
+    width: common.Width = None,
+    is_print: common.Print = False,
     progress: common.ShowProgress = None,
 ) -> None:
     """Simulate hotspots, a storage incast and a background on a fabric, and recommend settings.
@@ -158,6 +160,7 @@ def study(  # noqa: PLR0913, PLR0917 - one argument per option
         tuple(down or ()),
     )
     errors, shown = common.progress_console(progress)
+    look = common.look(width, is_print=is_print)
 
     def run(scenario: Scenario, title: str) -> Result:
         return common.simulate(scenario, title=title, progress=progress)
@@ -168,7 +171,8 @@ def study(  # noqa: PLR0913, PLR0917 - one argument per option
     except KeyboardInterrupt:
         errors.print(f"stopped: finished runs are kept in {out / 'runs'}; repeat the command to continue")
         raise typer.Exit(common.EXIT_STOPPED) from None
-    files.write(studied, out)
+    with look:
+        files.write(studied, out)
     show(common.out_console(), studied, out)
     if studied.can_deadlock:
         raise typer.Exit(common.EXIT_CAN_DEADLOCK)

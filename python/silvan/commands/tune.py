@@ -91,6 +91,8 @@ def tune(  # noqa: PLR0913, PLR0917 - one argument per option
     cpus: Cores = 1,
     runs_per_task: PerTask = None,
     address: Address = None,
+    width: common.Width = None,
+    is_print: common.Print = False,
     as_json: common.AsJson = False,
     progress: common.ShowProgress = None,
 ) -> None:
@@ -118,8 +120,9 @@ def tune(  # noqa: PLR0913, PLR0917 - one argument per option
     keep = store or folder / "runs"
     options = Options(jobs, address, cluster, partition, minutes, cpus, runs_per_task, folder / "slurm")
     errors, shown = common.progress_console(progress)
+    look = common.look(width, is_print=is_print)
     try:
-        with common.search_bar(errors, tuning.name, tuning.runs, show=shown) as notify:
+        with look, common.search_bar(errors, tuning.name, tuning.runs, show=shown) as notify:
             tuned = tunings.tune(
                 tuning,
                 objectives=_objectives(objective),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Literal
 
+from silvan import steadiness
 from silvan._comparison_text import in_words
 from silvan.fairness import jain_of_hosts
 from silvan.quantities import by_size, is_supported, links_in_trees, size_range
@@ -40,7 +41,10 @@ def roles(results: Sequence[Result]) -> tuple[list[str], list[str]]:
 def words(results: Sequence[Result], titles: Sequence[str]) -> str:
     """Return sentences about the main numbers of the runs as HTML; empty for a single run."""
     victims, _ = roles(results)
-    return "".join(f"<p>{escape(line)}</p>" for line in _words(results, titles, victims))
+    lines = _words(results, titles, victims)
+    if lines:
+        lines = [*lines, *_unsteady(results, titles)]
+    return "".join(f"<p>{escape(line)}</p>" for line in lines)
 
 
 def side_by_side(results: Sequence[Result], titles: Sequence[str]) -> str:
@@ -170,6 +174,20 @@ def _in_all_runs(results: Sequence[Result], titles: Sequence[str]) -> list[str]:
             )
     rates = [in_words(one.summary["throughput_gbit_s"]) for one in results]
     return [*lines, f"All hosts receive, in Gbit/s: {by_run(rates)}."]
+
+
+def _unsteady(results: Sequence[Result], titles: Sequence[str]) -> list[str]:
+    """Return a sentence per run whose averages are not in steady state."""
+    lines = []
+    for title, result in zip(titles, results, strict=True):
+        names = steadiness.unsteady([result.summary])
+        if names:
+            more = f" and {len(names) - NAMES} more" if len(names) > NAMES else ""
+            lines.append(
+                f"Not in steady state in “{title}”: {', '.join(names[:NAMES])}{more}. These averages depend "
+                "on the warm-up and the duration."
+            )
+    return lines
 
 
 def _label(what: str, names: list[str]) -> str:

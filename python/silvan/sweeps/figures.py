@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 COMBINATIONS_AT_MOST = 64
 #: Maximum number of cells in a map whose cells contain numbers.
 CELLS_WRITTEN = 150
+#: Smallest width in inches of a column of a map whose cells contain numbers.
+COLUMN_WRITTEN = 0.36
 #: A number with a unit, as in scenarios.
 QUANTITY = re.compile(r"([+-]?\d+(?:\.\d+)?(?:e[+-]?\d+)?) ?([A-Za-zµ%][\w/%]*)")
 
@@ -138,7 +140,7 @@ def lines(sweep: Sweep, measure: str) -> Figure:
             plot.legend_beside(axes, title="\n".join(heads))
         elif note:
             plot.legend_beside(axes, title=note)
-    return figure
+        return plot.fit(figure)
 
 
 def _over_and_names(sweep: Sweep) -> tuple[Axis, Axis | None]:
@@ -173,7 +175,7 @@ def surface(sweep: Sweep, measure: str) -> Figure:
     grid = _mean(cube(sweep, measure).reshape(len(one), len(two), -1))
     # Set fixed margins, because automatic layout misplaces three-dimensional labels and fails for long ones.
     with plot.style():
-        figure = Figure(figsize=(6.4, 4.8), layout=PlaceHolderLayoutEngine(True, True))
+        figure = Figure(figsize=plot.size(6.4, 4.8), layout=PlaceHolderLayoutEngine(True, True))
         FigureCanvasAgg(figure)
         axes: Any = figure.add_axes((0.04, 0.06, 0.9, 0.9), projection="3d")
     (x, x_unit), (y, y_unit) = (_numbers(axis) or (np.arange(len(axis)), "") for axis in (one, two))
@@ -188,11 +190,11 @@ def surface(sweep: Sweep, measure: str) -> Figure:
     axes.set_ylabel(_called(two.name, two.unit or y_unit), labelpad=6)
     for each in (axes.xaxis, axes.yaxis):
         each.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
-    axes.tick_params(pad=1, labelsize=9)
+    axes.tick_params(pad=1, labelsize=7 if plot.is_narrow() else 9)
     axes.set_title(_title(sweep, measure), fontweight="bold", y=1.0, pad=-4)
     # From this viewpoint, both axes start at the front corner, as in the published surfaces.
     axes.view_init(elev=28, azim=-128)
-    axes.set_box_aspect((1.25, 1.25, 0.8), zoom=1.0)
+    axes.set_box_aspect((1.25, 1.25, 0.8), zoom=0.85 if plot.is_narrow() else 1.0)
     return figure
 
 
@@ -209,21 +211,25 @@ def surface_map(sweep: Sweep, measure: str) -> Figure:
     figure, (axes,) = plot.new_figure(
         width=max(5.0, 1.6 + column * len(one)), height=max(3.2, 1.4 + 0.42 * len(two))
     )
+    # Color bar and labels take about a third of the width.
+    written = figure.get_size_inches()[0] > 1.5 * COLUMN_WRITTEN * len(one) and grid.size <= CELLS_WRITTEN
     low, high = _limits(grid)
     image = axes.imshow(grid.T, origin="lower", aspect="auto", cmap="viridis", vmin=low, vmax=high)
     for (n, m), value in np.ndenumerate(grid):
-        if grid.size <= CELLS_WRITTEN and np.isfinite(value):
+        if written and np.isfinite(value):
             dark = value < low + 0.6 * (high - low)
             colour = "white" if dark else "black"
             axes.text(n, m, _written(value), ha="center", va="center", fontsize=8, color=colour)
-    axes.set_xticks(range(len(one)), [_short(label) for label in one.labels])
+    columns = [_short(label) for label in one.labels]
+    axes.set_xticks(range(len(one)), columns)
+    _intervals.turn_long_names(axes, columns)
     axes.set_yticks(range(len(two)), [_short(label) for label in two.labels])
     axes.set(
         xlabel=_called(one.name, one.unit), ylabel=_called(two.name, two.unit), title=_title(sweep, measure)
     )
     axes.grid(False)
     figure.colorbar(image, ax=axes)
-    return figure
+    return plot.fit(figure)
 
 
 def _long_axes(sweep: Sweep) -> list[Axis]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silvan import steadiness
 from silvan.fairness import jain, treatment_variation
 from silvan.sweeps.errors import Place, SweepError
 from silvan.transfers import quantile
@@ -146,6 +147,30 @@ class Measure:
         return (
             self.of_summary(result.summary) if self.summary else number(self._from_table(result), self.name)
         )
+
+    @property
+    def note_of_trend(self) -> str:
+        """Name of the stored answer of :meth:`has_trend`."""
+        return f"{self.note}-trend"
+
+    @property
+    def is_averaged(self) -> bool:
+        """Whether the measure averages a time series, so that it describes a network in steady state."""
+        return self.table not in ("", "transfers") and not self.statistic and self.over_time == "mean"
+
+    def has_trend(self, result: Result, error: float = steadiness.ERROR) -> bool:
+        """Return whether the averaged time series has a trend; see :mod:`silvan.steadiness`.
+
+        In each interval, the values of all names are reduced as `across` says. `error` is the probability of
+        a trend by chance. The result is False for measures that average no time series, for series with fewer
+        than :data:`silvan.steadiness.LEAST` values, and if the traffic changes during the averaged time.
+        """
+        found = result.summary.get("steadiness")
+        if not self.is_averaged or found is None or found["changes"]:
+            return False
+        values = np.array([ACROSS[self.across](column) for column in _grid(result, self).T])
+        values = values[np.isfinite(values)]
+        return len(values) >= steadiness.LEAST and steadiness.trend(values, error) is not None
 
     def of_summary(self, summary: Mapping[str, Any]) -> float | None:
         """Return the value of a measure that needs no tables; raises the same errors as :meth:`of_run`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from silvan import results
 from silvan._core import SilvanError
 from silvan._provenance import build
 from silvan._store import Keep, Store, StoredRun, address
-from silvan.steadiness import unsteady
+from silvan.steadiness import ERROR, unsteady
 from silvan.sweeps.errors import SweepError
 from silvan.sweeps.measures import Measure
 from silvan.sweeps.study import Base
@@ -42,7 +43,7 @@ class Done:
     address: str
     values: Values = field(default_factory=dict)
     error: str | None = None
-    #: Quantities that are not in steady state; see :func:`silvan.steadiness.unsteady`.
+    #: Quantities and measures that are not in steady state; see :mod:`silvan.steadiness`.
     trends: tuple[str, ...] = ()
     #: Whether the run was already in the store.
     found: bool = False
@@ -82,14 +83,13 @@ def _performed(job: Job, progress: Progress | None) -> tuple[Values, bool, tuple
     def note_all(result: Result) -> None:
         for measure in from_tables:
             try:
-                value = measure.of_run(result)
+                _note(store, job, measure, result)
             except SweepError:
                 continue  # the error is reported below; the run itself is kept
-            store.note(job.address, measure.note, value)
 
     run = store.run(scenario, keep=job.keep, progress=progress, known=job.address, finish=note_all)
-    trends = tuple(unsteady([run.result.summary]))
-    return _measured(job, store, run, progress), run.found, trends
+    values = _measured(job, store, run, progress)
+    return values, run.found, _trends(store, job.address, run.result.summary, job.measures)
 
 
 def _measured(job: Job, store: Store, run: StoredRun, progress: Progress | None) -> Values:
@@ -102,9 +102,32 @@ def _measured(job: Job, store: Store, run: StoredRun, progress: Progress | None)
             if not result.tables:
                 # The store has neither the tables nor this measure, so simulate the run again.
                 result = results.run(job.base.at(dict(job.overrides)), progress=progress)
-            values[measure.name] = measure.of_run(result)
-            store.note(job.address, measure.note, values[measure.name])
+            values[measure.name] = _note(store, job, measure, result)
     return values
+
+
+def _note(store: Store, job: Job, measure: Measure, result: Result) -> float | None:
+    """Store the value of a measure of a table, and whether it has a trend; return the value."""
+    value = measure.of_run(result)
+    store.note(job.address, measure.note, value)
+    if measure.is_averaged:
+        averaged = sum(one.is_averaged for one in job.measures)
+        store.note(job.address, measure.note_of_trend, measure.has_trend(result, ERROR / averaged))
+    return value
+
+
+def _trends(store: Store, at: str, summary: Summary, measures: tuple[Measure, ...]) -> tuple[str, ...]:
+    """Return the quantities and the measures of a run that are not in steady state.
+
+    Runs that earlier versions stored have no answers for measures.
+    """
+    found = dict.fromkeys(unsteady([summary]))
+    for measure in measures:
+        if measure.is_averaged:
+            with contextlib.suppress(KeyError):
+                if store.noted(at, measure.note_of_trend):
+                    found[measure.name] = None
+    return tuple(found)
 
 
 def _known(store: Store, at: str, measure: Measure, summary: Summary) -> float | None:
@@ -126,4 +149,4 @@ def recall(store: Store, at: str, keep: Keep, measures: tuple[Measure, ...]) -> 
         return None
     except SweepError as error:
         return Done(at, error=str(error), found=True)
-    return Done(at, values, trends=tuple(unsteady([summary])), found=True)
+    return Done(at, values, trends=_trends(store, at, summary, measures), found=True)

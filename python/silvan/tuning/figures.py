@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from silvan.tuning.outcome import Interval, Tuned
     from silvan.tuning.racing import Trial
 
-#: Number of panels in a row.
-COLUMNS = 3
+#: Number of panels in a row, and in a row of a narrow figure.
+COLUMNS, NARROW_COLUMNS = 3, 2
+#: Maximum number of letters of labels next to each other on the axis of a panel of a narrow figure.
+LETTERS = 12
 #: Height of the points of one comparison, as a share of the distance of comparisons.
 ROWS_WIDE = 0.75
 #: Possible labels of an axis of ratios.
@@ -28,7 +30,18 @@ TICKS = (
     0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0,
     20.0, 50.0, 100.0, 1000.0,
 )  # fmt: skip
-BEST, DONE, STOPPED = plot.COLOURS[1], plot.COLOURS[0], "#999999"
+#: Color of settings that the search gave up early.
+STOPPED = "#999999"
+
+
+def _done() -> str:
+    """Return the color of settings that were tried in all traffic."""
+    return str(plot.point_look(0)["color"])
+
+
+def _best() -> str:
+    """Return the color of the best settings."""
+    return str(plot.point_look(1)["color"])
 
 
 def save_all(tuned: Tuned, folder: Path) -> list[str]:
@@ -55,8 +68,8 @@ def search(tuned: Tuned) -> Figure:
             fillstyle="none", markersize=5, label="given up early: score so far",
         )  # fmt: skip
     axes.plot(
-        [trial.runs for trial in done], [trial.score or 0.0 for trial in done], "o", color=DONE, markersize=5,
-        label="tried in all traffic",
+        [trial.runs for trial in done], [trial.score or 0.0 for trial in done], "o", color=_done(),
+        markersize=5, label="tried in all traffic",
     )  # fmt: skip
     best = np.maximum.accumulate([trial.score or 0.0 for trial in done])
     ends = [trial.runs for trial in done]
@@ -64,7 +77,8 @@ def search(tuned: Tuned) -> Figure:
         [*ends, tuned.found.runs],
         [*best, best[-1]],
         where="post",
-        color=BEST,
+        color=_best(),
+        linestyle="-",
         linewidth=1.6,
         label="best so far",
     )
@@ -77,14 +91,14 @@ def search(tuned: Tuned) -> Figure:
     axes.set_xlim(0, 1.02 * tuned.found.runs)
     axes.set_ylim(0, 1.1 * max(axes.get_ylim()[1], 1.0))
     plot.legend_beside(axes)
-    return figure
+    return plot.fit(figure)
 
 
 @plot.style()
 def parameters(tuned: Tuned) -> Figure:
     """Draw the scores against the values of each parameter. Points also differ in the other parameters."""
     axes_searched = [(n, axis) for n, axis in enumerate(tuned.tuning.search) if len(axis) > 1]
-    columns = min(COLUMNS, len(axes_searched))
+    columns = min(NARROW_COLUMNS if plot.is_narrow() else COLUMNS, len(axes_searched))
     rows = math.ceil(len(axes_searched) / columns)
     with plot.style():
         figure, _ = plot.new_figure(width=3.4 * columns + 0.6, height=2.7 * rows + 0.4)
@@ -98,11 +112,11 @@ def parameters(tuned: Tuned) -> Figure:
         panel.set_visible(False)
     for row in panels:
         row[0].set_ylabel("Score")
-    return figure
+    return plot.fit(figure)
 
 
 def _parameter(panel: Axes, tuned: Tuned, n: int, axis: Axis, best: Trial) -> None:
-    for state, colour, fill in (("stopped", STOPPED, "none"), ("done", DONE, "full")):
+    for state, colour, fill in (("stopped", STOPPED, "none"), ("done", _done(), "full")):
         own = [one for one in tuned.found.trials if one.state == state and one.score is not None]
         style: dict[str, Any] = {"fillstyle": fill}
         panel.plot(
@@ -113,15 +127,15 @@ def _parameter(panel: Axes, tuned: Tuned, n: int, axis: Axis, best: Trial) -> No
             markersize=4,
             **style,
         )
-    panel.plot(best.steps[n], best.score or 0.0, "*", color=BEST, markersize=14, zorder=5)
+    panel.plot(best.steps[n], best.score or 0.0, "*", color=_best(), markersize=14, zorder=5)
     panel.set_xticks(range(len(axis)), [plot.literal(f"{label}") for label in axis.labels], fontsize=7)
-    if len(axis) > 6:
+    if len(axis) > 6 or (plot.is_narrow() and sum(len(f"{label}") for label in axis.labels) > LETTERS):
         panel.tick_params(axis="x", rotation=60)
     share = tuned.importance.get(axis.name)
     # The table of the key would make the title wider than the panel.
     name = axis.name.rpartition(".")[2]
     title = name if share is None else f"{name}: importance {share:.2f}"
-    panel.set_title(plot.literal(title), fontsize=9)
+    panel.set_title(plot.literal(title), fontsize=8 if plot.is_narrow() else 9)
     panel.set_xlabel(plot.literal(axis.unit), fontsize=8)
     panel.set_xlim(-0.5, len(axis) - 0.5)
     panel.set_ylim(0, 1.1 * max(one.score or 0.0 for one in tuned.found.trials))
@@ -138,21 +152,16 @@ def comparison(tuned: Tuned) -> Figure:
     figure, (axes,) = plot.new_figure(height=1.6 + 0.16 * len(names) * len(contrasts))
     step = ROWS_WIDE / len(names)
     for k, name in enumerate(names):
+        look = plot.point_look(k) | {"linestyle": "-", "linewidth": 2, "markersize": 5}
         for y, one in enumerate(contrasts):
             interval = one.score if k == 0 else one.objectives[name]
             at = y + step * (k - (len(names) - 1) / 2)
-            axes.plot([interval.low, interval.high], [at, at], color=plot.COLOURS[k], linewidth=2)
-            axes.plot(
-                interval.ratio,
-                at,
-                plot.MARKERS[k % len(plot.MARKERS)],
-                color=plot.COLOURS[k],
-                markersize=5,
-                label=plot.literal(name) if y == 0 else None,
-            )
+            axes.plot([interval.low, interval.high], [at, at], **look | {"marker": ""})
+            label = plot.literal(name) if y == 0 else None
+            axes.plot(interval.ratio, at, **look | {"linestyle": ""}, label=label)
     axes.axvline(1.0, color="0.4", linestyle="--", linewidth=1.0)
     _ratio_axis(axes, [ratio for one in contrasts for ratio in (one.score, *one.objectives.values())])
-    axes.set_yticks(range(len(contrasts)), [f"compared with {plot.literal(one.name)}" for one in contrasts])
+    plot.name_rows(axes, [f"compared with {one.name}" for one in contrasts])
     axes.set_ylim(len(contrasts) - 0.5, -0.5)
     axes.grid(False, axis="y")
     axes.set(
@@ -160,7 +169,7 @@ def comparison(tuned: Tuned) -> Figure:
         title=f"The best settings: {plot.literal(tuned.tuning.name)}",
     )
     plot.legend_beside(axes)
-    return figure
+    return plot.fit(figure)
 
 
 def _ratio_axis(axes: Axes, ratios: Sequence[Interval]) -> None:
@@ -187,17 +196,17 @@ def unseen(tuned: Tuned) -> Figure:
     """Draw the relative score of the best settings in unseen traffic, with 95 % confidence intervals."""
     figure, (axes,) = plot.new_figure(height=1.6 + 0.5 * len(tuned.kept))
     for y, one in enumerate(tuned.kept):
-        axes.plot([one.score.low, one.score.high], [y, y], color=DONE, linewidth=2)
-        axes.plot(one.score.ratio, y, "o", color=DONE, markersize=6)
+        axes.plot([one.score.low, one.score.high], [y, y], color=_done(), linestyle="-", linewidth=2)
+        axes.plot(one.score.ratio, y, "o", color=_done(), markersize=6)
     axes.axvline(1.0, color="0.4", linestyle="--", linewidth=1.0)
-    axes.set_yticks(range(len(tuned.kept)), [plot.literal(one.kind) for one in tuned.kept])
+    plot.name_rows(axes, [one.kind for one in tuned.kept])
     axes.set_ylim(len(tuned.kept) - 0.5, -0.5)
     axes.set_xlim(0, 1.05 * max(1.0, *(one.score.high for one in tuned.kept)))
     axes.set(
         xlabel="Kept of the best for this traffic alone, 95 % interval over fresh seeds",
         title=f"Traffic that the search did not see: {plot.literal(tuned.tuning.name)}",
     )
-    return figure
+    return plot.fit(figure)
 
 
 @plot.style()
@@ -207,7 +216,7 @@ def objectives(tuned: Tuned) -> Figure:
     figure, (axes,) = plot.new_figure(width=6.4)
     done = [trial for trial in tuned.found.trials if trial.state == "done"]
     points = np.array([_pair(trial) for trial in done])
-    axes.plot(points[:, 0], points[:, 1], "o", color=DONE, markersize=5, label="settings")
+    axes.plot(points[:, 0], points[:, 1], "o", color=_done(), markersize=5, label="settings")
     order = np.lexsort((points[:, 0], -points[:, 1]))
     best, edge = -np.inf, []
     for x, y in points[order]:
@@ -215,8 +224,9 @@ def objectives(tuned: Tuned) -> Figure:
             best = x
             edge.append((x, y))
     axes.step(
-        *zip(*edge, strict=True), where="pre", color=BEST, linewidth=1.2, label="none is better in both"
-    )
+        *zip(*edge, strict=True), where="pre", color=_best(), linestyle="-", linewidth=1.2,
+        label="none is better in both",
+    )  # fmt: skip
     axes.plot(1.0, 1.0, "s", color="black", markersize=7, label="defaults")
     axes.set(
         xlabel=f"{plot.literal(one.name)} (times the defaults')",
@@ -224,7 +234,7 @@ def objectives(tuned: Tuned) -> Figure:
         title=f"What one objective costs the other: {plot.literal(tuned.tuning.name)}",
     )  # fmt: skip
     plot.legend_beside(axes)
-    return figure
+    return plot.fit(figure)
 
 
 def _pair(trial: Trial) -> tuple[float, float]:

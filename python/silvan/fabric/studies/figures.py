@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from silvan import plot
+from silvan import _intervals, plot
 from silvan.fabric.studies.account import classes, offered_by_class, overloaded, utilisation
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ def offered(studied: Simulated) -> Figure:
         if order:
             ranks = np.arange(1, len(order) + 1)
             axes.step(
-                ranks, share[order], where="mid", color=plot.COLOURS[1 - k], label=f"{label} ({len(order):,})"
-            )
+                ranks, share[order], where="mid", label=f"{label} ({len(order):,})", **plot.line_look(1 - k),
+            )  # fmt: skip
     axes.axhline(1.0, color="0.4", linestyle="--", linewidth=1.0, label="all that a link carries")
     axes.set_xscale("log")
     axes.set_yscale("symlog", linthresh=1.0)
@@ -58,7 +58,7 @@ def offered(studied: Simulated) -> Figure:
         title="Oversubscription: load offered to links",
     )  # fmt: skip
     plot.legend_beside(axes)
-    return figure
+    return plot.fit(figure)
 
 
 @plot.style()
@@ -73,8 +73,8 @@ def links(studied: Simulated) -> Figure:
         used = np.sort([means.get(name, 0.0) for name in names])[::-1]
         if len(used):
             axes.step(
-                np.arange(1, len(used) + 1), 100 * used, where="mid", color=plot.COLOURS[k],
-                label=plot.literal(title), linestyle=plot.DASHES[k % len(plot.DASHES)],
+                np.arange(1, len(used) + 1), 100 * used, where="mid", label=plot.literal(title),
+                **plot.line_look(k) | {"linestyle": plot.DASHES[k % len(plot.DASHES)]},
             )  # fmt: skip
     axes.set_ylim(0, 100)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -83,7 +83,7 @@ def links(studied: Simulated) -> Figure:
         title="Load per link",
     )  # fmt: skip
     plot.legend_beside(axes)
-    return figure
+    return plot.fit(figure)
 
 
 @plot.style()
@@ -99,14 +99,16 @@ def traffic(studied: Simulated) -> Figure:
             at,
             [100 * found[name][0] / wanted[name] for name in wanted],
             width,
-            color=plot.COLOURS[k],
+            color=plot.point_look(k)["color"],
             label=plot.literal(title),
         )
         tails = [found[name][1] or np.nan for name in wanted]
         # A bar on a logarithmic axis has no start, so its length means nothing.
-        right.plot(at, tails, "o", color=plot.COLOURS[k], markersize=7)
+        right.plot(at, tails, linestyle="", markersize=7, **plot.point_look(k))
     for axes in (left, right):
-        axes.set_xticks(range(len(wanted)), [plot.literal(name) for name in wanted])
+        names = [plot.literal(name) for name in wanted]
+        axes.set_xticks(range(len(names)), names)
+        _intervals.turn_long_names(axes, names, columns=2)
         axes.grid(False, axis="x")
     right.set_yscale("log")
     seed = studied.asked.seed
@@ -115,7 +117,7 @@ def traffic(studied: Simulated) -> Figure:
     for axes in (left, right):
         axes.set_xlim(-0.5, len(wanted) - 0.5)
     plot.legend_beside(right, left.get_legend_handles_labels())
-    return figure
+    return plot.fit(figure)
 
 
 @plot.style()
@@ -128,14 +130,14 @@ def trees(studied: Simulated) -> Figure:
         counts = np.bincount(inside, minlength=len(ends))
         edges = np.concatenate(([0.0], ends.astype(float))) / 1e6
         axes.stairs(
-            counts, edges, baseline=None, color=plot.COLOURS[k], label=plot.literal(title), linewidth=1.6,
-            linestyle=plot.DASHES[k % len(plot.DASHES)],
+            counts, edges, baseline=None, label=plot.literal(title), linewidth=1.6,
+            **plot.line_look(k) | {"linestyle": plot.DASHES[k % len(plot.DASHES)]},
         )  # fmt: skip
     axes.set_ylim(bottom=0)
     axes.set_xlim(0, float(edges[-1]))
     axes.set(xlabel="Simulated time (ms)", ylabel="Links in trees", title="Size of all congestion trees")
     plot.legend_beside(axes)
-    return figure
+    return plot.fit(figure)
 
 
 def comparison(studied: Studied) -> Figure:
@@ -152,9 +154,9 @@ def margin(studied: Studied) -> Figure:
     for axes, (name, found) in zip(panels, studied.margins.items(), strict=True):
         value = found.value
         points = sorted([(value, 1.0), *found.near])
-        axes.plot(range(len(points)), [ratio for _, ratio in points], "o-", color=plot.COLOURS[0])
+        axes.plot(range(len(points)), [ratio for _, ratio in points], "-", **plot.point_look(0))
         best = [label for label, _ in points].index(value)
-        axes.plot(best, 1.0, "*", color=plot.COLOURS[1], markersize=14, zorder=5)
+        axes.plot(best, 1.0, "*", color=plot.point_look(1)["color"], markersize=14, zorder=5)
         axes.set_xticks(range(len(points)), [plot.literal(f"{label}") for label, _ in points])
         axes.set_xlim(-0.5, len(points) - 0.5)
         axes.set_ylim(0, 1.15)
@@ -163,7 +165,7 @@ def margin(studied: Studied) -> Figure:
             xlabel=next(a.unit for a in studied.tuned.tuning.search if a.name == name),
         )
     panels[0].set_ylabel("Score (of that of the star)")
-    return figure
+    return plot.fit(figure)
 
 
 @plot.style()
@@ -176,8 +178,9 @@ def tradeoff(studied: Studied) -> Figure:
     loss = {number: 100 * (1 - least) for number, (_, least) in points.items()}
     gain = {number: score for number, (score, _) in points.items()}
     axes.plot(
-        list(loss.values()), list(gain.values()), ".", color=plot.COLOURS[0], label="settings that were tried"
-    )
+        list(loss.values()), list(gain.values()), ".", color=plot.point_look(0)["color"],
+        label="settings that were tried",
+    )  # fmt: skip
     front, best = [], 0.0
     for number in sorted(points, key=lambda one: (loss[one], -gain[one])):
         if gain[number] > best:
@@ -192,7 +195,7 @@ def tradeoff(studied: Studied) -> Figure:
             loss[chosen],
             gain[chosen],
             "*",
-            color=plot.COLOURS[1],
+            color=plot.point_look(1)["color"],
             markersize=14,
             label=plot.literal(studied.title),
         )
@@ -203,4 +206,4 @@ def tradeoff(studied: Studied) -> Figure:
         title="Gain and loss of all settings",
     )  # fmt: skip
     plot.legend_beside(axes)
-    return figure
+    return plot.fit(figure)
