@@ -14,6 +14,7 @@ else:  # pragma: no cover - the same parser under its older name
 
 #: Keys whose defaults depend on `congestion.mechanism`, and that affect results without congestion control.
 _KEYS = (
+    ("packet", "header"),
     ("flow_control", "kind"),
     ("switch", "architecture"),
     ("switch", "queues"),

@@ -10,7 +10,8 @@ use silvan_engine::Bytes;
 pub struct Packet {
     /// Maximum payload of a packet.
     pub mtu: Bytes,
-    /// Size of header and trailer of every data packet, in addition to the payload.
+    /// Size of header and trailer of every data packet, in addition to the payload. Default: 64 B with the
+    /// mechanisms of RDMA over converged Ethernet and of Ultra Ethernet, otherwise 0 B.
     pub header: Bytes,
     /// Size of a control packet (congestion notification, acknowledgement) on the wire.
     pub control: Bytes,

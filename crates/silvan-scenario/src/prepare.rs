@@ -82,9 +82,14 @@ fn fill_routing(table: &mut Table) {
     }
 }
 
-/// Fills in omitted keys for mechanisms for Ethernet except QCN: buffers of 1 MiB per port of switches and hosts,
-/// and outputs that serve packets in the order of arrival. Merchant switches have 0.5 to 2 MB per port. Mechanisms
-/// for RDMA over converged Ethernet also get pause frames, with shared memory if no key sets the architecture of
+/// Bytes of a packet of RDMA over converged Ethernet in addition to its payload, rounded up from 62: Ethernet 18,
+/// IP 20, UDP 8, InfiniBand's transport 16.
+const ETHERNET_HEADER: &str = "64 B";
+
+/// Fills in omitted keys for mechanisms for Ethernet except QCN: headers of packets, buffers of 1 MiB per port of
+/// switches and hosts, and outputs that serve packets in the order of arrival. Without headers, a payload of 1 byte
+/// would occupy a link for 1 byte, but a whole block of a buffer, so the headroom of pause frames would be as many
+/// times larger as a block has bytes. Merchant switches have 0.5 to 2 MB per port. Mechanisms for RDMA over converged Ethernet also get pause frames, with shared memory if no key sets the architecture of
 /// the switches. Defaults that other settings exclude, such as trimming, are not filled in. If an override turns
 /// off the mechanism of the file, the defaults remain, so that runs with and without the mechanism have the same
 /// network.
@@ -122,6 +127,7 @@ fn fill_link_layer(table: &mut Table, source: &Source) {
         }
     };
     let text = |text: &str| Value::String(text.to_owned());
+    fill("packet", "header", text(ETHERNET_HEADER));
     if !has_part {
         fill("switch", "buffer", text("1 MiB"));
     }

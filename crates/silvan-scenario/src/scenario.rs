@@ -338,7 +338,7 @@ impl Scenario {
     ) -> Result<Simulation, ScenarioError> {
         let simulation = Simulation::with_checked_routes(topology, tables, config, faults);
         simulation.map_err(|error| match error {
-            ModelError::Configuration(error) => self.locate(error.into()),
+            ModelError::Configuration(error) => self.locate(validate::flow_control::fault(&self.spec, error)),
             other => ScenarioError::of_file(self.origin(), other.to_string()),
         })
     }

@@ -20,7 +20,7 @@ mod adaptive;
 mod congestion;
 mod ecmp;
 mod events;
-mod flow_control;
+pub(crate) mod flow_control;
 mod link;
 mod sources;
 mod trimming;

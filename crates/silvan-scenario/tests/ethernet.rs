@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use silvan_congestion::Mechanism;
 use silvan_fabric::config::Arbitration;
 use silvan_scenario::Scenario;
 
@@ -111,6 +112,7 @@ fn mechanisms_of_ethernet_are_presets_with_their_switches_and_links() {
         assert_eq!(congestion["reaction"]["kind"].as_str(), Some(reaction), "{mechanism}");
         assert_eq!(found["switch"]["arbitration"].as_str(), Some("fcfs"), "{mechanism}");
         assert_eq!(found["switch"]["buffer"].as_str(), Some("1 MiB"), "{mechanism}");
+        assert_eq!(found["packet"]["header"].as_str(), Some("64 B"), "{mechanism}");
         let is_ultra = ["nscc", "rccc", "uec"].contains(&mechanism);
         let links = if is_ultra { "credits" } else { "pfc" };
         assert_eq!(found["flow_control"]["kind"].as_str(), Some(links), "{mechanism}");
@@ -125,12 +127,13 @@ fn mechanisms_of_ethernet_are_presets_with_their_switches_and_links() {
 #[test]
 fn given_values_replace_those_of_a_preset() {
     let lines = "congestion = { mechanism = \"dcqcn\", marking = { min = \"50 kB\" }, reaction = { set = \"paper\" } }\n\
-                 flow_control.kind = \"credits\"\nswitch = { buffer = \"256 KiB\", arbitration = \"round-robin\" }";
+                 packet.header = \"48 B\"\nflow_control.kind = \"credits\"\nswitch = { buffer = \"256 KiB\", arbitration = \"round-robin\" }";
     let found = resolved(&scenario(lines));
     assert_eq!(found["congestion"]["marking"]["kind"].as_str(), Some("red"));
     assert_eq!(found["congestion"]["marking"]["min"].as_str(), Some("50 KB"));
     assert_eq!(found["congestion"]["marking"]["max"].as_str(), Some("400 KB"));
     assert_eq!(found["congestion"]["reaction"]["set"].as_str(), Some("paper"));
+    assert_eq!(found["packet"]["header"].as_str(), Some("48 B"));
     assert_eq!(found["flow_control"]["kind"].as_str(), Some("credits"));
     assert_eq!(found["switch"]["buffer"].as_str(), Some("256 KiB"));
     assert_eq!(found["switch"]["arbitration"].as_str(), Some("round-robin"));
@@ -162,7 +165,7 @@ fn an_override_that_switches_a_preset_off_keeps_its_network() {
 /// The thresholds of HPCC's authors for 100 Gbit/s and 13 us, scaled to another network.
 #[test]
 fn thresholds_follow_the_rate_and_the_round_trip() {
-    let lines = "congestion.mechanism = \"dcqcn\"\nswitch.latency = \"1500 ns\"\npacket = { mtu = \"1000 B\", control = \"60 B\" }";
+    let lines = "congestion.mechanism = \"dcqcn\"\nswitch.latency = \"1500 ns\"\npacket = { mtu = \"1000 B\", header = \"0 B\", control = \"60 B\" }";
     let base = "duration = \"1 us\"\n[[flow]]\nfrom = \"H1\"\nto = \"H2\"\n[topology]\nkind = \"star\"\nhosts = 2\nlink_rate = \"100 Gbit/s\"\nlink_delay = \"2458 ns\"\n";
     let text = format!("{lines}\n{base}");
     let report = Scenario::from_toml(&text, "a.toml", Path::new(""), &[]).unwrap().check().unwrap();
@@ -232,4 +235,47 @@ fn the_report_contains_headroom_and_what_is_left_of_shared_memory() {
     assert_eq!(shared.headroom_bytes, 4 * u64::from(headroom));
     assert_eq!(shared.reserve_bytes, 4 * 4_096);
     assert_eq!(shared.left_bytes, (2 << 20) - 4 * u64::from(headroom) - 4 * 4_096);
+}
+
+/// Runs a star of three hosts with listed transfers, one of them with a single byte. Returns the numbers of transfers
+/// that started and that did not finish, or the error.
+fn listed(lines: &str, rate: &str) -> Result<(u64, u64), String> {
+    let folder = std::env::temp_dir().join(format!("silvan-ethernet-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("list.csv"), "from,to,bytes,start_ns\n0,2,20000,0\n1,2,1,500\n").unwrap();
+    let text = format!(
+        "{lines}\nduration = \"1 ms\"\nmeasure.transfers = true\n[[traffic]]\npattern = {{ kind = \"listed\", file = \"list.csv\" }}\n\
+         [topology]\nkind = \"star\"\nhosts = 3\nlink_rate = \"{rate}\"\nlink_delay = \"1 us\"\n"
+    );
+    let run = Scenario::from_toml(&text, "a.toml", &folder, &[]).and_then(|scenario| scenario.simulation());
+    let mut run = run.map_err(|error| error.to_string())?;
+    while !run.advance(u64::MAX).unwrap().done {}
+    let transfers = run.finish().unwrap().summary.transfers.unwrap();
+    Ok((transfers.started, transfers.unfinished))
+}
+
+#[test]
+fn every_mechanism_runs_listed_transfers_on_a_small_network_with_its_defaults() {
+    for mechanism in Mechanism::ALL {
+        for rate in ["10 Gbit/s", "100 Gbit/s", "400 Gbit/s"] {
+            let found = listed(&format!("congestion.mechanism = \"{}\"", mechanism.name()), rate);
+            assert_eq!(found, Ok((2, 0)), "{} at {rate}", mechanism.name());
+        }
+    }
+}
+
+/// A packet of 1 B occupies a block of 64 B.
+#[test]
+fn a_message_about_headroom_names_the_header() {
+    let hint = "headroom is up to 64 times as large as for full packets, because a packet with a payload of 1 B has 1 B on a \
+                link, but 64 B in a buffer; set packet.header, such as \"64 B\"";
+    let own = listed("flow_control.kind = \"pfc\"", "100 Gbit/s").unwrap_err();
+    assert!(own.contains("above the threshold") && own.ends_with(hint), "{own}");
+    let dcqcn = "congestion.mechanism = \"dcqcn\"\npacket.header = \"0 B\"\nhost.buffer = \"8 MiB\"";
+    let shared = listed(dcqcn, "100 Gbit/s").unwrap_err();
+    assert!(shared.contains("of reserves") && shared.ends_with(hint), "{shared}");
+    let large =
+        "congestion.mechanism = \"dcqcn\"\nflow_control = { kind = \"pfc\", shared.memory = \"8 KiB\" }";
+    let large = listed(large, "100 Gbit/s").unwrap_err();
+    assert!(large.contains("of reserves") && !large.contains("packet.header"), "{large}");
 }

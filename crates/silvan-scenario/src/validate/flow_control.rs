@@ -4,8 +4,11 @@ use silvan_congestion::Notification;
 use silvan_congestion::isolation::Isolation;
 use silvan_engine::{Bytes, Time};
 use silvan_fabric::config::{Credits, FlowControl, Pfc, SharedMemory, WatchdogAction};
+use silvan_fabric::{Reason, SetupError};
+use silvan_network::traffic::Pattern;
 
 use super::{Check, LONGEST, LONGEST_DELAY, delay, ensure, events};
+use crate::error::Fault;
 use crate::spec::Spec;
 
 /// Sizes of pause frames on the link: an Ethernet frame has at least 64 bytes.
@@ -36,6 +39,35 @@ pub(super) fn check(spec: &Spec) -> Check {
     settings(pfc)?;
     lossy_lanes(spec, pfc)?;
     pfc.shared.as_ref().map_or(Ok(()), |shared| shared_memory(pfc, shared))
+}
+
+/// The fault of an error during setup. If headroom is large because small packets occupy whole blocks of a buffer,
+/// the message says so.
+pub(crate) fn fault(spec: &Spec, error: SetupError) -> Fault {
+    let is_headroom =
+        matches!(error.reason, Reason::NoSharedMemory { .. } | Reason::NoRoomAboveThreshold { .. });
+    let mut fault = Fault::from(error);
+    if is_headroom && let Some(hint) = large_headroom(spec) {
+        fault.what = format!("{}; {hint}", fault.what);
+    }
+    fault
+}
+
+/// Explains headroom that is more than twice as large as for full packets; `None` if it is not.
+fn large_headroom(spec: &Spec) -> Option<String> {
+    let is_any_size = |one: &silvan_network::traffic::Traffic| {
+        one.sizes.is_some() || one.message_max.is_some() || matches!(one.pattern, Pattern::Listed(_))
+    };
+    let (least, block) = (1 + spec.packet.header.0, spec.packet.credit_block.0);
+    let space = least.div_ceil(block) * block;
+    let varies = !spec.job.is_empty() || spec.traffic.iter().any(is_any_size);
+    (varies && space > 2 * least).then(|| {
+        format!(
+            "headroom is up to {} times as large as for full packets, because a packet with a payload of 1 B has {least} B \
+             on a link, but {space} B in a buffer; set packet.header, such as \"64 B\"",
+            space.div_ceil(least)
+        )
+    })
 }
 
 fn credits(spec: &Spec, given: &Credits) -> Check {
