@@ -12,7 +12,7 @@ use silvan_network::traffic::{Listed, ListedTransfer, Pattern, Sizes, Traffic};
 
 use crate::error::Fault;
 use crate::import::ImportError;
-use crate::import::text::read_text;
+use crate::import::text::{read_text, without_exponent};
 
 /// The largest transfer of a list: 1 TiB. Traffic that generates messages has the smaller limit of messages.
 const LARGEST_TRANSFER: u64 = 1 << 40;
@@ -110,7 +110,8 @@ fn list(
         if from == to {
             return Err(wrong(format!("host {} sends to itself", row.from)));
         }
-        let bytes = row.bytes.parse::<u64>().ok().filter(|bytes| (1..=most).contains(bytes));
+        let bytes = without_exponent(row.bytes).and_then(|bytes| bytes.parse::<u64>().ok());
+        let bytes = bytes.filter(|bytes| (1..=most).contains(bytes));
         let bytes =
             bytes.ok_or_else(|| wrong(format!("`{}` is no size; must be 1 to {most} bytes", row.bytes)))?;
         let sl = row.level.parse::<u8>().ok().filter(|&level| level < 16).ok_or_else(|| {
@@ -130,7 +131,8 @@ fn list(
 /// A decimal number times 10^`digits`, without the fraction. `None` if the text is not a decimal number, or
 /// the result is too large.
 fn picoseconds(text: &str, digits: usize) -> Option<u64> {
-    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    let text = without_exponent(text)?;
+    let (whole, part) = text.split_once('.').unwrap_or((&text, ""));
     if whole.is_empty() || !(whole.to_owned() + part).bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
@@ -148,6 +150,8 @@ mod tests {
         assert_eq!(picoseconds("2.000000067", 12), Some(2_000_000_067_000));
         assert_eq!(picoseconds("0.0000000000019", 12), Some(1), "less than a picosecond is cut off");
         assert_eq!(picoseconds("12.5", 3), Some(12_500));
-        assert_eq!(["-1", "1e3", "", ".5", "1.2.3"].map(|text| picoseconds(text, 3)), [None; 5]);
+        assert_eq!(picoseconds("1e-5", 12), Some(10_000_000));
+        assert_eq!(picoseconds("2.000000067e0", 12), Some(2_000_000_067_000));
+        assert_eq!(["-1", "1e", "", ".5", "1.2.3"].map(|text| picoseconds(text, 3)), [None; 5]);
     }
 }

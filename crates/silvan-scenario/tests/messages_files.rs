@@ -79,7 +79,7 @@ fn errors_of_lists_are_explained() {
         ("1\n4 4 3 100 7 2\n", "2: host 4 sends to itself"),
         ("1\n0 1 3 100 0 2\n", "2: `0` is no size; must be 1 to 1099511627776 bytes"),
         ("1\n0 1 16 100 7 2\n", "2: `16` is no service level or priority; must be 0 to 15"),
-        ("1\n0 1 3 100 7 2e0\n", "2: `2e0` is no time; must be a decimal number of seconds"),
+        ("1\n0 1 3 100 7 2e\n", "2: `2e` is no time; must be a decimal number of seconds"),
         ("1\n0 1 3 100 7 1.5\n", "2: starts at 1.5 s, before pattern.starts_at = 2 s"),
         (
             "from,to,size\n",

@@ -125,6 +125,36 @@ fn transfers_may_be_larger_than_messages() {
 }
 
 #[test]
+fn sizes_and_times_of_lists_may_have_exponents() {
+    let files = [
+        ("t.txt", SWITCH_FIRST),
+        ("flow.txt", "1\n1 3 3 100 2.5e6 1e-5\n"),
+        ("short.txt", "1\n1 3 3 2.5E+6 1.0e-05\n"),
+        ("flow.csv", "from,to,bytes,start_ns\n1,3,25e5,1e4\n"),
+        ("in.cm", "Nodes 3\nConnections 1\n1->3 start 1e7 size 2.5e6\n"),
+        ("half.csv", "from,to,bytes,start_ns\n1,3,25e-1,1e4\n"),
+        ("huge.csv", "from,to,bytes,start_ns\n1,3,1,1e31\n"),
+        ("cdf.txt", "0 0\n1e3 50\n2.5e6 100\n"),
+    ];
+    let folder = Folder::with("exponents", &files);
+    let scenario = |list: &str| of_file("t.txt") + &listed(list, "0 s");
+    for list in ["flow.txt", "short.txt", "flow.csv", "in.cm"] {
+        let (_, _, config) = folder.scenario(&scenario(list)).build().unwrap();
+        let [one] = config.traffic[0].loaded.transfers.as_ref().unwrap().as_slice() else { panic!("{list}") };
+        assert_eq!((one.bytes, one.start), (2_500_000, Time::from_us(10)), "{list}");
+    }
+    let half = folder.error(&scenario("half.csv"));
+    assert!(half.contains("half.csv:2: `25e-1` is no size"), "{half}");
+    let huge = folder.error(&scenario("huge.csv"));
+    assert!(huge.contains("huge.csv:2: ") && huge.contains("1e31"), "{huge}");
+    let sizes = "sizes = { kind = \"file\", file = \"cdf.txt\" }\nload_percent = 10\n";
+    let (_, _, config) =
+        folder.scenario(&format!("{STAR}[[traffic]]\npattern.kind = \"uniform\"\n{sizes}")).build().unwrap();
+    // Half of the messages have up to 1000 bytes, the others 1000 to 2.5 million.
+    assert_eq!(config.traffic[0].loaded.sizes.as_ref().unwrap().mean(), 625_500);
+}
+
+#[test]
 fn a_connection_matrix_is_a_list_of_transfers() {
     let matrix = "Nodes 4\nConnections 2\n0->3 id 1 start 0 size 2000000\n1->3 id 2 start 1000000 size 3000000 prio 7\n";
     let folder = Folder::with("matrix", &[("in.cm", matrix)]);

@@ -23,6 +23,7 @@ use silvan_network::topology::{
     NodeRef, Shape, Switch, Topology,
 };
 
+use super::text::without_exponent;
 use super::{ImportError, Wiring, clip, noise};
 
 /// Whether a text begins with a line of numbers, and most other lines are links, as in topology files of
@@ -291,7 +292,9 @@ fn node_number(field: &str, nodes: u64) -> Result<u32, String> {
 
 /// A quantity of a topology file in the notation of scenarios; `None` if the unit is unknown.
 fn spaced(text: &str, units: &[(&str, &str)]) -> Option<String> {
-    units.iter().find_map(|(theirs, ours)| Some(format!("{} {ours}", text.strip_suffix(theirs)?)))
+    units
+        .iter()
+        .find_map(|(theirs, ours)| Some(format!("{} {ours}", without_exponent(text.strip_suffix(theirs)?)?)))
 }
 
 #[cfg(test)]
@@ -300,6 +303,13 @@ mod tests {
 
     const TWO_RATES: &str = "5 2 4\n3 4\n0 3 100Gbps 1000ns 0.000000\n1 3 100Gbps 1us 0\n2 4 100Gbps 1us 0\n\
                              3 4 400Gbps 500ns 0\n";
+
+    #[test]
+    fn numbers_may_have_exponents() {
+        let plain = parse(TWO_RATES, "t").unwrap().topology;
+        let text = TWO_RATES.replacen("100Gbps 1000ns", "1e2Gbps 1e-6s", 1).replacen(" 1us", " 1.0E-3ms", 1);
+        assert_eq!(parse(&text, "t").unwrap().topology, plain);
+    }
 
     #[test]
     fn nodes_are_named_by_their_numbers() {

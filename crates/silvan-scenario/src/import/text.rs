@@ -116,6 +116,27 @@ fn check_lines(bytes: &[u8], origin: &str) -> Result<(), ImportError> {
     Ok(())
 }
 
+/// Largest exponent of a number, which limits the length of the number without exponent.
+const MOST_EXPONENT: i32 = 30;
+
+/// A decimal number without its exponent, such as 0.00001 for 1e-5, so that it can be parsed without rounding.
+/// `None` if it has an exponent that is no number from -30 to 30, or another part is not a decimal number.
+pub(crate) fn without_exponent(number: &str) -> Option<String> {
+    let Some((digits, exponent)) = number.split_once(['e', 'E']) else { return Some(number.to_owned()) };
+    let exponent = exponent.parse::<i32>().ok().filter(|exponent| exponent.abs() <= MOST_EXPONENT)?;
+    let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
+    let all = format!("{whole}{part}");
+    if whole.is_empty() || !all.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let point = i32::try_from(whole.len()).ok()? + exponent;
+    let zeros = |count: i32| "0".repeat(usize::try_from(count).unwrap_or(0));
+    let all = format!("{}{all}{}", zeros(1 - point), zeros(point - all.len() as i32));
+    let (whole, part) = all.split_at(usize::try_from(point.max(1)).ok()?);
+    let part = part.trim_end_matches('0');
+    Some(if part.is_empty() { whole.to_owned() } else { format!("{whole}.{part}") })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,5 +210,26 @@ mod tests {
     fn a_missing_file_is_reported() {
         let error = read_text(Path::new("no/such/file")).unwrap_err().to_string();
         assert!(error.starts_with("no/such/file: cannot be opened: "), "{error}");
+    }
+
+    #[test]
+    fn exponents_are_written_out() {
+        let cases = [
+            ("1e-5", Some("0.00001")),
+            ("1.25E+1", Some("12.5")),
+            ("2.5e3", Some("2500")),
+            ("1e12", Some("1000000000000")),
+            ("12.5e-1", Some("1.25")),
+            ("0e0", Some("0")),
+            ("7", Some("7")),
+            ("e5", None),
+            ("1e", None),
+            ("1e99", None),
+            ("-1e3", None),
+            ("1.2.3e1", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(without_exponent(text).as_deref(), expected, "{text}");
+        }
     }
 }

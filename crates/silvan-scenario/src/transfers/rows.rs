@@ -9,6 +9,7 @@ use silvan_trace::read::{fields::Handling, relatives};
 use super::lines;
 use crate::import::ImportError;
 use crate::import::fields::CONNECTION_MATRIX;
+use crate::import::text::without_exponent;
 
 /// Largest number of a port of TCP or UDP.
 const LAST_PORT: u64 = 65_535;
@@ -70,7 +71,8 @@ fn flows<'t>(text: &'t str, path: &Path, origin: &str) -> Result<(Vec<Row<'t>>, 
         let fields: Vec<&str> = line.split_whitespace().collect();
         let (from, to, level, bytes, start) = match fields[..] {
             [from, to, level, port, bytes, start] => {
-                if port.parse::<u64>().map_or(true, |port| port > LAST_PORT) || bytes.contains('.') {
+                let is_fraction = without_exponent(bytes).is_some_and(|bytes| bytes.contains('.'));
+                if port.parse::<u64>().map_or(true, |port| port > LAST_PORT) || is_fraction {
                     return wrong(other_columns(line));
                 }
                 is_old &= is_old_row(bytes, start);

@@ -7,7 +7,7 @@ use silvan_network::traffic::Cdf;
 
 use super::lines;
 use crate::import::ImportError;
-use crate::import::text::read_text;
+use crate::import::text::{read_text, without_exponent};
 use crate::validate::LARGEST_MESSAGE;
 
 /// Reads a distribution of sizes. Also returns a note if the unit of its sizes is uncertain.
@@ -64,10 +64,12 @@ fn is_title(fields: &[&str]) -> bool {
         })
 }
 
-/// A whole number, also as `1000.0`.
+/// A whole number, also as `1000.0` or `1e3`.
 fn whole(text: &str) -> Option<u32> {
-    let whole = text
-        .split_once('.')
-        .map_or(text, |(whole, part)| if part.bytes().all(|b| b == b'0') { whole } else { text });
+    let text = without_exponent(text)?;
+    let whole = match text.split_once('.') {
+        Some((whole, part)) if part.bytes().all(|b| b == b'0') => whole,
+        _ => &text,
+    };
     whole.parse().ok()
 }
