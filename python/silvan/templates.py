@@ -88,10 +88,24 @@ def _dragonfly(hosts: int) -> tuple[int, str]:
 NETWORKS = {
     "star": Network("one switch", _star),
     "dumbbell": Network("two switches and the link between them", _dumbbell),
-    "fat-tree": Network("leaf and spine switches", _fat_tree),
+    "fat-tree": Network("leaf and spine switches (leaf-spine)", _fat_tree),
     "torus": Network("a three-dimensional torus", _torus),
     "dragonfly": Network("groups of switches, with links between all groups", _dragonfly),
 }
+
+#: Other names of networks.
+OTHER_NAMES = {
+    "leaf-spine": "fat-tree",
+    "spine-leaf": "fat-tree",
+    "clos": "fat-tree",
+    "switch": "star",
+    "3d-torus": "torus",
+}
+
+
+def network_of(name: str) -> str:
+    """Return the usual name of a network; the same name if Silvan does not know it."""
+    return OTHER_NAMES.get(name, name)
 
 
 @dataclass(frozen=True)
@@ -248,6 +262,7 @@ def write(
     By default, the fabric is that of the mechanism, and the rate of links is that of the fabric.
     """
     fabric = fabric or fabric_of(mechanism)
+    network = network_of(network)
     for value, known, what in (
         (network, NETWORKS, "network"),
         (traffic, TRAFFICS, "traffic"),
@@ -271,7 +286,7 @@ def write(
         raise SilvanError(
             f"a {network} has at most {number} hosts here; choose another network, or fewer hosts"
         )
-    gbit_s = gbit_s or kind.gbit_s
+    gbit_s = gbit_s or kind.gbit_s or SILVAN_GBIT_S
     tables = kind.tables + kind.of_trees
     if network != "fat-tree":
         # There is only one route, so packets arrive in order.
@@ -307,7 +322,7 @@ def write(
             "[measure]",
             f'interval = "{interval}" # length of a sample in tables and charts',
             "",
-            _traffic(traffic, number, gbit_s or SILVAN_GBIT_S, warmup),
+            _traffic(traffic, number, gbit_s, warmup),
         )
     )
 
@@ -317,10 +332,8 @@ def _others(fabric: str, mechanism: str) -> list[str]:
     return [one for one in dict.fromkeys(("none", *FABRICS[fabric].mechanisms)) if one != mechanism]
 
 
-def _rated(topology: str, fabric: str, gbit_s: int | None) -> str:
+def _rated(topology: str, fabric: str, gbit_s: int) -> str:
     """Insert the rate of links, and their delay unless the fabric is InfiniBand, into a topology."""
-    if gbit_s is None:
-        return topology
     delay = "" if fabric == "infiniband" else 'link_delay = "500 ns" # cables of 100 m\n'
     head, kind, rest = topology.partition(topology.splitlines()[1] + "\n")
     rest = rest.replace('trunk_rate = "32 Gbit/s"', f'trunk_rate = "{2 * gbit_s} Gbit/s"')

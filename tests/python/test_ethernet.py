@@ -91,6 +91,32 @@ def test_the_mechanism_determines_the_fabric():
             templates.write(**given)
 
 
+@pytest.mark.parametrize("name", templates.OTHER_NAMES)
+def test_networks_have_other_names(name, tmp_path):
+    kind = templates.network_of(name)
+    assert kind in templates.NETWORKS
+    written = [templates.write("x", one, 16, "uniform", "none") for one in (name, kind)]
+    assert written[0] == written[1]
+    file = tmp_path / "mine.toml"
+    made = CliRunner().invoke(cli.application(), ["new", str(file), "--network", name, "--hosts", "16"])
+    assert made.exit_code == 0, made.output
+    assert tomllib.loads(file.read_text())["topology"]["link_rate"] == "16 Gbit/s"
+
+
+@pytest.mark.parametrize("fabric", templates.FABRICS)
+def test_a_new_scenario_has_no_words_of_another_fabric(fabric):
+    kind = templates.FABRICS[fabric]
+    for traffic in templates.TRAFFICS:
+        text = templates.write("x", "fat-tree", 16, traffic, kind.mechanisms[-1], fabric)
+        words = (
+            r"\b(FECN|BECN|CCT|CCTI|InfiniBand)\b"
+            if fabric != "infiniband"
+            else r"\b(CNP|ECN|Ethernet|PFC)\b"
+        )
+        found = re.findall(words, text.replace("InfiniBand's transport", ""))
+        assert not found, traffic
+
+
 @pytest.mark.parametrize(
     ("text", "gbit_s"), [("400G", 400), ("100 Gbit/s", 100), ("25", 25), ("800 Gbps", 800), ("200Gb/s", 200)]
 )

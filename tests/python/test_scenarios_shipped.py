@@ -1,6 +1,7 @@
 """Files that Silvan ships in addition to code. `tools/try_wheel.py` checks that a wheel has them."""
 
 import json
+import re
 
 import pytest
 
@@ -21,6 +22,13 @@ def test_all_scenarios_and_studies_are_listed():
     assert all(one["description"] for one in listed)
     table = command("scenarios", "list")
     assert all(one["name"] in table.stdout for one in listed)
+
+
+@pytest.mark.parametrize("name", [one.name for one in scenarios.listed() if one.kind == "scenario"])
+def test_comments_need_no_knowledge_of_papers(name):
+    """Numbers of papers are defined only in docs/papers.md."""
+    text = scenarios.find(name).path.read_text("utf-8")
+    assert not re.search(r"\bPaper [IV]+\b", text)
 
 
 @pytest.mark.parametrize("name", [one.name for one in scenarios.listed()])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
@@ -37,7 +38,7 @@ def new(
         typer.Option(
             "--rate",
             metavar="RATE",
-            help="Rate of links, such as 400G, which is that of Ethernet if omitted.",
+            help="Rate of links, such as 400G; if omitted, 16G on InfiniBand, 400G on Ethernet.",
         ),
     ] = None,
     network: Annotated[
@@ -69,7 +70,7 @@ def new(
     of_fabric = templates.FABRICS[fabric]
     gbit_s = None if rate is None else templates.rate_gbit_s(rate)
     networks = {name: templates.NETWORKS[name].about for name in of_fabric.networks}
-    kind = network or _ask("Network", USUAL["network"], networks, asks)
+    kind = network or _ask("Network", USUAL["network"], networks, asks, templates.OTHER_NAMES)
     number = hosts if hosts is not None else _ask("Hosts, at least", USUAL["hosts"], {}, asks)
     sends = traffic or _ask("Traffic", of_fabric.traffic, templates.TRAFFICS, asks)
     control = mechanism or _ask("Congestion control", of_fabric.mechanisms[0], templates.MECHANISMS, asks)
@@ -88,14 +89,17 @@ def new(
     typer.echo(f"Run it: silvan run {path} --out out/{path.stem}")
 
 
-def _ask(question: str, usual: str, choices: dict[str, str], asks: bool) -> str:
-    """Prompt for a value on the terminal until it is valid. Without a terminal, return the default."""
+def _ask(question: str, usual: str, choices: dict[str, str], asks: bool, others: Collection[str] = ()) -> str:
+    """Prompt for a value on the terminal until it is a choice or another name of one.
+
+    Without a terminal, return the default.
+    """
     if not asks:
         return usual
     for name, about in choices.items():
         typer.echo(f"  {name:10} {about}")
     while True:
         answer = str(typer.prompt(question, default=usual))
-        if not choices or answer in choices:
+        if not choices or answer in choices or answer in others:
             return answer
         typer.echo(f"`{answer}` is not one of {', '.join(choices)}")

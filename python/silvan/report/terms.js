@@ -15,7 +15,7 @@ const Terms = (() => {
     "CCT index of throttled flows": "The index into the congestion control table. A larger index means a longer delay between packets.",
     "Mean latency since injection": "Time from the first byte that leaves the sender to the last byte that arrives.",
     "Jain's index of the hosts": "Fairness: 1 if all receive the same, 1/n if one of n receives everything.",
-    "Packets marked": "Packets on which a switch set the FECN bit.",
+    "Packets marked": "Packets that a switch marked (FECN on InfiniBand, ECN on Ethernet).",
     "Not sent by victims meanwhile": "What victims offered but could not send while a tree blocked them. No packet is dropped.",
     "bytes not sent": "What the victim offered but could not send while the tree blocked it. No packet is dropped.",
     "not sent": "The same, as a share of what it offered meanwhile.",
