@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +25,9 @@ _ROUNDED = 1.001
 
 
 def of_scenario(scenario: Scenario) -> list[str]:
-    """Return sentences on offered loads, names, samples and headers that deserve a second look."""
+    """Return sentences on offered loads, samples and headers that deserve a second look."""
     spec: dict[str, Any] = tomllib.loads(scenario.to_toml())
-    return [*_loads(spec), *_names(spec), *_samples(spec), *_headers(spec)]
+    return [*_loads(spec), *_samples(spec), *_headers(spec)]
 
 
 def of_summary(summary: Summary) -> list[str]:
@@ -58,13 +57,6 @@ def _loads(spec: Mapping[str, Any]) -> Iterator[str]:
                 f"traffic.{number}.rate = {traffic['rate']} offers {rate / most:.3g} times the rate of a "
                 f"host link ({link}): the sources have a growing backlog"
             )
-
-
-def _names(spec: Mapping[str, Any]) -> Iterator[str]:
-    names = Counter(one["name"] for one in spec.get("traffic", ()) if one.get("name"))
-    for name, times in names.items():
-        if times > 1:
-            yield f"{times} traffic patterns are named `{name}`: tables cannot distinguish them"
 
 
 def _samples(spec: Mapping[str, Any]) -> Iterator[str]:

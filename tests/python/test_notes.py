@@ -44,7 +44,6 @@ def tree(tmp_path):
         ({}, None),
         ({"traffic.0.rate": "30 Gbit/s"}, "offers 1.88 times the rate of a host link (16 Gbit/s)"),
         ({"traffic.0.rate": "16 Gbit/s"}, None),
-        ({"traffic.0.name": "hot"}, "2 traffic patterns are named `hot`"),
         ({"measure.interval": "1 ms"}, "only 0.8 samples are after the warm-up"),
         ({"measure.interval": "400 us"}, "only 2 samples are after the warm-up"),
         (SIZES, "packet.header = 0 B: packets of drawn sizes"),
@@ -65,9 +64,12 @@ def test_commands_print_the_notes(tree):
     arguments = ("--set", "traffic.0.rate=30 Gbit/s")
     checked = command("check", tree, *arguments)
     assert "note: traffic.0.rate = 30 Gbit/s offers 1.88 times" in checked.stdout
-    ran = command("run", tree, "--set", "traffic.0.name=hot", "--set", "duration=300us")
+    ran = command("run", tree, *arguments, "--set", "duration=300us")
     assert ran.returncode == 0
-    assert "note: 2 traffic patterns are named `hot`" in ran.stderr
+    assert "note: traffic.0.rate = 30 Gbit/s offers 1.88 times" in ran.stderr
+    same = command("check", tree, "--set", "traffic.0.name=hot")
+    assert same.returncode == 1
+    assert "is also the name of traffic.0" in same.stderr
 
 
 def test_shipped_scenarios_have_no_notes():

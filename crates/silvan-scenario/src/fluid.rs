@@ -18,6 +18,7 @@ use silvan_network::traffic::{Pattern, Traffic};
 use crate::error::{Fault, ScenarioError};
 use crate::scenario::Scenario;
 use crate::spec::Spec;
+use crate::validate::traffic_name;
 
 /// Result of [`Scenario::fluid`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -316,7 +317,7 @@ fn flows(spec: &Spec, topology: &Topology) -> Result<Vec<Wanted>, Fault> {
             );
             return Err(Fault::new(format!("traffic.{number}"), what));
         }
-        let name = traffic.name.clone().unwrap_or_else(|| format!("traffic {}", number + 1));
+        let name = traffic_name(traffic, number);
         let host = |host: u32| &topology.hosts[host as usize].name;
         wanted.extend(pairs.into_iter().map(|(from, to)| Wanted {
             name: format!("{name}: {}->{}", host(from), host(to)),

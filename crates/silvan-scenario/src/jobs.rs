@@ -305,11 +305,8 @@ impl JobSpec {
 
 /// Checks the settings of jobs that depend on neither the network nor files.
 pub(crate) fn check(spec: &Spec) -> Result<(), Fault> {
-    let mut names = HashSet::new();
     for (index, job) in spec.job.iter().enumerate() {
         let at = format!("job.{index}");
-        let name = name(job, index);
-        ensure(names.insert(name), &format!("{at}.name"), || "is also the name of another job".to_owned())?;
         ensure(job.ranks_per_host > 1 || job.sharing == Sharing::Block, &format!("{at}.sharing"), || {
             "has no effect with one rank on a host; set ranks_per_host".to_owned()
         })?;
@@ -342,7 +339,8 @@ pub(crate) fn check(spec: &Spec) -> Result<(), Fault> {
     Ok(())
 }
 
-fn name(job: &JobSpec, index: usize) -> String {
+/// The name of a job in results.
+pub(crate) fn name(job: &JobSpec, index: usize) -> String {
     job.name.clone().unwrap_or_else(|| format!("job {}", index + 1))
 }
 

@@ -93,6 +93,25 @@ fn names(spec: &Spec) -> Check {
                 .to_owned()
         })?;
     }
+    distinct_names(spec)
+}
+
+/// Checks that no two flows, traffic patterns and jobs have the same name, because tables, comparisons and figures
+/// identify them by their names.
+fn distinct_names(spec: &Spec) -> Check {
+    let flows = spec.flow.iter().enumerate().map(|(at, flow)| (format!("flow.{at}"), flow_name(flow)));
+    let traffic = spec.traffic.iter().enumerate();
+    let traffic = traffic.map(|(at, one)| (format!("traffic.{at}"), traffic_name(one, at)));
+    let jobs = spec.job.iter().enumerate().map(|(at, job)| (format!("job.{at}"), jobs::name(job, at)));
+    let mut known = std::collections::HashMap::new();
+    for (place, name) in flows.chain(traffic).chain(jobs) {
+        if let Some(first) = known.insert(name.clone(), place.clone()) {
+            let what = format!(
+                "{name} is also the name of {first}; each flow, traffic pattern and job must have a unique name"
+            );
+            return Err(Fault::new(format!("{place}.name"), what));
+        }
+    }
     Ok(())
 }
 
@@ -269,8 +288,12 @@ pub(crate) fn flow_name(flow: &Flow) -> String {
     flow.name.clone().unwrap_or_else(|| format!("{}->{}", flow.from, flow.to))
 }
 
+/// The name of a traffic pattern in results.
+pub(crate) fn traffic_name(traffic: &Traffic, index: usize) -> String {
+    traffic.name.clone().unwrap_or_else(|| format!("traffic {}", index + 1))
+}
+
 fn flows(spec: &Spec) -> Check {
-    let mut names = std::collections::HashMap::new();
     for (index, flow) in spec.flow.iter().enumerate() {
         let at = format!("flow.{index}");
         ensure(flow.from != flow.to, &format!("{at}.to"), || {
@@ -285,13 +308,6 @@ fn flows(spec: &Spec) -> Check {
         ensure(flow.total != Some(Bytes(0)), &format!("{at}.total"), || {
             "must be at least 1 B; leave it out for an unlimited flow".to_owned()
         })?;
-        if let Some(first) = names.insert(flow_name(flow), index) {
-            let what = format!(
-                "{} is also the name of flow.{first}; each flow must have a unique name",
-                flow_name(flow)
-            );
-            return Err(Fault::new(format!("{at}.name"), what));
-        }
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ enum Mark {
 const LINES: usize = 1000;
 
 /// The formats. The first one that fits is used, so specific marks come first.
-const RELATIVES: [(Mark, &str); 29] = [
+const RELATIVES: [(Mark, &str); 34] = [
     (Mark::Start("SwitchName="), "topology.conf of Slurm, which has no ports"),
     (Mark::Part("StartDevice"), "a list of cables of UFM (NDT)"),
     (Mark::Start("Port=1 Lid="), "counters of ports (ibdiagnet2.pm)"),
@@ -55,6 +55,11 @@ const RELATIVES: [(Mark, &str); 29] = [
     (Mark::Lines(is_liballprof), "a trace of liballprof; convert it to GOAL with schedgen"),
     (Mark::Start("ENABLE_QCN "), "a configuration of HPCC's simulator"),
     (Mark::Start("TOPOLOGY_FILE "), "a configuration of HPCC's simulator"),
+    (Mark::Start("CC_MODE "), "a configuration of HPCC's simulator"),
+    (Mark::Lines(is_booksim), "a configuration of BookSim"),
+    (Mark::Start("[General]"), "a configuration of OMNeT++"),
+    (Mark::Start("npus_count:"), "a network of ASTRA-sim (YAML)"),
+    (Mark::Start("import sst"), "a configuration of SST"),
     (Mark::Lines(is_flows), "a list of flows, which a pattern of the kind \"listed\" reads"),
     (Mark::Lines(is_cdf), "a distribution of message sizes, which `sizes.file` of traffic reads"),
     (Mark::Lines(is_json), "JSON"),
@@ -83,6 +88,14 @@ fn numbers(line: &str) -> Option<Vec<f64>> {
 fn is_htsim(lines: &[&str]) -> bool {
     let has = |key: &str| lines.iter().any(|line| line.to_ascii_lowercase().starts_with(key));
     has("nodes ") && has("tiers ")
+}
+
+/// Settings that end with a semicolon, among them the topology.
+fn is_booksim(lines: &[&str]) -> bool {
+    lines.iter().any(|line| {
+        let (key, value) = line.split_once('=').unwrap_or_default();
+        key.trim_end() == "topology" && value.trim_end().ends_with(';')
+    })
 }
 
 /// The name of a parallelization, the number of layers, and a line per layer with the operations of its
@@ -162,6 +175,11 @@ mod tests {
             ("cdf.txt", "1 0 0\n1 1 0.5\n3 1 1\n", "a distribution of message sizes"),
             ("cdf.csv", "10,0.5\n20,1\n", "a distribution of message sizes"),
             ("config.txt", "ENABLE_QCN 1\n", "a configuration of HPCC's simulator"),
+            ("config.txt", "ENABLE_PFC 1\nCC_MODE 3\n", "a configuration of HPCC's simulator"),
+            ("mesh88", "// 8 x 8\ntopology = mesh;\nk = 8;\n", "a configuration of BookSim"),
+            ("omnetpp.ini", "[General]\nnetwork = Star\n", "a configuration of OMNeT++"),
+            ("ring.yml", "topology: [ Ring ]\nnpus_count: [ 8 ]\n", "a network of ASTRA-sim"),
+            ("emberLoad.py", "import sst\nimport sys\n", "a configuration of SST"),
         ] {
             let found = named(Path::new(name), text).unwrap_or("nothing");
             assert!(found.starts_with(what), "{name}: {found}");
