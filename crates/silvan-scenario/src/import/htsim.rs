@@ -28,6 +28,9 @@ use silvan_trace::read::fields::Handling;
 use super::fields::HTSIM;
 use super::{ImportError, Wiring, clip};
 
+/// Keys of the whole network, which precede the first tier.
+const OF_NETWORK: [&str; 3] = ["nodes", "tiers", "podsize"];
+
 /// Number of lines with content at the start of a file that contain the number of tiers.
 const HEAD: usize = 10;
 
@@ -181,16 +184,24 @@ fn read(text: &str, origin: &str) -> Result<(Tier, Vec<Tier>, Vec<String>), Impo
             tiers.push((number, HashMap::new()));
             continue;
         }
+        let is_of_network = OF_NETWORK.contains(&key.as_str());
+        if is_of_network != tiers.is_empty() {
+            let place = if is_of_network { "precede the first tier" } else { "follow the line of a tier" };
+            return Err(wrong(format!("{key} must {place}")));
+        }
         let (_, values) = tiers.last_mut().unwrap_or(&mut whole);
         if values.insert(key.clone(), value).is_some() {
             return Err(wrong(format!("{key} is given twice")));
         }
     }
     let names: Vec<String> = ignored.into_iter().collect();
-    let notes = match names.is_empty() {
+    let mut notes = match names.is_empty() {
         true => Vec::new(),
         false => vec![format!("not used: {}; [switch] of a scenario configures buffers", names.join(", "))],
     };
+    if let Some(up) = tiers.last().and_then(|(_, top)| top.get("radix_up")).filter(|&&up| up > 0) {
+        notes.push(format!("not used: radix_up = {up} of the top tier, above which there are no switches"));
+    }
     Ok((whole, tiers, notes))
 }
 
@@ -237,6 +248,13 @@ mod tests {
     }
 
     #[test]
+    fn links_above_the_top_tier_are_noted() {
+        let text = TREE.replace("Downlink_Latency_ns 700", "Downlink_Latency_ns 700\nRadix_Up 5");
+        let notes = parse(&text, "t.topo").unwrap().notes;
+        assert_eq!(notes, ["not used: radix_up = 5 of the top tier, above which there are no switches"]);
+    }
+
+    #[test]
     fn the_oversubscription_may_be_stated() {
         let text = "Nodes 32\nTiers 2\nPodsize 32\nTier 0\nDownlink_speed_Gbps 100\nRadix_Down 8\nRadix_Up 2\n\
                     Downlink_Latency_ns 1000\nOversubscribed 4\nTier 1\nDownlink_speed_Gbps 100\nRadix_Down 4\n\
@@ -270,6 +288,9 @@ mod tests {
             ),
             ("Podsize 6", "Podsize", "t:4: `Podsize` must be a key and a number"),
             ("Podsize 6", "Hosts 6", "t:4: `hosts` is no key of such a file"),
+            ("Podsize 6", "Radix_Up 6", "t:4: radix_up must follow the line of a tier"),
+            ("Podsize 6", "Queue_Up 6", "t:4: queue_up must follow the line of a tier"),
+            ("Bundle 2", "Podsize 6", "t:18: podsize must precede the first tier"),
             ("Radix_Up 4", "Radix_Up x", "t:9: `x` is no number"),
             ("Radix_Up 4", "Radix_Down 4", "t:9: radix_down is given twice"),
         ] {
