@@ -21,6 +21,8 @@ MECHANISMS = {
     "ib cc": "it is called ib-cc here",
     "cc": "InfiniBand's congestion control is called ib-cc here",
 }
+#: How thresholds depend on rates.
+_BY_RATE = "congestion.marking.thresholds has an entry with rate, min, max and percent for each rate"
 #: Symbols of papers for keys of `congestion.reaction` and `congestion.marking`, in lower case.
 SYMBOLS = {
     "g": "g is 1 / congestion.reaction.gain_divisor",
@@ -37,6 +39,7 @@ SYMBOLS = {
     "k_min": "Kmin is congestion.marking.min",
     "kmax": "Kmax is congestion.marking.max",
     "k_max": "Kmax is congestion.marking.max",
+    **dict.fromkeys(("kmin_map", "kmax_map", "pmax_map"), _BY_RATE),
 }
 #: Names of speeds for 4x links, and their rates.
 SPEEDS = {
@@ -46,11 +49,14 @@ SPEEDS = {
 #: Length of a cable whose signal takes 5 ns per meter.
 _NS_PER_METER = 5
 _NAMED = re.compile(r'([\w.]+) = "?([^"\n]*?)"?: ')
+_LIST_OF_RATES = re.compile(r"congestion\.marking\.per_rate(?: = a list[^:]*)?: must be a rate")
 _SUGGESTION = re.compile(r"; did you mean `[^`]*`\?")
 
 
 def of_message(message: str) -> str:
     """Return a message with a hint, if it is about a name that Silvan knows by another one."""
+    if _LIST_OF_RATES.search(message):
+        return f"{message}; hint: {_BY_RATE}"
     found = _NAMED.search(message)
     if found is None:
         return message

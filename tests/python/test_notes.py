@@ -123,6 +123,7 @@ def test_names_of_papers_and_products_have_a_hint(tree, key, value, hint):
         ("hpcc", "reaction.eta", "utilization_percent"),
         ("dcqcn", "marking.pmax", "percent"),
         ("dcqcn", "marking.kmin", "min"),
+        ("dcqcn", "marking.KMIN_MAP", "thresholds"),
     ],
 )
 def test_symbols_of_papers_have_a_hint_that_names_a_key(tree, mechanism, key, hint):
@@ -133,6 +134,14 @@ def test_symbols_of_papers_have_a_hint_that_names_a_key(tree, mechanism, key, hi
     assert message.partition("; hint: ")[2].find(f".{hint}") > 0
     # The hint names a key that exists.
     assert f"`{hint}`" in str(refused.value)
+
+
+@pytest.mark.parametrize("rates", [["100 Gbit/s", "400 kB"], {"100 Gbit/s": "400 kB"}])
+def test_thresholds_of_several_rates_have_a_hint(tree, rates):
+    keys = {"congestion.mechanism": "dcqcn", "congestion.marking.per_rate": rates}
+    with pytest.raises(silvan.ScenarioError) as refused:
+        silvan.Scenario.load(tree, keys)
+    assert "congestion.marking.thresholds" in _hints.of_message(str(refused.value)).partition("; hint: ")[2]
 
 
 def test_other_messages_have_no_hint():
