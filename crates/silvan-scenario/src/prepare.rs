@@ -89,10 +89,10 @@ const ETHERNET_HEADER: &str = "64 B";
 /// Fills in omitted keys for mechanisms for Ethernet except QCN: headers of packets, buffers of 1 MiB per port of
 /// switches and hosts, and outputs that serve packets in the order of arrival. Without headers, a payload of 1 byte
 /// would occupy a link for 1 byte, but a whole block of a buffer, so the headroom of pause frames would be as many
-/// times larger as a block has bytes. Merchant switches have 0.5 to 2 MB per port. Mechanisms for RDMA over converged Ethernet also get pause frames, with shared memory if no key sets the architecture of
-/// the switches. Defaults that other settings exclude, such as trimming, are not filled in. If an override turns
-/// off the mechanism of the file, the defaults remain, so that runs with and without the mechanism have the same
-/// network.
+/// times larger as a block has bytes. Merchant switches have 0.5 to 2 MB per port. Mechanisms for RDMA over
+/// converged Ethernet also get pause frames, with shared memory if no key sets the architecture of the switches.
+/// Defaults that other settings exclude, such as trimming, are not filled in. If an override turns off the mechanism
+/// of the file, the defaults remain, so that runs with and without the mechanism have the same network.
 fn fill_link_layer(table: &mut Table, source: &Source) {
     let is_off =
         |mechanism: Option<Mechanism>| mechanism.is_none_or(|mechanism| mechanism == Mechanism::None);
