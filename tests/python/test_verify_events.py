@@ -34,8 +34,8 @@ def test_scenarios_drawn_at_random() -> None:
     assert len(compared.refused) <= 12, compared.refused
 
 
-@pytest.mark.parametrize("seed", [343132565, 343132810, 343132875])
-def test_the_order_of_links_and_unchanged_rates_have_no_effect(seed: int) -> None:
+@pytest.mark.parametrize("seed", [343132565, 343132810, 343132875, 513000006])
+def test_lost_answers_unchanged_rates_and_the_order_of_links_have_no_effect(seed: int) -> None:
     assert compare.differences(event_drawing.variant(seed)) == []
 
 

@@ -232,13 +232,16 @@ class Host:
         return level
 
     def comes(self, packet: Packet, port: int, head: int, tail: int) -> None:
-        """Schedule the reception of a packet for when its tail arrives."""
-        self.net.at(tail, lambda: self.receive(packet, head), rank=(1, 0))
+        """Schedule the reception of a packet for when its tail arrives, unless it is lost."""
+
+        def arrives() -> None:
+            if not self.into.loses(packet, head, rest=0):
+                self.receive(packet, head)
+
+        self.net.at(tail, arrives, rank=(1, 0))
 
     def receive(self, packet: Packet, head: int) -> None:
         """Process a packet whose tail has just arrived."""
-        if self.into.loses(packet, head, rest=0):
-            return
         self.into.store(packet)
         if packet.is_control:
             self.into.free(packet, self.net.now, packet.lane)
