@@ -840,7 +840,7 @@ def _traffic(patterns: list[Mapping[str, Any]], net: Wiring, mtu: int, flows: in
         forest = _forest(kind) if kind["kind"] == "forest" else None
         own = _given(given, kind)
         plan_ = TrafficPlan(
-            name=given.pop("name", f"traffic {number + 1}"),
+            name=given.pop("name", f"traffic.{number}"),
             hosts=tuple(given.pop("hosts", net.hosts)),
             kind=kind.pop("kind"),
             to=tuple(kind.pop("to", ())),

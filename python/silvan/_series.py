@@ -159,7 +159,7 @@ def _flows(scenario: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _patterns(scenario: Mapping[str, Any]) -> list[dict[str, Any]]:
     tables = scenario.get("traffic", ())
-    return [{"name": f"traffic {number}", **one} for number, one in enumerate(tables, 1)]
+    return [{"name": f"traffic.{number}", **one} for number, one in enumerate(tables)]
 
 
 def changes(result: Result) -> list[str]:

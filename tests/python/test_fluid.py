@@ -56,7 +56,7 @@ def test_ends_respect_starts_and_sizes():
 
 def test_patterns_are_flows_of_their_own():
     shift = silvan.fluid(patterned('{ kind = "shift", by = 1 }'))
-    assert [flow["flow"] for flow in shift["flows"]][:2] == ["traffic 1: H1->H2", "traffic 1: H2->H3"]
+    assert [flow["flow"] for flow in shift["flows"]][:2] == ["traffic.0: H1->H2", "traffic.0: H2->H3"]
     assert rates(shift, "max_min") == pytest.approx([13.0] * 7)
     hot = silvan.fluid(patterned('{ kind = "hotspots", to = ["H1"] }', 'hosts = ["H1", "H2", "H5"]'))
     assert rates(hot, "uncontrolled") == pytest.approx([6.5, 6.5])

@@ -128,7 +128,7 @@ fn periodic_sources_of_a_pattern_have_phases_of_their_own() {
         // There is a message every 16 384 ns, so ten complete periods contain ten messages, wherever the
         // periods begin.
         assert!((10..=11).contains(&outcome.summary.packets_injected));
-        let last = class(&outcome, "traffic 1").last_delivery_ns.unwrap();
+        let last = class(&outcome, "traffic.0").last_delivery_ns.unwrap();
         firsts.push((last - WAY - PACKET) % 16_384);
     }
     firsts.sort_unstable();

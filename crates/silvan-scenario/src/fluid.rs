@@ -580,7 +580,7 @@ mod tests {
         let pairs: Vec<(&str, &str)> =
             report.flows.iter().map(|flow| (flow.from.as_str(), flow.to.as_str())).collect();
         assert_eq!(pairs, [("H3", "H1"), ("H4", "H2")]);
-        assert_eq!((report.flows[0].flow.as_str(), report.weights), ("traffic 1: H3->H1", "equal"));
+        assert_eq!((report.flows[0].flow.as_str(), report.weights), ("traffic.0: H3->H1", "equal"));
         assert!(report.uncontrolled.is_some_and(|total| (total.gbit_s - 16.0).abs() < 1e-9));
     }
 }

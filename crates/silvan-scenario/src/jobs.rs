@@ -27,7 +27,7 @@ use crate::validate::ensure;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobSpec {
-    /// Name in results. Default: "job 1", "job 2" and so on.
+    /// Name in results. Default: its key, "job.0", "job.1" and so on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The program of the ranks.
@@ -341,7 +341,7 @@ pub(crate) fn check(spec: &Spec) -> Result<(), Fault> {
 
 /// The name of a job in results.
 pub(crate) fn name(job: &JobSpec, index: usize) -> String {
-    job.name.clone().unwrap_or_else(|| format!("job {}", index + 1))
+    job.name.clone().unwrap_or_else(|| format!("job.{index}"))
 }
 
 /// The jobs with their traces and the hosts of their ranks, and the reduction units that they use.

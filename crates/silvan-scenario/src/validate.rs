@@ -290,7 +290,7 @@ pub(crate) fn flow_name(flow: &Flow) -> String {
 
 /// The name of a traffic pattern in results.
 pub(crate) fn traffic_name(traffic: &Traffic, index: usize) -> String {
-    traffic.name.clone().unwrap_or_else(|| format!("traffic {}", index + 1))
+    traffic.name.clone().unwrap_or_else(|| format!("traffic.{index}"))
 }
 
 fn flows(spec: &Spec) -> Check {

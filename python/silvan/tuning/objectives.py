@@ -62,8 +62,8 @@ def roles_of(scenario: Scenario, named: Sequence[str] | None) -> Roles:
             hotspots |= {host for forest in standing for host in forest["hotspots"]}
     contributors = {_flow_name(flow) for flow in flows if flow["to"] in hotspots}
     senders: list[str] = []
-    for number, pattern in enumerate(patterns, 1):
-        name = pattern.get("name", f"traffic {number}")
+    for number, pattern in enumerate(patterns):
+        name = pattern.get("name", f"traffic.{number}")
         kind = pattern["pattern"]["kind"]
         if kind == "forest":
             contributors.add(f"{name}: contributors")

@@ -125,7 +125,7 @@ fn pattern<'a>(
     let most = traffic.message_max.map_or(Ok(message), |most| small(most, &key))?;
     let spread = most.checked_sub(message);
     Ok(Offered {
-        name: traffic.name.clone().unwrap_or_else(|| format!("traffic {}", at + 1)),
+        name: traffic.name.clone().unwrap_or_else(|| format!("traffic.{at}")),
         senders,
         pattern: &traffic.pattern,
         named,

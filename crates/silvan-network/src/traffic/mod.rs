@@ -56,7 +56,7 @@ pub struct Flow {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Traffic {
-    /// Name in results.
+    /// Name in results. Default: its key, "traffic.0", "traffic.1" and so on.
     pub name: Option<String>,
     /// Names of the sending hosts: a list, or a text with a range such as `H[1-64]` (also within a list).
     /// Default: all hosts.
