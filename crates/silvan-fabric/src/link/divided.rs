@@ -383,8 +383,15 @@ impl Links {
     #[inline(never)]
     pub(super) fn prefetch_divided(&self, divided: &Divided, way: CreditWay) {
         let CreditWay { channel: id, vl, dst } = way;
-        let first = divided.first[id as usize] as usize + vl.index();
-        let lane = match &divided.divisions[id as usize] {
+        // The way is a guess: the output of a packet that has not arrived may be that of the switch before, which may be
+        // a port without a link here.
+        let (Some(&first), Some(division)) =
+            (divided.first.get(id as usize), divided.divisions.get(id as usize))
+        else {
+            return;
+        };
+        let first = first as usize + vl.index();
+        let lane = match division {
             BufferDivision::PerDestination => divided.by_destination.get(way).map(|lane| lane as usize),
             BufferDivision::Whole => Some(first),
             BufferDivision::Table(region_of, _) => {
