@@ -148,10 +148,9 @@ class Measure:
             self.of_summary(result.summary) if self.summary else number(self._from_table(result), self.name)
         )
 
-    @property
-    def note_of_trend(self) -> str:
-        """Name of the stored answer of :meth:`has_trend`."""
-        return f"{self.note}-trend"
+    def note_of_trend(self, averaged: int) -> str:
+        """Return the name of the stored answer of :meth:`has_trend`, for a number of averaged measures."""
+        return f"{self.note}-trend-{averaged}"
 
     @property
     def is_averaged(self) -> bool:

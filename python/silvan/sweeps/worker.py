@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -97,7 +96,7 @@ def _measured(job: Job, store: Store, run: StoredRun, progress: Progress | None)
     values: Values = {}
     for measure in job.measures:
         try:
-            values[measure.name] = _known(store, job.address, measure, result.summary)
+            values[measure.name] = _known(store, job.address, (measure, job.measures), result.summary)
         except KeyError:
             if not result.tables:
                 # The store has neither the tables nor this measure, so simulate the run again.
@@ -111,29 +110,41 @@ def _note(store: Store, job: Job, measure: Measure, result: Result) -> float | N
     value = measure.of_run(result)
     store.note(job.address, measure.note, value)
     if measure.is_averaged:
-        averaged = sum(one.is_averaged for one in job.measures)
-        store.note(job.address, measure.note_of_trend, measure.has_trend(result, ERROR / averaged))
+        averaged = _averaged(job.measures)
+        store.note(job.address, measure.note_of_trend(averaged), measure.has_trend(result, ERROR / averaged))
     return value
+
+
+def _averaged(measures: tuple[Measure, ...]) -> int:
+    """Return the number of measures that are tested for trends, which share the probability of an error."""
+    return sum(one.is_averaged for one in measures)
 
 
 def _trends(store: Store, at: str, summary: Summary, measures: tuple[Measure, ...]) -> tuple[str, ...]:
     """Return the quantities and the measures of a run that are not in steady state.
 
-    Runs that earlier versions stored have no answers for measures.
+    Raises `KeyError` if the store does not contain whether a measure has a trend.
     """
     found = dict.fromkeys(unsteady([summary]))
+    averaged = _averaged(measures)
     for measure in measures:
-        if measure.is_averaged:
-            with contextlib.suppress(KeyError):
-                if store.noted(at, measure.note_of_trend):
-                    found[measure.name] = None
+        if measure.is_averaged and store.noted(at, measure.note_of_trend(averaged)):
+            found[measure.name] = None
     return tuple(found)
 
 
-def _known(store: Store, at: str, measure: Measure, summary: Summary) -> float | None:
-    """Return a measure that needs no tables or that the store contains; raises `KeyError` otherwise."""
+def _known(
+    store: Store, at: str, measures: tuple[Measure, tuple[Measure, ...]], summary: Summary
+) -> float | None:
+    """Return a measure, one of several, that needs no tables or that the store contains.
+
+    Raises `KeyError` otherwise, also if the store does not contain whether the measure has a trend.
+    """
+    measure, all_measures = measures
     if measure.needs_tables:
         value: float | None = store.noted(at, measure.note)
+        if measure.is_averaged:
+            store.noted(at, measure.note_of_trend(_averaged(all_measures)))
         return value
     return measure.of_summary(summary)
 
@@ -144,9 +155,10 @@ def recall(store: Store, at: str, keep: Keep, measures: tuple[Measure, ...]) -> 
         summary = store.summary(at, keep)
         if summary is None:
             return None
-        values = {measure.name: _known(store, at, measure, summary) for measure in measures}
+        values = {measure.name: _known(store, at, (measure, measures), summary) for measure in measures}
+        trends = _trends(store, at, summary, measures)
     except (KeyError, OSError):
         return None
     except SweepError as error:
         return Done(at, error=str(error), found=True)
-    return Done(at, values, trends=_trends(store, at, summary, measures), found=True)
+    return Done(at, values, trends=trends, found=True)
