@@ -18,7 +18,6 @@ use silvan_network::traffic::{Pattern, Traffic};
 use crate::error::{Fault, ScenarioError};
 use crate::scenario::Scenario;
 use crate::spec::Spec;
-use crate::validate::traffic_name;
 
 /// Result of [`Scenario::fluid`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -290,7 +289,7 @@ fn flows(spec: &Spec, topology: &Topology) -> Result<Vec<Wanted>, Fault> {
     for flow in &spec.flow {
         let hosts = topology.host_named(&flow.from).zip(topology.host_named(&flow.to));
         wanted.extend(hosts.map(|(from, to)| Wanted {
-            name: flow.name.clone().unwrap_or_else(|| format!("{}->{}", flow.from, flow.to)),
+            name: flow.shown_name(),
             from,
             to,
             rate: flow.rate,
@@ -317,7 +316,7 @@ fn flows(spec: &Spec, topology: &Topology) -> Result<Vec<Wanted>, Fault> {
             );
             return Err(Fault::new(format!("traffic.{number}"), what));
         }
-        let name = traffic_name(traffic, number);
+        let name = traffic.shown_name(number);
         let host = |host: u32| &topology.hosts[host as usize].name;
         wanted.extend(pairs.into_iter().map(|(from, to)| Wanted {
             name: format!("{name}: {}->{}", host(from), host(to)),

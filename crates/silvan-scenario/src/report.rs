@@ -396,7 +396,7 @@ fn forest_report(
     let count = |wanted: fn(Role) -> bool| placement.hosts(wanted).count();
     let hotspots = placement.hotspots.of(0).iter();
     ForestReport {
-        traffic: traffic.name.clone().unwrap_or_else(|| format!("traffic.{number}")),
+        traffic: traffic.shown_name(number),
         hotspots: hotspots.map(|&host| topology.hosts[host as usize].name.clone()).collect(),
         moves: placement.hotspots.periods() - 1,
         contributors: count(|role| matches!(role, Role::Contributor { .. })),

@@ -9,7 +9,7 @@ use silvan_fabric::queueing::{HostQueues, Memory, Queues};
 use silvan_network::routing::RoutingSpec;
 use silvan_network::topology::is_visible;
 use silvan_network::traffic::forest::MOST_HOTSPOTS;
-use silvan_network::traffic::{Arrivals, Flow, Forest, Pattern, Traffic};
+use silvan_network::traffic::{Arrivals, Forest, Pattern, Traffic};
 
 use crate::error::Fault;
 use crate::jobs;
@@ -99,9 +99,9 @@ fn names(spec: &Spec) -> Check {
 /// Checks that no two flows, traffic patterns and jobs have the same name, because tables, comparisons and figures
 /// identify them by their names.
 fn distinct_names(spec: &Spec) -> Check {
-    let flows = spec.flow.iter().enumerate().map(|(at, flow)| (format!("flow.{at}"), flow_name(flow)));
+    let flows = spec.flow.iter().enumerate().map(|(at, flow)| (format!("flow.{at}"), flow.shown_name()));
     let traffic = spec.traffic.iter().enumerate();
-    let traffic = traffic.map(|(at, one)| (format!("traffic.{at}"), traffic_name(one, at)));
+    let traffic = traffic.map(|(at, one)| (format!("traffic.{at}"), one.shown_name(at)));
     let jobs = spec.job.iter().enumerate().map(|(at, job)| (format!("job.{at}"), jobs::name(job, at)));
     let mut known = std::collections::HashMap::new();
     for (place, name) in flows.chain(traffic).chain(jobs) {
@@ -281,16 +281,6 @@ fn host(spec: &Spec) -> Check {
          is removed; set host.queues = \"none\" without special queues"
             .to_owned()
     })
-}
-
-/// The name of a flow in results.
-pub(crate) fn flow_name(flow: &Flow) -> String {
-    flow.name.clone().unwrap_or_else(|| format!("{}->{}", flow.from, flow.to))
-}
-
-/// The name of a traffic pattern in results.
-pub(crate) fn traffic_name(traffic: &Traffic, index: usize) -> String {
-    traffic.name.clone().unwrap_or_else(|| format!("traffic.{index}"))
 }
 
 fn flows(spec: &Spec) -> Check {

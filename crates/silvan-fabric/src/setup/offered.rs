@@ -77,7 +77,7 @@ pub(super) fn flows(config: &Config, topology: &Topology) -> Result<Vec<OfferedF
     let names = HostNames::new(topology);
     let flow = |(at, flow): (usize, &silvan_network::traffic::Flow)| {
         Ok(OfferedFlow {
-            name: flow.name.clone().unwrap_or_else(|| format!("{}->{}", flow.from, flow.to)),
+            name: flow.shown_name(),
             from: names.find(&flow.from, format_args!("flow.{at}.from"))?,
             to: names.find(&flow.to, format_args!("flow.{at}.to"))?,
             message: message(config, flow.message, || format!("flow.{at}.message"))?,
@@ -125,7 +125,7 @@ fn pattern<'a>(
     let most = traffic.message_max.map_or(Ok(message), |most| small(most, &key))?;
     let spread = most.checked_sub(message);
     Ok(Offered {
-        name: traffic.name.clone().unwrap_or_else(|| format!("traffic.{at}")),
+        name: traffic.shown_name(at),
         senders,
         pattern: &traffic.pattern,
         named,

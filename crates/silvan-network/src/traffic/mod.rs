@@ -138,7 +138,21 @@ pub struct Bursts {
     pub off: Time,
 }
 
+impl Flow {
+    /// The name in results.
+    #[must_use]
+    pub fn shown_name(&self) -> String {
+        self.name.clone().unwrap_or_else(|| format!("{}->{}", self.from, self.to))
+    }
+}
+
 impl Traffic {
+    /// The name in results of the pattern at this place of the list `traffic`.
+    #[must_use]
+    pub fn shown_name(&self, at: usize) -> String {
+        self.name.clone().unwrap_or_else(|| format!("traffic.{at}"))
+    }
+
     /// Whether each message has a separate flow.
     #[must_use]
     pub fn has_own_flows(&self) -> bool {
