@@ -238,7 +238,7 @@ def legend_beside(
     handles, labels = entries or ax.get_legend_handles_labels()
     figure = ax.get_figure(root=True)
     wanted = _format.get().width
-    if figure is None or wanted is None or wanted >= NARROW:
+    if figure is None or wanted is None or not is_narrow():
         ax.legend(
             handles, labels, title=title, loc="upper left", bbox_to_anchor=(at, 1.0), borderaxespad=0.0,
             alignment="left",
