@@ -49,6 +49,28 @@ class Done:
     wall_s: float = 0.0
 
 
+#: The value of a measure, and whether its time series has a trend.
+Judged = tuple[float | None, bool]
+
+
+@dataclass
+class Known:
+    """The measures of a run."""
+
+    values: Values = field(default_factory=dict)
+    with_trend: list[str] = field(default_factory=list)
+
+    def add(self, measure: Measure, judged: Judged) -> None:
+        """Add a measure."""
+        self.values[measure.name], has_trend = judged
+        if has_trend:
+            self.with_trend.append(measure.name)
+
+    def trends(self, summary: Summary) -> tuple[str, ...]:
+        """Return the quantities and the measures of the run that are not in steady state."""
+        return tuple(dict.fromkeys([*unsteady([summary]), *self.with_trend]))
+
+
 def perform(job: Job, progress: Progress | None = None) -> Done:
     """Find or simulate a run, and compute its measures; errors are returned as text."""
     started = time.monotonic()
@@ -87,32 +109,33 @@ def _performed(job: Job, progress: Progress | None) -> tuple[Values, bool, tuple
                 continue  # the error is reported below; the run itself is kept
 
     run = store.run(scenario, keep=job.keep, progress=progress, known=job.address, finish=note_all)
-    values = _measured(job, store, run, progress)
-    return values, run.found, _trends(store, job.address, run.result.summary, job.measures)
+    known = _measured(job, store, run, progress)
+    return known.values, run.found, known.trends(run.result.summary)
 
 
-def _measured(job: Job, store: Store, run: StoredRun, progress: Progress | None) -> Values:
+def _measured(job: Job, store: Store, run: StoredRun, progress: Progress | None) -> Known:
     result = run.result
-    values: Values = {}
+    known = Known()
     for measure in job.measures:
         try:
-            values[measure.name] = _known(store, job.address, (measure, job.measures), result.summary)
+            known.add(measure, _known(store, job.address, (measure, job.measures), result.summary))
         except KeyError:
             if not result.tables:
                 # The store has neither the tables nor this measure, so simulate the run again.
                 result = results.run(job.base.at(dict(job.overrides)), progress=progress)
-            values[measure.name] = _note(store, job, measure, result)
-    return values
+            known.add(measure, _note(store, job, measure, result))
+    return known
 
 
-def _note(store: Store, job: Job, measure: Measure, result: Result) -> float | None:
-    """Store the value of a measure of a table, and whether it has a trend; return the value."""
-    value = measure.of_run(result)
+def _note(store: Store, job: Job, measure: Measure, result: Result) -> Judged:
+    """Store and return the value of a measure of a table, and whether it has a trend."""
+    value, has_trend = measure.of_run(result), False
     store.note(job.address, measure.note, value)
     if measure.is_averaged:
         averaged = _averaged(job.measures)
-        store.note(job.address, measure.note_of_trend(averaged), measure.has_trend(result, ERROR / averaged))
-    return value
+        has_trend = measure.has_trend(result, ERROR / averaged)
+        store.note(job.address, measure.note_of_trend(averaged), has_trend)
+    return value, has_trend
 
 
 def _averaged(measures: tuple[Measure, ...]) -> int:
@@ -120,33 +143,17 @@ def _averaged(measures: tuple[Measure, ...]) -> int:
     return sum(one.is_averaged for one in measures)
 
 
-def _trends(store: Store, at: str, summary: Summary, measures: tuple[Measure, ...]) -> tuple[str, ...]:
-    """Return the quantities and the measures of a run that are not in steady state.
+def _known(store: Store, at: str, measures: tuple[Measure, tuple[Measure, ...]], summary: Summary) -> Judged:
+    """Return a measure, one of several, that needs no tables or that the store contains, and its trend.
 
-    Raises `KeyError` if the store does not contain whether a measure has a trend.
-    """
-    found = dict.fromkeys(unsteady([summary]))
-    averaged = _averaged(measures)
-    for measure in measures:
-        if measure.is_averaged and store.noted(at, measure.note_of_trend(averaged)):
-            found[measure.name] = None
-    return tuple(found)
-
-
-def _known(
-    store: Store, at: str, measures: tuple[Measure, tuple[Measure, ...]], summary: Summary
-) -> float | None:
-    """Return a measure, one of several, that needs no tables or that the store contains.
-
-    Raises `KeyError` otherwise, also if the store does not contain whether the measure has a trend.
+    Raises `KeyError` otherwise.
     """
     measure, all_measures = measures
-    if measure.needs_tables:
-        value: float | None = store.noted(at, measure.note)
-        if measure.is_averaged:
-            store.noted(at, measure.note_of_trend(_averaged(all_measures)))
-        return value
-    return measure.of_summary(summary)
+    if not measure.needs_tables:
+        return measure.of_summary(summary), False
+    value: float | None = store.noted(at, measure.note)
+    is_averaged = measure.is_averaged
+    return value, is_averaged and bool(store.noted(at, measure.note_of_trend(_averaged(all_measures))))
 
 
 def recall(store: Store, at: str, keep: Keep, measures: tuple[Measure, ...]) -> Done | None:
@@ -155,10 +162,11 @@ def recall(store: Store, at: str, keep: Keep, measures: tuple[Measure, ...]) -> 
         summary = store.summary(at, keep)
         if summary is None:
             return None
-        values = {measure.name: _known(store, at, (measure, measures), summary) for measure in measures}
-        trends = _trends(store, at, summary, measures)
+        known = Known()
+        for measure in measures:
+            known.add(measure, _known(store, at, (measure, measures), summary))
     except (KeyError, OSError):
         return None
     except SweepError as error:
         return Done(at, error=str(error), found=True)
-    return Done(at, values, trends=trends, found=True)
+    return Done(at, known.values, trends=known.trends(summary), found=True)
