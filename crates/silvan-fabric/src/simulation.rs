@@ -23,7 +23,7 @@ use crate::observe::{
 pub use crate::observe::{Latest, LatestTree, TreeLink};
 pub use crate::outcome::jain;
 use crate::outcome::{Ending, Expected, Findings, Outcome, overflow_in_words, overview};
-use crate::setup::{FaultPlan, Network, build, check_routes};
+use crate::setup::{FaultPlan, Network, ShortCredit, build, check_routes};
 pub use steps::Steps;
 
 /// The progress of a run.
@@ -131,6 +131,13 @@ impl Simulation {
     #[must_use]
     pub fn with_expectations(self, expected: Vec<Expected>) -> Self {
         Self { expected, ..self }
+    }
+
+    /// The direction of a link whose lanes can use the smallest share of its rate because they lack credit; see
+    /// [`short_credit`](crate::short_credit).
+    #[must_use]
+    pub fn short_credit(&self) -> Option<&ShortCredit> {
+        self.network.short_credit.as_ref()
     }
 
     /// Adds warnings to the outcome.

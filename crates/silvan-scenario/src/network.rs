@@ -141,11 +141,20 @@ pub(crate) fn deadlock(topology: &Topology, tables: &Tables, config: &Config) ->
     cycle.map(|cycle| cycle_text(&cycle))
 }
 
-/// Faults of a network: links that a virtual lane cannot use fully, and [faults of routes](findings_of_routes).
+/// Faults of a network that has not been set up: links that a virtual lane cannot use fully, and
+/// [faults of routes](findings_of_routes).
 pub(crate) fn findings(spec: &Spec, topology: &Topology, tables: &Tables, config: &Config) -> Vec<String> {
     // A network that cannot be set up is reported elsewhere.
     let short = short_credit(topology, tables, config).ok().flatten();
-    let mut findings: Vec<String> = short.iter().map(short_of_credit).collect();
+    findings_with(short.as_ref(), (spec, topology, tables, config))
+}
+
+/// Same as [`findings`], if it is known which links lack credit.
+pub(crate) fn findings_with(
+    short: Option<&ShortCredit>,
+    (spec, topology, tables, config): (&Spec, &Topology, &Tables, &Config),
+) -> Vec<String> {
+    let mut findings: Vec<String> = short.map(short_of_credit).into_iter().collect();
     findings.extend(findings_of_routes(spec, topology, tables, config));
     findings
 }

@@ -308,7 +308,10 @@ impl Scenario {
         let expected = fluid::expected(&self.spec, &topology, &tables, &faults);
         let simulation = self.set_up(&topology, &tables, &config, faults)?;
         let warnings = match topology.units {
-            0 => network::findings(&self.spec, &topology, &tables, &config),
+            0 => {
+                let network = (&self.spec, &topology, &tables, &config);
+                network::findings_with(simulation.short_credit(), network)
+            }
             _ => {
                 let (topology, tables, config) = self.build_plain()?;
                 network::findings(&self.spec, &topology, &tables, &config)

@@ -45,26 +45,7 @@ pub fn short_credit(
     tables: &Tables,
     config: &Config,
 ) -> Result<Option<ShortCredit>, SetupError> {
-    let builder = Builder::new(topology, tables, config, FaultPlan::default())?;
-    let mut found: Option<ShortCredit> = None;
-    let mut links = 0;
-    for way in builder.directed() {
-        let Some(of_way) = builder.credit_loop(&way)?.filter(|of_way| of_way.share() < 1.0) else { continue };
-        links += 1;
-        if found.as_ref().is_none_or(|least| of_way.share() < least.share) {
-            found = Some(ShortCredit {
-                link: builder.channel_name(&way),
-                is_to_host: matches!(way.to.node, NodeRef::Host(_)),
-                links: 0,
-                rate: way.link.rate,
-                returns: of_way.returns,
-                credit: of_way.credit,
-                needed: of_way.needed(),
-                share: of_way.share(),
-            });
-        }
-    }
-    Ok(found.map(|found| ShortCredit { links, ..found }))
+    Builder::new(topology, tables, config, FaultPlan::default())?.short_credit()
 }
 
 /// The way of a credit on an idle direction of a link, with full packets.
@@ -92,6 +73,28 @@ impl CreditLoop {
 }
 
 impl Builder<'_> {
+    /// See [`short_credit`].
+    pub(super) fn short_credit(&self) -> Result<Option<ShortCredit>, SetupError> {
+        let mut short = Vec::new();
+        for way in self.directed() {
+            if let Some(of_way) = self.credit_loop(&way)?.filter(|of_way| of_way.share() < 1.0) {
+                short.push((way, of_way));
+            }
+        }
+        let links = short.len();
+        let least = short.into_iter().min_by(|(_, one), (_, two)| one.share().total_cmp(&two.share()));
+        Ok(least.map(|(way, of_way)| ShortCredit {
+            link: self.channel_name(&way),
+            is_to_host: matches!(way.to.node, NodeRef::Host(_)),
+            links,
+            rate: way.link.rate,
+            returns: of_way.returns,
+            credit: of_way.credit,
+            needed: of_way.needed(),
+            share: of_way.share(),
+        }))
+    }
+
     /// For each host's link to the host, whether a lane can use less than `share` of the rate because it lacks credit,
     /// and not because the host is slow. Other directions of links are `false`.
     pub(super) fn is_short_of_credit(&self, share: f64) -> Result<Vec<bool>, SetupError> {

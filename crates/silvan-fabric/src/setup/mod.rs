@@ -111,6 +111,9 @@ pub(crate) struct Network {
     /// if no component needs them.
     #[saved(constant)]
     pub round_trip: Option<(RoundTrip, usize)>,
+    /// See [`short_credit`].
+    #[saved(constant)]
+    pub short_credit: Option<ShortCredit>,
 }
 
 // Every port number of a valid topology fits in an event key.
@@ -248,11 +251,13 @@ pub(crate) fn build(
     let DividedNetwork { partitions, places, neighbors, lookahead, choice } =
         builder.divide(whole, &receiver, config.scheduler)?;
     let groups = builder.groups();
+    let short_credit = builder.short_credit()?;
     let changes = builder.change_log();
     let Model { parts, round_trips, .. } = builder.model;
     Ok(Network {
         parts,
         round_trip: round_trips.map(|trips| (*trips.longest(), trips.count())),
+        short_credit,
         partitions,
         places,
         neighbors,

@@ -313,11 +313,13 @@ impl Moment {
             return false;
         }
         let first = self.waits.partition_point(|wait| wait.0 < at);
-        let waiting = self.waits[first..].iter().take_while(|wait| wait.0 == at);
-        let is_waited_for = waiting.clone().next().is_some();
+        let is_waited_for = self.waits.get(first).is_some_and(|wait| wait.0 == at);
+        let several_wait = || {
+            let mut waiting = self.waits[first..].iter().take_while(|wait| wait.0 == at);
+            waiting.any(|wait| wait.1 != self.waits[first].1)
+        };
         let link = &map.links[at as usize];
-        let competes = waiting.clone().any(|wait| wait.1 != self.waits[first].1);
-        let faces_host = link.host != NONE && (!link.is_short || competes);
+        let faces_host = link.host != NONE && (!link.is_short || several_wait());
         let has_queues = |(switch, output): (u32, Port)| {
             let cams = view.cams(switch);
             cams.is_some_and(|cams| cams.is_root(output))
