@@ -37,6 +37,7 @@ EXPECTED = "001bf324f9ee0f88"
 #: Modules of optional features, with the feature and the command that installs the module.
 OPTIONAL = {
     "optuna": ("silvan tune", "pip install 'silvan[tune]'"),
+    "scipy": ("silvan calibrate, and traffic from counters", "pip install 'silvan[fit]'"),
     "anywidget": ("silvan.watch in notebooks", "pip install 'silvan[notebook]'"),
     "xarray": ("sweeps as xarray cubes", "pip install 'silvan[xarray]'"),
     "distributed": ("sweeps with Dask", "pip install 'silvan[dask]'"),
