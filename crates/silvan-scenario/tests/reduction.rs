@@ -335,3 +335,24 @@ fn invalid_settings_are_reported() {
         "job.0.algorithms: no switch is connected with H1 in both directions",
     );
 }
+
+/// A network without reduction units, in which warnings are searched, has jobs that use units.
+#[test]
+fn a_reaction_with_a_round_trip_permits_reduction_units() {
+    for mechanism in ["none", "mvcm", "hpcc", "swift", "nscc"] {
+        let toml = format!(
+            r#"
+            duration = "1 us"
+            topology = {{ kind = "star" }}
+            congestion = {{ mechanism = "{mechanism}" }}
+            [[job]]
+            program = {{ kind = "collective", ranks = 2, operation = "all-reduce", bytes = "1 KB" }}
+            algorithms = {{ all_reduce = "in-network" }}
+            "#
+        );
+        let scenario = Scenario::from_toml(&toml, "test", Path::new("."), &[]).unwrap();
+        let mut simulation = scenario.simulation().unwrap();
+        while !simulation.advance(1_000).unwrap().done {}
+        assert_eq!(simulation.finish().unwrap().summary.jobs.len(), 1, "{mechanism}");
+    }
+}

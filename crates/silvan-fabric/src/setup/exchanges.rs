@@ -128,7 +128,10 @@ fn listed(topology: &Topology, config: &Config) -> Vec<ExchangingHosts> {
     let names = HostNames::new(topology);
     let find = |name: &String| names.find(name, "").ok();
     let of_flow = config.flows.iter().filter_map(|flow| find(&flow.from).zip(find(&flow.to)));
+    // The network may be one without the reduction units with which jobs exchange messages.
+    let exists = |host: u32| (host as usize) < topology.hosts.len();
     let of_jobs = config.jobs.iter().flat_map(pairs_of_job);
+    let of_jobs = of_jobs.filter(|&(from, to)| exists(from) && exists(to));
     let mut found = vec![pairs(of_flow.chain(of_jobs))];
     for traffic in &config.traffic {
         found.push(of_pattern(traffic, topology.end_hosts(), &find));
