@@ -133,6 +133,14 @@ fn packets_need_routes() {
         config.congestion.notification = Some(Notification::Backward);
     });
     assert_refused!(no_way_back, "congestion.notification", Reason::NoWayBack { .. });
+    // The tables of one-way stages have a port for each host, but lead to other hosts.
+    let one_way = topology(r#"{"kind": "k-ary-n-fly", "k": 2, "n": 2}"#);
+    let mut settings = config(us(10));
+    settings.flows = vec![flow("H1", "H2")];
+    settings.congestion = common::ib_cc();
+    settings.congestion.notification = Some(Notification::Backward);
+    let error = refused(&one_way, &tables(&one_way), &settings);
+    assert_refused!(error, "congestion.notification", Reason::NoWayBack { .. });
     let network = topology(r#"{"kind": "torus", "sizes": [4, 4]}"#);
     let mut settings = config(us(10));
     settings.flows = vec![flow("H1", "H2")];

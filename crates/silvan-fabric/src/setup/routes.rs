@@ -10,7 +10,7 @@ use silvan_congestion::marking::MarkingParameters;
 use silvan_congestion::{Components, Notification};
 use silvan_engine::Rate;
 use silvan_network::routing::{self, Tables};
-use silvan_network::topology::{Link, MAX_FCFS_PORTS, MAX_SWITCH_PORTS, NodeRef, Topology};
+use silvan_network::topology::{Link, MAX_FCFS_PORTS, MAX_SWITCH_PORTS, NodeRef, Topology, Wiring};
 use silvan_network::traffic::Pattern;
 
 use crate::config::{Arbitration, Architecture, Config, QueueOfRate};
@@ -176,17 +176,14 @@ pub fn check_routes(config: &Config, topology: &Topology, tables: &Tables) -> Re
     Ok(sound)
 }
 
-/// Checks that every switch has routes to all hosts whose packets pass it, because it may send reports to
+/// Checks that the tables lead from every switch to all hosts whose packets pass it, because it may send reports to
 /// these hosts.
 fn check_ways_back(topology: &Topology, tables: &Tables) -> Result<(), SetupError> {
-    let has_route = |switch: usize, host: u32| {
-        let port = tables.port(switch, host as usize);
-        (1..=topology.switches[switch].ports).contains(&port)
-    };
     let wiring = topology.wiring();
     let hosts = topology.hosts.len() as u32;
     for host in 0..hosts {
-        if (0..topology.switches.len()).all(|switch| has_route(switch, host)) {
+        let leads = switches_that_lead_to(host, (topology, &wiring), tables);
+        if leads.iter().all(|&leads| leads) {
             continue;
         }
         let paths = (0..hosts).filter_map(|to| routing::trace(topology, &wiring, tables, host, to).ok());
@@ -194,11 +191,36 @@ fn check_ways_back(topology: &Topology, tables: &Tables) -> Result<(), SetupErro
             NodeRef::Switch(switch) => Some(switch as usize),
             NodeRef::Host(_) => None,
         });
-        if let Some(switch) = passed.find(|&switch| !has_route(switch, host)) {
+        if let Some(switch) = passed.find(|&switch| !leads[switch]) {
             let (switch, host) =
                 (topology.switches[switch].name.clone(), topology.hosts[host as usize].name.clone());
             return Err(Reason::NoWayBack { switch, host }.at("congestion.notification"));
         }
     }
     Ok(())
+}
+
+/// For each switch, whether the tables lead from it to a host.
+fn switches_that_lead_to(host: u32, (topology, wiring): (&Topology, &Wiring), tables: &Tables) -> Vec<bool> {
+    let mut known: Vec<Option<bool>> = vec![None; topology.switches.len()];
+    for first in 0..known.len() {
+        let (mut passed, mut at) = (Vec::new(), first);
+        let leads = loop {
+            if let Some(leads) = known[at] {
+                break leads;
+            }
+            // If the tables lead back to this switch, they do not lead to the host.
+            known[at] = Some(false);
+            passed.push(at);
+            let port = usize::from(tables.port(at, host as usize));
+            let next = wiring.switches[at].get(port.wrapping_sub(1)).copied().flatten();
+            match next.map(|(end, _)| end.node) {
+                Some(NodeRef::Switch(switch)) => at = switch as usize,
+                Some(NodeRef::Host(found)) => break found == host,
+                None => break false,
+            }
+        };
+        passed.into_iter().for_each(|switch| known[switch] = Some(leads));
+    }
+    known.into_iter().map(|leads| leads == Some(true)).collect()
 }
