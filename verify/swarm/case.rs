@@ -6,6 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use serde_json::Value as Json;
+use silvan_engine::Time;
+use silvan_fabric::RecordPlan;
 use silvan_fabric::config::Scheduler;
 use silvan_fabric::outcome::{Outcome, Table as Rows, Values};
 use silvan_fabric::simulation::{ModelError, Simulation};
@@ -127,6 +129,16 @@ pub fn simulation_with(scenario: &Scenario, scheduler: Scheduler) -> Result<Simu
 pub fn run_with(scenario: &Scenario, scheduler: Scheduler) -> Run {
     match guarded(|| advance(scenario, scheduler)) {
         Ok(run) => run,
+        Err(panic) => Run { end: End::Failed("panic", panic), outcome: None },
+    }
+}
+
+/// Runs a scenario to its end, and records all departures of packets.
+pub fn run_recorded(scenario: &Scenario) -> Run {
+    let plan = RecordPlan { from: Time::ZERO, until: Time::NEVER, most: usize::MAX };
+    match guarded(|| scenario.recorded(plan).map(to_the_end)) {
+        Ok(Ok(run)) => run,
+        Ok(Err(error)) => Run { end: End::Explained("refused", error.to_string()), outcome: None },
         Err(panic) => Run { end: End::Failed("panic", panic), outcome: None },
     }
 }

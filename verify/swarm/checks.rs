@@ -7,7 +7,7 @@ use toml::Table;
 
 use crate::case::{
     Case, End, Hash, OF_TREES, Run, digest_beside_older, digest_of, digests_of_trees, read, read_text, run,
-    run_interrupted, run_with, simulation_with, summary,
+    run_interrupted, run_recorded, run_with, simulation_with, summary,
 };
 use crate::{accounting, finish, variants};
 
@@ -27,7 +27,7 @@ impl Failure {
 }
 
 /// All checks by name.
-pub const CHECKS: [&str; 27] = [
+pub const CHECKS: [&str; 28] = [
     "panic",
     "broken",
     "deadlock",
@@ -35,6 +35,7 @@ pub const CHECKS: [&str; 27] = [
     "repeat",
     "engine",
     "threads",
+    "recorded",
     "resume",
     "resolved",
     "defaults",
@@ -194,7 +195,7 @@ pub fn check(case: &Case, wanted: &Wanted<'_>) -> Findings {
         findings.made.push("repeat");
         same(&base, &run(scenario), "repeat", &mut findings);
     }
-    if wanted.has("engine") || wanted.has("threads") {
+    if wanted.has("engine") || wanted.has("threads") || wanted.has("recorded") {
         schedulers(&base, scenario, wanted, &mut findings);
         plain(variants::plain(table, scenario), wanted, &mut findings);
     }
@@ -260,15 +261,20 @@ fn same(base: &Run, other: &Run, check: &'static str, findings: &mut Findings) {
     findings.ensure(one.account == two.account, check, || "the account differs".to_owned());
 }
 
-/// Compares with the event-ordered scheduler, if the binned one was used, and with several threads.
+/// Compares with the event-ordered scheduler, if the binned one was used, with several threads, and with a run that records
+/// departures.
 fn schedulers(base: &Run, scenario: &Scenario, wanted: &Wanted<'_>, findings: &mut Findings) {
     let Ok(simulation) = simulation_with(scenario, Scheduler::BinnedIfPossible) else { return };
+    let plain = |run: &Run| Run {
+        end: run.end.clone(),
+        outcome: run.outcome.clone().map(Outcome::regardless_of_scheduler),
+    };
+    if wanted.has("recorded") {
+        findings.made.push("recorded");
+        same(&plain(base), &plain(&run_recorded(scenario)), "recorded", findings);
+    }
     if simulation.is_binned() && wanted.has("engine") {
         findings.made.push("engine");
-        let plain = |run: &Run| Run {
-            end: run.end.clone(),
-            outcome: run.outcome.clone().map(Outcome::regardless_of_scheduler),
-        };
         let other = run_with(scenario, Scheduler::EventOrdered);
         same(&plain(base), &plain(&other), "engine", findings);
         if wanted.has("resume") {

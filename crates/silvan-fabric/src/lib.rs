@@ -19,6 +19,7 @@
 //! | `partition` | some hosts and switches, and the processing of their events |
 //! | `observe` | time series, congestion trees, the watchdog, invariants: all read-only |
 //! | `setup` | builds a runnable network from configuration, topology and tables |
+//! | `recorder` | departures of packets, for the explanation of delays |
 //! | [`simulation`] | the run: partitions, threads, samples |
 //! | `table`, [`outcome`] | the results of a run: tables; one file per subject |
 
@@ -41,6 +42,7 @@ mod outputs;
 mod packet;
 mod partition;
 pub mod queueing;
+mod recorder;
 mod routes;
 mod schedule;
 mod setup;
@@ -59,6 +61,7 @@ pub use error::{Reason, SetupError};
 pub use faults::completed as completed_tables;
 pub use observe::MOST_TREE_ROWS;
 pub use outcome::{Expected, Spared};
+pub use recorder::RecordPlan;
 pub use setup::{
     FaultPlan, HostNames, PauseMemory, RemainingNetwork, RoundTrips, SharedPauseMemory, ShortCredit, check,
     check_links, check_routes, pause_memory, permutation, short_credit,

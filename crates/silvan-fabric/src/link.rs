@@ -467,6 +467,13 @@ impl Links {
         self.parameters(id).delay
     }
 
+    /// The time until a packet without length has arrived at the end of a channel, and whether packets arrive with their
+    /// tails.
+    pub fn arrival_delay(&self, id: ChannelId) -> (Time, bool) {
+        let link = self.parameters(id);
+        (link.until_arrival(Time::ZERO), link.to_host || link.to_storing)
+    }
+
     /// A channel's data rate.
     pub fn rate(&self, id: ChannelId) -> Rate {
         self.parameters(id).rate

@@ -1,6 +1,7 @@
 //! The run, which is built from topology, tables and configuration, and advances in steps.
 
 mod exchange;
+mod record;
 mod restored;
 mod steps;
 #[cfg(test)]

@@ -45,10 +45,12 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("TraceError", py.get_type::<convert::TraceError>())?;
     module.add_class::<scenario::Scenario>()?;
     module.add_class::<run::Run>()?;
+    module.add_class::<run::Record>()?;
     module.add_class::<fabric::FlowRoutes>()?;
     module.add_class::<tables::ArrayView>()?;
     module.add_function(wrap_pyfunction!(scenario::schema, module)?)?;
     module.add_function(wrap_pyfunction!(run::run, module)?)?;
+    module.add_function(wrap_pyfunction!(run::record, module)?)?;
     module.add_function(wrap_pyfunction!(run::tables_of_results, module)?)?;
     module.add_function(wrap_pyfunction!(run::schema_of_summary, module)?)?;
     module.add_function(wrap_pyfunction!(checkpoint::checkpoint_scenario, module)?)?;

@@ -1,16 +1,19 @@
 //! A run. It advances in slices without holding the GIL, so Python can interrupt it and observe its progress.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::{PyKeyError, PyKeyboardInterrupt};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use silvan_engine::Time;
+use silvan_fabric::RecordPlan;
 use silvan_fabric::outcome::{self, Outcome};
 use silvan_fabric::simulation::{Progress, Simulation};
 
 use crate::checkpoint::{self, Checkpoints, Resumed};
-use crate::convert::{self, model_error};
+use crate::convert::{self, ScenarioError, model_error};
 use crate::scenario::Scenario;
 use crate::tables;
 use crate::viewer::Viewer;
@@ -135,6 +138,65 @@ pub fn run(
             .collect::<PyResult<_>>()?;
         Ok(Run { outcome, tables, parts })
     })
+}
+
+/// The departures of packets in a part of a run.
+#[pyclass(module = "silvan._core", frozen)]
+pub struct Record {
+    tables: Vec<(String, Py<PyDict>)>,
+    is_full: bool,
+}
+
+#[pymethods]
+impl Record {
+    /// The tables by name; see [`Simulation::into_record`].
+    fn tables(&self, py: Python<'_>) -> HashMap<String, Py<PyDict>> {
+        self.tables.iter().map(|(name, table)| (name.clone(), table.clone_ref(py))).collect()
+    }
+
+    /// Whether the recording reached its limit, so that its end is missing.
+    #[getter]
+    fn is_full(&self) -> bool {
+        self.is_full
+    }
+}
+
+/// Runs a scenario from its start, and records the departures of packets from `from_ps` to `until_ps`, at most `most`.
+/// Raises `ScenarioError` or `ModelError`. `progress` is called as by [`run`].
+#[pyfunction]
+#[pyo3(signature = (scenario, from_ps, until_ps, most, progress=None))]
+pub fn record(
+    py: Python<'_>,
+    scenario: &Bound<'_, Scenario>,
+    from_ps: u64,
+    until_ps: u64,
+    most: usize,
+    progress: Option<Bound<'_, PyAny>>,
+) -> PyResult<Record> {
+    let plan = RecordPlan { from: Time(from_ps), until: Time(until_ps), most };
+    let inner = scenario.get().inner();
+    let recorded = py.detach(|| inner.recorded(plan));
+    let mut simulation = recorded.map_err(|error| ScenarioError::new_err(error.to_string()))?;
+    let (mut slice, mut done, mut last_call): (u64, u64, Instant) = (10_000, 0, Instant::now());
+    loop {
+        let began = Instant::now();
+        let advanced = py.detach(|| simulation.advance_recording(slice, plan.until));
+        let state = advanced.map_err(model_error)?;
+        py.check_signals()?;
+        if state.done {
+            break;
+        }
+        if last_call.elapsed() >= PROGRESS_EVERY {
+            call(progress.as_ref(), Progress { end: plan.until.min(state.end), ..state })?;
+            last_call = Instant::now();
+        }
+        slice = next_slice(slice.min(state.events - done), began.elapsed());
+        done = state.events;
+    }
+    let is_full = simulation.is_record_full();
+    let tables = py.detach(|| simulation.into_record());
+    let tables = tables.into_iter().map(|table| Ok((table.name.to_owned(), tables::columns(py, table)?)));
+    Ok(Record { tables: tables.collect::<PyResult<_>>()?, is_full })
 }
 
 /// Advances to the end. If Ctrl-C stops the run, `checkpoints` determines whether it is saved.

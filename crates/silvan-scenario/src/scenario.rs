@@ -6,10 +6,10 @@ use std::sync::{Arc, OnceLock};
 
 use silvan_congestion::Components;
 use silvan_engine::Time;
-use silvan_fabric::config::{Assignment, Config, RoutePer};
+use silvan_fabric::config::{Assignment, Config, RoutePer, Scheduler};
 use silvan_fabric::faults::PlannedChanges;
 use silvan_fabric::simulation::{ModelError, Simulation};
-use silvan_fabric::{FaultPlan, completed_tables};
+use silvan_fabric::{FaultPlan, RecordPlan, completed_tables};
 use silvan_network::routing::Tables;
 use silvan_network::routing::adaptive::AdaptiveTables;
 use silvan_network::topology::Topology;
@@ -29,6 +29,7 @@ use crate::schema;
 use crate::shape;
 use crate::source::{MAX_TEXT_BYTES, Source, lookup, set};
 use crate::spec::{FileTopology, Routing, RoutingSource, Spec, TableRouting, TopologySource};
+use crate::threads::Threads;
 use crate::transfers;
 use crate::validate::{self, ensure};
 
@@ -278,6 +279,21 @@ impl Scenario {
     /// error, unless `routing.allow_deadlock` is set.
     pub fn simulation(&self) -> Result<Simulation, ScenarioError> {
         self.simulation_with(|_, _, _| ()).map(|(simulation, ())| simulation)
+    }
+
+    /// Creates a run that records departures, with the event-ordered scheduler and one thread, which do not change its
+    /// results.
+    ///
+    /// # Errors
+    /// Same as [`Scenario::simulation`].
+    pub fn recorded(&self, plan: RecordPlan) -> Result<Simulation, ScenarioError> {
+        let mut ordered = self.clone();
+        (ordered.spec.threads, ordered.spec.scheduler) = (Threads::Count(1), Scheduler::EventOrdered);
+        let mut simulation = ordered.simulation()?;
+        let recorded = simulation.record(plan);
+        recorded
+            .map_err(|needs| ScenarioError::of_file(self.origin(), format!("a recording needs {needs}")))?;
+        Ok(simulation)
     }
 
     /// Same as [`Self::simulation`], and also returns what a function returns for the network, its tables and the

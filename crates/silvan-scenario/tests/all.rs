@@ -25,6 +25,7 @@ mod path_lanes;
 mod properties;
 mod published;
 mod readers;
+mod recording;
 mod reduction;
 mod round_trip;
 mod threads;

@@ -23,6 +23,7 @@ use crate::message::{
 };
 use crate::meters::Meters;
 use crate::packet::{NO_LEDGER, Packet, PacketId, Pool};
+use crate::recorder::{Loss, Recorder};
 use crate::schedule::Applied;
 use crate::sink::HostSink;
 pub(crate) use ahead::Ahead;
@@ -38,6 +39,8 @@ pub(crate) enum Scope {
     Shared,
     /// At the outputs of the binned scheduler, to which hosts send.
     Binned,
+    /// Same as `Shared`, and departures are recorded.
+    Recorded,
 }
 
 /// The partitions at the two ends of each channel, as seen from one of them.
@@ -106,6 +109,9 @@ pub(crate) struct Context {
     /// Present if there are several partitions, with the event-ordered scheduler.
     #[saved(constant)]
     borders: Option<Borders>,
+    /// Records departures; present if the scope is [`Scope::Recorded`].
+    #[saved(constant)]
+    recorder: Option<Box<Recorder>>,
 }
 
 impl Context {
@@ -145,7 +151,28 @@ impl Context {
             broken: None,
             scope,
             borders,
+            recorder: None,
         }
+    }
+
+    /// Records departures from now on. There must be one partition, with the event-ordered scheduler.
+    pub fn record(&mut self, recorder: Recorder) {
+        debug_assert!(
+            self.borders.is_none() && !self.is_binned(),
+            "there is one partition, ordered by events"
+        );
+        self.scope = Scope::Recorded;
+        self.recorder = Some(Box::new(recorder));
+    }
+
+    /// The recorder of departures, if there is one.
+    pub fn recorder(&self) -> Option<&Recorder> {
+        self.recorder.as_deref()
+    }
+
+    /// Ends the recording, and returns the recorder.
+    pub fn take_recorder(&mut self) -> Option<Recorder> {
+        self.recorder.take().map(|recorder| *recorder)
     }
 
     /// Whether all packets and credits of the network stay in this context.
@@ -212,7 +239,11 @@ impl Context {
     pub fn note_applied(&mut self, cause: Cause, applied: Applied) {
         self.meters.fecn_marks += u64::from(applied.is_mark);
         self.meters.validations += u64::from(applied.is_validation);
-        self.reports.extend(applied.report.map(|report| (cause, report)));
+        let Some(report) = applied.report else { return };
+        self.reports.push((cause, report));
+        if let Some(recorder) = &mut self.recorder {
+            recorder.reports((cause.0, cause.2.0), self.now, report);
+        }
     }
 
     /// See [`Links::has_credit_or_wait`].
@@ -256,8 +287,22 @@ impl Context {
             Scope::Binned => self.entering.push(Entering { channel, packet, when: arrival.time }),
             Scope::Local => self.queue.push(arrival),
             Scope::Shared => self.send_outside(channel, arrival),
+            Scope::Recorded => self.send_recorded(channel, end, arrival),
         }
         end
+    }
+
+    /// Records a departure, and handles it like [`Self::send_outside`].
+    #[cold]
+    #[inline(never)]
+    fn send_recorded(&mut self, channel: ChannelId, end: Time, arrival: Event) {
+        let Self { recorder, packets, links, now, .. } = self;
+        if let Some(recorder) = recorder {
+            let is_from_host = links.sending_switch(channel).is_none();
+            let packet = (arrival.data, &*packets);
+            recorder.departs((channel, is_from_host), packet, (*now, end, arrival.time));
+        }
+        self.send_outside(channel, arrival);
     }
 
     /// Handles a packet that has started to cross a link, perhaps to another partition.
@@ -326,6 +371,11 @@ impl Context {
     #[inline(never)]
     fn release_outside(&mut self, credit: CreditReturn) -> bool {
         let CreditWay { channel, vl, .. } = credit.way;
+        if let Some(recorder) = &mut self.recorder
+            && self.links.leads_to_host(channel)
+        {
+            recorder.drained(channel, self.now, credit.leaves_at);
+        }
         if self.is_binned() {
             self.freed.push(credit);
             return true;
@@ -387,6 +437,9 @@ impl Context {
     /// Counts and removes a packet that was lost on a channel, or dropped by its receiver.
     fn remove_lost(&mut self, channel: ChannelId, id: PacketId, is_dropped: bool) {
         let packet = &self.packets[id];
+        if let Some(recorder) = &mut self.recorder {
+            recorder.lost(id, channel, self.now, if is_dropped { Loss::Dropped } else { Loss::OnLink });
+        }
         self.links.count_lost(channel, packet, is_dropped);
         self.meters.was_lost(packet);
         self.packets.remove(id);
@@ -406,13 +459,32 @@ impl Context {
     pub fn notify(&mut self, channel: ChannelId, class: Class, word: Word, bytes: u32) {
         // The next switch forwards a report after the latency of its pipeline.
         let is_forwarded = class == Class::SwitchNotice && matches!(word, Word::Report(_));
+        let start = self.free_at(channel).max(self.now);
         let (time, key) = self.links.notify(channel, NoticeOnWire { class, bytes, is_forwarded }, self.now);
+        self.record_message(channel, start);
         match self.borders.as_ref().and_then(|borders| borders.receiver(channel)) {
             Some(there) => self.outbox[there].send_notice(time, key, word),
             None => {
                 let data = self.notices.add(word);
                 self.queue.push(Event { time, key, data });
             }
+        }
+    }
+
+    /// If departures are recorded, records that a link-level message occupies a channel from `start` on.
+    fn record_message(&mut self, channel: ChannelId, start: Time) {
+        let end = self.free_at(channel);
+        if let Some(recorder) = &mut self.recorder
+            && end != Time::NEVER
+        {
+            recorder.message(channel, (start, end));
+        }
+    }
+
+    /// If departures are recorded, records that a switch removes the payload of a packet that waits for a channel.
+    pub fn record_trim(&mut self, id: PacketId, channel: ChannelId) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.lost(id, channel, self.now, Loss::Trimmed);
         }
     }
 
@@ -452,6 +524,14 @@ impl Context {
         if let Some(replay) = replay
             && let Some(arrival) = self.links.send_again(channel, replay, now)
         {
+            if let Some(recorder) = &mut self.recorder {
+                let packet = (arrival.data, &self.packets[arrival.data]);
+                recorder.departs_again(
+                    channel,
+                    packet,
+                    (now, self.links.channel(channel).free_at, arrival.time),
+                );
+            }
             self.forward(channel, arrival);
         }
         if !was_open && self.links.retry()?.is_open(channel) {
@@ -536,6 +616,9 @@ impl Context {
             }
             SignalCheck::Send(signal) => {
                 let (time, key) = (self.links.send_signal(channel, now)?, Stage::Obeyed.key());
+                if takes_space {
+                    self.record_message(reverse, now);
+                }
                 let word = Word::Signal(channel, signal);
                 match self.borders.as_ref().and_then(|borders| borders.sender(channel)) {
                     Some(there) => self.outbox[there].send_notice(time, key, word),

@@ -30,6 +30,7 @@ mod solo;
 mod tests;
 mod timers;
 mod turns;
+mod waits;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -68,6 +69,8 @@ pub(crate) use sizes::PacketSizes;
 use timers::Timers;
 use turns::HostTurn;
 pub(crate) use turns::take_turns;
+use waits::Wait;
+pub(crate) use waits::{WaitLog, wait_table};
 
 /// The result of an attempt to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,6 +108,9 @@ pub(crate) struct Host {
     shares_paces: bool,
     /// Whether the host has failed.
     is_stopped: bool,
+    /// Whether the host records how it uses its time, or why flows wait.
+    #[saved(constant)]
+    is_watched: bool,
     #[saved(constant)]
     pub sizes: PacketSizes,
     pub injection: Limiter,
@@ -154,6 +160,9 @@ pub(crate) struct Host {
     undrained: VecDeque<Undrained>,
     /// Records how the host uses its time. Present if a job needs this.
     pub hours: Option<Box<Hours>>,
+    /// Records why flows wait. Present if departures are recorded.
+    #[saved(constant)]
+    pub waits: Option<Box<WaitLog>>,
     /// Answers the data packets that arrive.
     responder: Responder,
     /// The replies of the receiver component; empty between calls.
@@ -256,13 +265,27 @@ impl Host {
             dirty: false,
             shares_paces: false,
             is_stopped: false,
+            is_watched: false,
             order: spec.order,
             sprayer: spec.sprayer,
             recovery: spec.recovery.map(|rule| Box::new(LossRecovery::new(rule))),
             log: spec.log,
             hours: None,
+            waits: None,
             tidy_at: 64,
         }
+    }
+
+    /// Records how the host uses its time.
+    pub fn record_hours(&mut self) {
+        self.hours = Some(Box::default());
+        self.is_watched = true;
+    }
+
+    /// Records why flows wait.
+    pub fn record_waits(&mut self) {
+        self.waits = Some(Box::default());
+        self.is_watched = true;
     }
 
     /// Whether the reaction counts answers and has a state per flow.
@@ -412,8 +435,9 @@ impl Host {
             self.end_turns(ctx);
         }
         self.send_if_possible(ctx);
-        if self.hours.is_some() {
+        if self.is_watched {
             self.note_hours(ctx);
+            self.note_injection(ctx);
         }
     }
 
@@ -575,21 +599,25 @@ impl Host {
         if self.announcer.is_some() {
             match self.leave(id, now) {
                 Leave::Go => {}
-                Leave::At(time) => {
-                    self.flows.throttle(id, time);
-                    return true;
-                }
-                Leave::Wait => {
-                    self.flows.close(id);
-                    return true;
-                }
+                Leave::At(time) => return self.makes_wait(id, Wait::Announcement, now, Some(time)),
+                Leave::Wait => return self.makes_wait(id, Wait::Announcement, now, None),
             }
         }
         match self.may_send_at(id, now) {
-            Some(time) if time <= now => return false,
+            Some(time) if time <= now => false,
+            Some(time) => self.makes_wait(id, Wait::Pace, now, Some(time)),
+            None => self.makes_wait(id, Wait::Answer, now, None),
+        }
+    }
+
+    /// Adds a flow to the throttled flows or, if the end of its wait is not known, to the closed ones. Returns true.
+    #[inline]
+    fn makes_wait(&mut self, id: FlowId, wait: Wait, now: Time, until: Option<Time>) -> bool {
+        match until {
             Some(time) => self.flows.throttle(id, time),
             None => self.flows.close(id),
         }
+        self.note_wait(id, wait, now, until);
         true
     }
 

@@ -375,7 +375,7 @@ fn control_packets_of_each_lane_leave_in_order_and_the_oldest_lane_first() {
 fn a_host_accounts_for_the_time_in_which_it_lacks_credit_or_data() {
     let mut partition = partition(|config| config.host.queues = Some(crate::queueing::HostQueues::Single));
     let (host, ctx) = parts(&mut partition);
-    host.hours = Some(Box::default());
+    host.record_hours();
     let spent = |host: &Host, ctx: &Context| {
         let Spent { sending, blocked, throttled } = host.hours.as_ref().unwrap().until(ctx.now);
         (sending, blocked, throttled)

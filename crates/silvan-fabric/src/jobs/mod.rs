@@ -22,6 +22,7 @@
 
 mod closed;
 mod ideal;
+mod record;
 mod running;
 
 use std::sync::Arc;
@@ -37,6 +38,7 @@ use crate::context::Context;
 use crate::host::Host;
 use crate::link::{Class, key};
 use crate::message::{JobMessage, Mailbox};
+use crate::outcome::Table;
 
 pub(crate) use closed::Closed;
 pub use closed::JobSummary;
@@ -122,6 +124,16 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
+    /// Records when the CPUs of ranks are busy.
+    pub fn record(&mut self) {
+        self.list.iter_mut().for_each(|job| job.ranks.record_busy_times());
+    }
+
+    /// The tables of a recording: when CPUs of ranks were busy, and the messages of ranks, in picoseconds.
+    pub fn take_record(&mut self) -> [Table; 2] {
+        record::tables(&mut self.list)
+    }
+
     /// Creates the jobs of a network, whose classes are consecutive, in one partition; `None` if there are no
     /// jobs.
     pub fn new(setups: &[Arc<Setup>], partition: usize) -> Result<Option<Self>, NoHistogram> {

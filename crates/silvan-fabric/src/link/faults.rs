@@ -304,6 +304,16 @@ impl Links {
         unkey(self.channels[channel as usize].wake_key).node as usize
     }
 
+    /// Number of channels.
+    pub fn count(&self) -> usize {
+        self.channels.len()
+    }
+
+    /// Whether a host receives on a channel.
+    pub fn leads_to_host(&self, channel: ChannelId) -> bool {
+        self.parameters(channel).to_host
+    }
+
     /// The place of the host that receives on a channel.
     pub fn receiving_host(&self, channel: ChannelId) -> usize {
         unkey(self.channels[channel as usize].arrival_key).node as usize

@@ -172,7 +172,7 @@ impl Builder<'_> {
         for place in jobs.iter_mut().flat_map(|job| &mut job.places) {
             place.at = places.hosts[place.host as usize];
             // The job needs a record of how its hosts use their time.
-            hosts[place.host as usize].hours = Some(Box::default());
+            hosts[place.host as usize].record_hours();
         }
         let jobs: Vec<Arc<jobs::Setup>> = jobs.into_iter().map(Arc::new).collect();
         let ports: usize = self.topology.switches.iter().map(|switch| usize::from(switch.ports)).sum();

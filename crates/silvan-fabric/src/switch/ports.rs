@@ -430,6 +430,7 @@ impl Ports {
     pub fn trim(&mut self, ctx: &mut Context, (input, output): (Port, Port), id: PacketId) {
         let Some(trimmer) = &mut self.trimmer else { return };
         let Freed { vl, dst, space } = trimmer.cut(output.index(), &mut ctx.packets, &mut ctx.meters, id);
+        ctx.record_trim(id, self.out(output));
         let way = CreditWay { channel: self.feeder(input), vl, dst };
         ctx.release(CreditReturn { way, ledger: NO_LEDGER, space, leaves_at: ctx.now });
     }

@@ -44,7 +44,7 @@ use silvan_engine::{Rate, Time};
 use crate::trace::{Operation, Trace};
 pub use interleaved::Interleaved;
 pub use loggp::{Copies, Cost, Crossbar};
-pub use ranks::{Agenda, Carrier, Parcel, Part, Ranks};
+pub use ranks::{Agenda, BusyTime, Carrier, Parcel, Part, Ranks};
 pub use stuck::{Stuck, Why};
 
 /// Costs of communication. By default, all times are zero and no message waits for its receive, so only

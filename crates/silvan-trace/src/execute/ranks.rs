@@ -187,6 +187,22 @@ pub struct Ranks<T> {
     /// The number of unfinished operations of each call.
     open: Vec<u64>,
     outcome: Execution,
+    /// The times in which CPUs were busy, if they are recorded.
+    #[saved(constant)]
+    busy_times: Option<Vec<BusyTime>>,
+}
+
+/// A time in which a CPU of a rank computed or handled a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BusyTime {
+    /// The rank.
+    pub rank: u32,
+    /// The start.
+    pub start: Time,
+    /// The end.
+    pub end: Time,
+    /// Whether the CPU computed.
+    pub computes: bool,
 }
 
 /// An operation of a rank.
@@ -243,8 +259,19 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
                 unreceived: (0, Vec::new()),
                 truncated: (0, Vec::new()),
             },
+            busy_times: None,
             trace,
         }
+    }
+
+    /// Records the times in which CPUs are busy from now on.
+    pub fn record_busy_times(&mut self) {
+        self.busy_times = Some(Vec::new());
+    }
+
+    /// Returns the recorded times in which CPUs were busy, and ends the recording. Their starts are in order for each CPU.
+    pub fn take_busy_times(&mut self) -> Vec<BusyTime> {
+        self.busy_times.take().unwrap_or_default()
     }
 
     /// The trace.
@@ -376,6 +403,12 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         // `busy` counts overlapping operations once, because `busy_until` excludes the time already counted.
         self.outcome.busy[rank as usize].0 += end.saturating_sub(start.max(own.busy_until));
         own.busy_until = own.busy_until.max(end);
+        if let Some(times) = &mut self.busy_times
+            && end > start
+        {
+            let computes = self.trace.operation(at).kind == Kind::Calc;
+            times.push(BusyTime { rank, start: Time(start), end: Time(end), computes });
+        }
         (start, end)
     }
 

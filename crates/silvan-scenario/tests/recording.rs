@@ -1,0 +1,110 @@
+//! Runs that record departures: the results do not change, and the record is complete.
+
+use silvan_engine::Time;
+use silvan_fabric::RecordPlan;
+use silvan_fabric::outcome::{Outcome, Table, Values};
+use silvan_scenario::Scenario;
+
+const ALL: RecordPlan = RecordPlan { from: Time::ZERO, until: Time::NEVER, most: usize::MAX };
+
+/// An incast behind which another flow waits, on two switches.
+const INCAST: &str = r#"
+duration = "100 us"
+topology = { kind = "two-level-fat-tree", leaves = 2, spines = 1, hosts_per_leaf = 4 }
+measure = { interval = "10 us" }
+flow = [
+    { name = "a", from = "H1", to = "H5" },
+    { name = "b", from = "H2", to = "H5" },
+    { name = "c", from = "H6", to = "H5" },
+    { name = "victim", from = "H3", to = "H7" },
+]
+"#;
+
+fn scenario(more: &str) -> Scenario {
+    Scenario::from_toml(&format!("{INCAST}{more}"), "test", std::path::Path::new("."), &[]).unwrap()
+}
+
+fn recorded(scenario: &Scenario, plan: RecordPlan) -> (Outcome, Vec<Table>) {
+    let run = || {
+        let mut simulation = scenario.recorded(plan).unwrap();
+        while !simulation.advance(10_000).unwrap().done {}
+        simulation
+    };
+    (run().finish().unwrap(), run().into_record())
+}
+
+fn plain(scenario: &Scenario) -> Outcome {
+    let mut simulation = scenario.simulation().unwrap();
+    while !simulation.advance(10_000).unwrap().done {}
+    simulation.finish().unwrap()
+}
+
+fn column<'t>(tables: &'t [Table], table: &str, column: &str) -> &'t Values {
+    let table = tables.iter().find(|one| one.name == table).unwrap();
+    &table.columns.iter().find(|one| one.name == column).unwrap().values
+}
+
+fn times(values: &Values) -> &[u64] {
+    if let Values::U64(values) = values { values } else { panic!("not times") }
+}
+
+const MODELS: [&str; 7] = [
+    "",
+    "flow_control = { kind = \"pfc\" }",
+    "congestion = { mechanism = \"dcqcn\" }",
+    "congestion = { mechanism = \"ccfit\" }",
+    "switch = { architecture = \"cioq\" }",
+    "link = { error_rate_ppb = 20000, retry = {} }",
+    "event = [{ kind = \"down\", links = [\"H7\"], start = \"20 us\", lasts = \"10 us\" }]\n\
+     recovery = { kind = \"selective-repeat\", timeout = \"20 us\" }",
+];
+
+#[test]
+fn a_record_changes_no_result_and_has_every_hop() {
+    for model in MODELS {
+        let scenario = scenario(model);
+        let (outcome, tables) = recorded(&scenario, ALL);
+        let base = plain(&scenario).regardless_of_scheduler();
+        assert_eq!(base, outcome.clone().regardless_of_scheduler(), "{model}");
+        let Values::U32(packets) = column(&tables, "departures", "packet") else { panic!("not numbers") };
+        let hops = packets.iter().filter(|&&packet| packet != u32::MAX).count() as u64;
+        let repeated = if model.contains("retry") { hops - outcome.summary.packet_hops } else { 0 };
+        assert_eq!(hops, outcome.summary.packet_hops + repeated, "{model}");
+    }
+}
+
+#[test]
+fn departures_on_a_channel_do_not_overlap_and_follow_arrivals() {
+    for model in MODELS {
+        let (_, tables) = recorded(&scenario(model), ALL);
+        let Values::U32(channels) = column(&tables, "departures", "channel") else { panic!("not numbers") };
+        let (starts, ends) =
+            (column(&tables, "departures", "start_ps"), column(&tables, "departures", "end_ps"));
+        let mut free = vec![0; 1 + *channels.iter().max().unwrap() as usize];
+        for ((&channel, &start), &end) in channels.iter().zip(times(starts)).zip(times(ends)) {
+            assert!(free[channel as usize] <= start && start < end, "{model}: channel {channel} at {start}");
+            free[channel as usize] = end;
+        }
+        let (arrivals, done) =
+            (column(&tables, "drained", "arrival_ps"), column(&tables, "drained", "done_ps"));
+        assert!(times(arrivals).iter().zip(times(done)).all(|(arrival, done)| arrival <= done), "{model}");
+    }
+}
+
+#[test]
+fn a_record_covers_only_its_time_and_has_a_limit() {
+    let scenario = scenario("");
+    let plan = RecordPlan { from: Time(20_000_000), until: Time(40_000_000), most: usize::MAX };
+    let (_, tables) = recorded(&scenario, plan);
+    let ends = times(column(&tables, "departures", "end_ps"));
+    assert!(ends.iter().all(|&end| end >= 20_000_000));
+    let mut simulation = scenario.recorded(plan).unwrap();
+    while !simulation.advance_recording(50, plan.until).unwrap().done {}
+    assert!(!simulation.is_record_full());
+    assert!(simulation.now() < Time(60_000_000), "the run ends soon after the record");
+    let mut simulation = scenario.recorded(RecordPlan { most: 100, ..plan }).unwrap();
+    while !simulation.advance_recording(50, plan.until).unwrap().done {}
+    assert!(simulation.is_record_full());
+    let tables = simulation.into_record();
+    assert_eq!(times(column(&tables, "departures", "end_ps")).len(), 100);
+}
