@@ -88,6 +88,7 @@ __all__ = [
     "tune",
     "types",
     "watch",
+    "why",
 ]
 
 _MODULES = frozenset(("fabric", "plot", "report", "scenarios", "traces", "transfers", "types"))
@@ -109,6 +110,7 @@ _MODULE_OF = {
     "sweep": "sweeps",
     "tune": "tuning",
     "watch": "live.widget",
+    "why": "delays",
 }
 
 

@@ -152,6 +152,32 @@ def run(
     names this build in checkpoints.
     """
 
+@final
+class Record:
+    """The departures of packets in a part of a run."""
+
+    def tables(self) -> dict[str, dict[str, ArrayView | tuple[ArrayView, list[str]]]]:
+        """Return the tables `packets`, `departures`, `drained`, `losses`, `reports`, `waits` and `channels`.
+
+        Columns `packet`, `channel` and `*host` contain indexes, and times are in picoseconds.
+        """
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the recording reached its limit, so that its end is missing."""
+
+def record(
+    scenario: Scenario,
+    from_ps: int,
+    until_ps: int,
+    most: int,
+    progress: Callable[[int, int, int], object] | None = None,
+) -> Record:
+    """Run a scenario until `until_ps`, and record up to `most` departures of packets from `from_ps` on.
+
+    The GIL is released during the run. `progress` is called like that of `run`.
+    """
+
 def tables_of_results() -> list[dict[str, Any]]:
     """Return the tables of results, in groups of which a run has either all or none.
 

@@ -1,0 +1,78 @@
+"""The command `silvan why`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from silvan._progress import RunProgress
+from silvan.commands import common
+
+if TYPE_CHECKING:
+    from silvan.results import Result
+
+
+def register(app: typer.Typer) -> None:
+    """Add `silvan why`."""
+    app.command()(why)
+
+
+def why(
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="Folder of a run (silvan run --out), or a scenario.")
+    ],
+    settings: common.Settings = None,
+    seed: common.Seed = None,
+    flow: Annotated[
+        str | None,
+        typer.Option(
+            "--flow", metavar="FLOW", help="Explain messages of this flow: its name, or its hosts (H1->H2)."
+        ),
+    ] = None,
+    slowest: Annotated[
+        int,
+        typer.Option(
+            "--slowest", metavar="K", min=1, max=1000, help="Explain the K messages with the longest delays."
+        ),
+    ] = 1,
+    job: Annotated[
+        str | None,
+        typer.Option("--job", metavar="JOB", help="Explain how long this job took, not single messages."),
+    ] = None,
+    step: Annotated[
+        int | None,
+        typer.Option("--step", metavar="N", min=1, help="Explain the N-th collective operation of --job."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of sentences.")] = False,
+    progress: common.ShowProgress = None,
+) -> None:
+    """Explain why messages were slow: the causes of their delay, which add up exactly."""
+    import silvan
+
+    if step is not None and job is None:
+        raise typer.BadParameter("needs a job: --job NAME", param_hint="--step")
+    if job is not None and (flow is not None or slowest != 1):
+        hint = "--slowest" if flow is None else "--flow"
+        raise typer.BadParameter("has no effect with --job", param_hint=hint)
+    result = _result(run, common.overrides(settings, seed), progress)
+    console, shown = common.progress_console(progress)
+    with RunProgress(console, f"{result.name}, recorded", show=shown) as bar:
+        found = silvan.why(result, flow=flow, slowest=slowest, job=job, step=step, progress=bar)
+    if as_json:
+        typer.echo(json.dumps([one.to_dict() for one in found], indent=1))
+        return
+    typer.echo("\n\n".join(str(one) for one in found))
+
+
+def _result(run: str, overrides: dict[str, str], progress: bool | None) -> Result:
+    import silvan
+
+    if not Path(run).is_dir():
+        scenario = common.load_scenario(run, overrides)
+        return common.simulate(scenario, title=scenario.name, progress=progress)
+    if overrides:
+        raise typer.BadParameter("a finished run cannot be changed; give its scenario", param_hint="--set")
+    return silvan.load(run)

@@ -1,0 +1,86 @@
+"""Explains why messages were slow: causes that add up exactly to their delay.
+
+>>> import silvan
+>>> result = silvan.load("out/incast")                 # doctest: +SKIP
+>>> for found in silvan.why(result, slowest=3):        # doctest: +SKIP
+...     print(found)
+
+The run is executed again with the same results. The second run records which packets cross which links, and
+when. From this record, each moment of a message is attributed to the link, host or packet that delayed it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from silvan._terminal import clean
+from silvan.delays import subjects, text
+from silvan.delays.causes import Label, Piece
+from silvan.delays.explain import Cause, Explanation, Message
+from silvan.delays.record import MOST_DEPARTURES, FlowKey
+
+if TYPE_CHECKING:
+    from silvan.results import Result
+
+__all__ = ["Cause", "Explanation", "FlowKey", "Label", "Message", "Piece", "Why", "why"]
+
+
+@dataclass(frozen=True)
+class Why:
+    """An explanation of a message, with the names of its network. ``print(found)`` shows it in words."""
+
+    explanation: Explanation
+    _network: subjects.Network
+
+    @property
+    def sentences(self) -> list[str]:
+        """The explanation, one line per cause."""
+        return [clean(line) for line in text.sentences(self.explanation, self._network)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the explanation as an object; `docs/why.schema.json` describes it."""
+        return text.as_json(self.explanation, self._network)
+
+    def to_json(self) -> str:
+        """Return :meth:`to_dict` as JSON."""
+        return json.dumps(self.to_dict(), indent=1)
+
+    def __str__(self) -> str:
+        """Return the explanation in words."""
+        return "\n".join(self.sentences)
+
+    def _repr_markdown_(self) -> str:
+        """Show the explanation in notebooks."""
+        return f"```text\n{self}\n```"
+
+
+def why(
+    result: Result,
+    *,
+    flow: str | None = None,
+    slowest: int = 1,
+    job: str | None = None,
+    step: int | None = None,
+    most_departures: int = MOST_DEPARTURES,
+    progress: Callable[[int, int, int], object] | None = None,
+) -> list[Why]:
+    """Explain the messages of a run with the longest delays, the longest first, or a job.
+
+    `flow` restricts the messages to a flow, by its name or its hosts (``"H1->H2"``). With `job`, explain the
+    duration of this job, or of its collective operation number `step` (from 1 on) instead: the critical path
+    through its ranks. `most_departures` limits the memory of the record, about 75 bytes per packet and link.
+    `progress` is called like that of :func:`silvan.run`.
+
+    Raises :class:`silvan.SilvanError` if there is no such message or job, or if the record would be too
+    large.
+    """
+    if job is not None:
+        network, found = subjects.explain_job(result, job, step, most=most_departures, progress=progress)
+        return [Why(found, network)]
+    network, messages = subjects.choose(
+        result, flow=flow, slowest=slowest, most=most_departures, progress=progress
+    )
+    return [Why(network.explain(message), network) for message in messages]

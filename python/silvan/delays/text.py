@@ -1,0 +1,164 @@
+"""Explanations in words, and as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from silvan.delays.causes import Label
+from silvan.delays.explain import Cause, Explanation, Message
+from silvan.delays.jobs import Step
+from silvan.delays.record import FlowKey
+from silvan.delays.subjects import Network
+
+#: Version of the JSON form.
+JSON_VERSION = 1
+#: Numbers of causes, and of owners of a cause, that are named in words.
+CAUSES_NAMED = 3
+OWNERS_NAMED = 3
+
+#: What each cause means, as a clause that follows "because". `{place}` is a link or a host.
+CLAUSES = {
+    Label.OUTPUT_BUSY: "{place} was busy with other packets",
+    Label.HASH_COLLISION: "it shared {place} while an equally short path was idle (a hash collision)",
+    Label.SLOW_LINK: "{place} was slower than other links of its kind",
+    Label.SLOW_RECEIVER: "host {place} drained its input buffer more slowly than its link",
+    Label.SMALL_BUFFER: "the buffer at the end of {place} is too small for its round trip",
+    Label.INJECTION: "host {place} injected packets more slowly than its link",
+    Label.PACING: "the reaction of host {place} slowed the flow down",
+    Label.WINDOW: "the window of the flow at host {place} was smaller than its rate times its round trip",
+    Label.GRANT: "host {place} waited for a grant of the receiver",
+    Label.ANNOUNCEMENT: "host {place} waited for the answer to its announcement",
+    Label.LOSS: "packets or answers were lost on {place} and sent again",
+    Label.LINK_DOWN: "{place} was down",
+    Label.LINK_ERRORS: "{place} sent packets again after errors",
+    Label.DEADLOCK: "packets wait for each other in a cycle through {place}",
+    Label.COMPUTE: "{place} computed longer than the median of the ranks",
+    Label.OVERHEAD: "{place} handled messages",
+    Label.LOCAL: "{place} waited for something on its host",
+    Label.EARLIER: "of what happened before the recording, at {place}",
+}
+
+
+def duration(ps: int) -> str:
+    """Return a time with a unit and up to four significant digits."""
+    for unit, size in (("s", 10**12), ("ms", 10**9), ("us", 10**6), ("ns", 10**3)):
+        if abs(ps) >= size:
+            return f"{ps / size:.4g} {unit}"
+    return f"{ps} ps"
+
+
+def size(count: int) -> str:
+    """Return a number of bytes with a decimal unit."""
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= factor:
+            return f"{count / factor:.4g} {unit}"
+    return f"{count} B"
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.0f} %" if whole > 0 else duration(part)
+
+
+def _owners(owners: tuple[tuple[FlowKey, int], ...], network: Network) -> str:
+    named = [f"{network.name_of(flow)} {duration(ps)}" for flow, ps in owners[:OWNERS_NAMED]]
+    rest = owners[OWNERS_NAMED:]
+    if rest:
+        named.append(f"{len(rest)} other flows {duration(sum(ps for _, ps in rest))}")
+    return ", ".join(named)
+
+
+def _cause(cause: Cause, found: Explanation, network: Network) -> list[str]:
+    clause = CLAUSES[cause.label].format(place=cause.place or "an unknown link")
+    lines = [f"{_share(cause.ps, found.delay)} ({duration(cause.ps)}): {clause}"]
+    if cause.mark is not None:
+        lines[0] += (
+            f"; the last notification was for a packet marked at {cause.mark[1]} at {duration(cause.mark[0])}"
+        )
+    what = {
+        Label.OUTPUT_BUSY: "with",
+        Label.HASH_COLLISION: "with",
+        Label.SLOW_RECEIVER: "draining",
+        Label.PACING: "in its queue",
+    }.get(cause.label)
+    if cause.owners and what is not None:
+        lines.append(f"{what}: {_owners(cause.owners, network)}")
+    if len(cause.chain) > 1:
+        lines.append(f"reached through: {' <- '.join(cause.chain)}")
+    return lines
+
+
+def _head(found: Explanation, network: Network) -> str:
+    subject = found.subject
+    took = f"took {duration(found.duration)}"
+    if isinstance(subject, Message):
+        return (
+            f"The message of {size(subject.bytes)} of {network.name_of(subject.flow)}, generated at "
+            f"{duration(subject.start)}, {took}; alone it takes {duration(found.ideal)}."
+        )
+    assert isinstance(subject, Step)
+    return (
+        f"{subject.name}, from {duration(subject.start)} on, {took}; {duration(found.ideal)} of its critical "
+        "path are necessary."
+    )
+
+
+def sentences(found: Explanation, network: Network) -> list[str]:
+    """Return an explanation: what took how long, the root, and all causes, one per line."""
+    lines = [_head(found, network)]
+    if found.delay <= 0 or not found.causes:
+        lines.append("Nothing delayed it.")
+        return lines
+    first = found.causes[0]
+    clause = CLAUSES[first.label].format(place=first.place or "an unknown link")
+    lines.append(
+        f"It was delayed by {duration(found.delay)}, {_share(first.ps, found.delay)} of it because {clause}."
+    )
+    for cause in found.causes[:CAUSES_NAMED]:
+        head, *rest = _cause(cause, found, network)
+        lines.append(f"- {head}")
+        lines += [f"    {line}" for line in rest]
+    if others := found.causes[CAUSES_NAMED:]:
+        lines.append(f"- {_share(sum(one.ps for one in others), found.delay)}: {len(others)} other causes")
+    if found.pipeline:
+        lines.append(
+            f"- {duration(found.pipeline)}: transmissions that did not overlap as on an empty network"
+        )
+    return lines
+
+
+def _subject(found: Explanation, network: Network) -> dict[str, Any]:
+    subject = found.subject
+    if isinstance(subject, Message):
+        return {
+            "kind": "message",
+            "flow": network.name_of(subject.flow),
+            "from": network.hosts[subject.flow.host],
+            "to": network.hosts[subject.flow.destination],
+            "bytes": subject.bytes,
+        }
+    assert isinstance(subject, Step)
+    return {"kind": "step", "name": subject.name}
+
+
+def as_json(found: Explanation, network: Network) -> dict[str, Any]:
+    """Return an explanation as an object whose form `docs/why.schema.json` states."""
+    return {
+        "why": JSON_VERSION,
+        "subject": _subject(found, network),
+        "start_ps": found.subject.start,
+        "end_ps": found.subject.end,
+        "ideal_ps": found.ideal,
+        "delay_ps": found.delay,
+        "pipeline_ps": found.pipeline,
+        "causes": [
+            {
+                "label": cause.label.value,
+                "place": cause.place,
+                "ps": cause.ps,
+                "owners": [{"flow": network.name_of(flow), "ps": ps} for flow, ps in cause.owners],
+                "chain": list(cause.chain),
+                **({"mark": {"at_ps": cause.mark[0], "queue": cause.mark[1]}} if cause.mark else {}),
+            }
+            for cause in found.causes
+        ],
+    }

@@ -1,0 +1,270 @@
+"""`silvan.why`: delays of planted causes, whose shares are known exactly."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+import silvan
+from silvan.delays import Label, Why, subjects
+from silvan.delays.record import record
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Transmission time of 1 MB at 100 Gbit/s without headers, ps.
+MEGABYTE = 80_000_000
+
+STAR = """
+duration = "2 ms"
+[topology]
+kind = "star"
+hosts = 4
+link_rate = "100 Gbit/s"
+"""
+LEAVES = """
+duration = "1 ms"
+[topology]
+kind = "two-level-fat-tree"
+leaves = 2
+spines = {spines}
+hosts_per_leaf = 8
+link_rate = "100 Gbit/s"
+"""
+
+
+def flow(sender: str, receiver: str, size: str = "1 MB", **more: str) -> str:
+    """Return a flow of one message."""
+    keys = {"from": sender, "to": receiver, "message": size, "total": size, **more}
+    return "[[flow]]\n" + "".join(f'{key} = "{value}"\n' for key, value in keys.items())
+
+
+def explained(toml: str, name: str | None = None, **options: Any) -> Why:
+    """Run a scenario, and explain its slowest message."""
+    result = silvan.run(silvan.Scenario.from_toml(toml))
+    found = silvan.why(result, flow=name, **options)
+    return found[0]
+
+
+def shares(found: Why) -> dict[tuple[str, str], int]:
+    """Return the causes of a delay: label and place, and picoseconds."""
+    explanation = found.explanation
+    total = sum(cause.ps for cause in explanation.causes) + explanation.pipeline
+    assert total == explanation.delay
+    assert sum(piece.length for piece in explanation.pieces) == explanation.duration
+    return {(cause.label.value, cause.place): cause.ps for cause in explanation.causes}
+
+
+def test_two_equal_messages_share_the_last_link() -> None:
+    found = explained(STAR + flow("H1", "H3") + flow("H2", "H3"))
+    assert shares(found) == {("output-busy", "S1:3->H3"): MEGABYTE}
+    assert found.explanation.delay == MEGABYTE
+    ((owner, ps),) = found.explanation.causes[0].owners
+    assert (owner.host, ps) == (0, MEGABYTE), "the other flow is the only owner"
+
+
+def test_slow_receiver() -> None:
+    found = explained(STAR + '[host]\ndrain_rate = "25 Gbit/s"\n' + flow("H1", "H3"))
+    assert shares(found) == {("slow-receiver", "H3"): 3 * MEGABYTE}
+
+
+@pytest.mark.parametrize(("host", "place"), [("H1", "H1->S1:1"), ("H3", "S1:3->H3")])
+def test_cable_at_a_quarter_of_its_rate(host: str, place: str) -> None:
+    event = f'[[event]]\nkind = "rate"\nlinks = ["{host}"]\nrate = "25 Gbit/s"\nstart = "0 ns"\n'
+    assert shares(explained(STAR + flow("H1", "H3") + event)) == {("slow-link", place): 3 * MEGABYTE}
+
+
+def test_slow_injection() -> None:
+    found = explained(STAR + '[host]\ninjection_rate = "50 Gbit/s"\n' + flow("H1", "H3"))
+    causes = shares(found)
+    assert set(causes) == {("injection", "H1")}
+    # The last packet leaves the host at the rate of the link.
+    assert causes["injection", "H1"] == pytest.approx(MEGABYTE, rel=1e-3)
+    assert found.explanation.pipeline == 0
+
+
+def test_small_window() -> None:
+    window = '[congestion]\nnotification = "ack-each"\n'
+    window += '[congestion.reaction]\nkind = "static-window"\npackets = 10\n'
+    slow = STAR + 'link_delay = "5 us"\n'
+    found = explained(slow + window + flow("H1", "H3", "204800 B"))
+    assert shares(found) == {("window", "H1"): found.explanation.delay}
+    # Nine of ten windows wait for a round trip: four link delays, a switch in both directions, a packet and its
+    # answer.
+    window_ps = 10 * 163_840
+    round_trip = found.explanation.delay / 9 + window_ps
+    assert 4 * 5_000_000 + 2 * 100_000 < round_trip < 4 * 5_000_000 + 2 * 100_000 + 2 * 163_840
+
+
+def test_lost_packet() -> None:
+    down = '[[event]]\nkind = "down"\nlinks = ["H3"]\nstart = "10 us"\nlasts = "1 us"\n'
+    recovery = '[recovery]\nkind = "selective-repeat"\ntimeout = "100 us"\n'
+    found = explained(STAR + flow("H1", "H3", "200 kB") + down + recovery)
+    causes = shares(found)
+    assert {label for label, _ in causes} == {"loss"}
+    assert found.explanation.delay == pytest.approx(100_000_000, rel=0.1), "the timeout"
+
+
+def test_hash_collision_needs_an_idle_path() -> None:
+    network = LEAVES.format(spines=2) + "[ecmp]\n"
+    both = flow("H1", "H9") + flow("H4", "H12")
+    assert set(shares(explained(network + both))) == {("hash-collision", "L1.1:9->L2.1:1")}
+    # Two more flows use the other path.
+    busy = both + flow("H2", "H10") + flow("H3", "H11")
+    assert set(shares(explained(network + busy, "H1->H9"))) == {("output-busy", "L1.1:9->L2.1:1")}
+
+
+@pytest.mark.parametrize("control", ["", '[flow_control]\nkind = "pfc"\n'])
+def test_victim_behind_an_incast(control: str) -> None:
+    """A victim waits on the uplink that it shares with an incast, whose root is the link of the receiver."""
+    incast = "".join(
+        f'[[flow]]\nname = "incast{number}"\nfrom = "H{number}"\nto = "H9"\n'
+        for number in (1, 2, 11, 12, 13, 14)
+    )
+    buffer = '[switch]\nbuffer = "64 KiB"\n'
+    victim = flow("H6", "H10", "500 kB", name="victim")
+    found = explained(LEAVES.format(spines=1) + buffer + control + incast + victim, "victim")
+    causes = shares(found)
+    root = ("output-busy", "L1.2:1->H9")
+    assert causes[root] > 0.9 * found.explanation.delay
+    cause = found.explanation.causes[0]
+    assert cause.chain[-2:] == ("L2.1:2->L1.2:9", "L1.2:1->H9")
+    assert {owner.destination for owner, _ in cause.owners} == {8}, "only flows of the incast"
+    assert abs(found.explanation.pipeline) < 0.01 * found.explanation.delay
+    assert "reached through: L2.1:2->L1.2:9 <- L1.2:1->H9" in str(found)
+
+
+def test_reaction_names_the_queue_that_marked() -> None:
+    incast = "".join(flow(f"H{number}", "H9", "500 kB", name=f"f{number}") for number in range(1, 7))
+    found = explained(LEAVES.format(spines=1) + '[congestion]\nmechanism = "dcqcn"\n' + incast)
+    shares(found)
+    cause = found.explanation.causes[0]
+    assert cause.label is Label.PACING
+    assert cause.mark is not None
+    assert cause.mark[1] == "L1.1:9->L2.1:1"
+    assert all(owner.destination == 8 for owner, _ in cause.owners)
+
+
+def test_undelayed_message() -> None:
+    found = explained(STAR + flow("H1", "H3"))
+    assert (found.explanation.delay, found.explanation.causes) == (0, ())
+    assert found.sentences[-1] == "Nothing delayed it."
+
+
+MODELS = [
+    "",
+    '[switch]\narchitecture = "cioq"\n',
+    '[switch]\narchitecture = "iq"\n',
+    '[switch]\nqueues = "single"\n',
+    '[switch]\nqueues = "per-destination"\n',
+    '[switch]\narbitration = "fcfs"\n',
+    '[switch]\nforwarding = "store-and-forward"\n',
+    '[flow_control]\nkind = "pfc"\n',
+    '[flow_control]\nkind = "on-off"\n',
+    "[link]\nerror_rate_ppb = 20000\n[link.retry]\n",
+    *(
+        f'[congestion]\nmechanism = "{name}"\n'
+        for name in ("ib-cc", "fbicm", "ccfit", "ecocc", "hpcc", "swift", "timely", "dctcp", "nscc", "rccc")
+    ),
+]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_causes_partition_the_time_exactly(model: str) -> None:
+    """Every message of a congested network is explained, and its pieces have no gaps and overlaps."""
+    traffic = "".join(
+        flow(f"H{number}", "H9" if number < 5 else f"H{number + 8}", "100 kB") for number in range(1, 8)
+    ) + flow("H10", "H9", "100 kB")
+    result = silvan.run(silvan.Scenario.from_toml(LEAVES.format(spines=1) + model + traffic))
+    found = silvan.why(result, slowest=20)
+    assert len(found) == 8
+    for one in found:
+        shares(one)
+    assert found[0].explanation.delay > 0
+
+
+def test_results_name_the_slowest_transfers() -> None:
+    """With recorded transfers, only the time of the slowest ones is recorded, and the delays agree."""
+    toml = LEAVES.format(spines=1) + "[measure]\ntransfers = true\n"
+    toml += "".join(flow(f"H{number}", "H9", "100 kB", start=f"{number * 50} us") for number in range(1, 5))
+    toml += flow("H5", "H9", "100 kB", start="150 us")
+    result = silvan.run(silvan.Scenario.from_toml(toml))
+    wanted = subjects.of_results(result)
+    assert wanted is not None
+    found = silvan.why(result, slowest=2)
+    slowest = sorted((one.delay for one in wanted), reverse=True)[:2]
+    assert [one.explanation.delay for one in found] == pytest.approx(slowest, abs=2000)
+    assert found[0].explanation.subject.start >= 150_000_000
+
+
+def ring(ranks: int, slow: int, extra_ns: int) -> str:
+    """Return an all-reduce by ring in GOAL, before which a rank computes longer than the others."""
+    parts = [f"num_ranks {ranks}"]
+    for rank in range(ranks):
+        lines = [f"c: calc {50_000 + (extra_ns if rank == slow else 0)}"]
+        for step in range(2 * (ranks - 1)):
+            before = f"r{step - 1}" if step else "c"
+            lines += [
+                f"s{step}: send 100000b to {(rank + 1) % ranks} tag {step}",
+                f"r{step}: recv 100000b from {(rank - 1) % ranks} tag {step}",
+                f"s{step} requires {before}",
+                f"r{step} requires {before}",
+            ]
+        parts.append(f"rank {rank} {{\n" + "\n".join(lines) + "\n}")
+    return "\n".join(parts) + "\n"
+
+
+@pytest.mark.parametrize("slow", [0, 2])
+def test_straggling_rank_of_a_ring(tmp_path: Path, slow: int) -> None:
+    """The job is late by the additional computation of one rank, although all ranks end late."""
+    (tmp_path / "ring.goal").write_text(ring(4, slow, 30_000))
+    job = f'[[job]]\nname = "ring"\nprogram = {{ kind = "trace", file = "{tmp_path / "ring.goal"}" }}\n'
+    result = silvan.run(silvan.Scenario.from_toml(STAR + job))
+    (found,) = silvan.why(result, job="ring")
+    assert shares(found) == {("compute", f"rank {slow} of ring"): 30_000_000}
+    assert found.explanation.duration == round(result.summary["jobs"][0]["span_ns"] * 1000)
+    assert f"rank {slow} of ring computed longer" in found.sentences[1]
+
+
+def test_operations_of_a_job() -> None:
+    result = silvan.run("job-collective")
+    (whole,) = silvan.why(result, job="all-reduce")
+    shares(whole)
+    rows = result.numpy("collectives")
+    (found,) = silvan.why(result, job="all-reduce", step=3)
+    shares(found)
+    assert found.explanation.duration == round(float(rows["end_ns"][2] - rows["start_ns"][2]) * 1000)
+    schema = json.loads((ROOT / "docs" / "why.schema.json").read_text(encoding="utf-8"))
+    jsonschema.validate(found.to_dict(), schema)
+    with pytest.raises(silvan.SilvanError, match="--step 11: all-reduce has 10 collective operations"):
+        silvan.why(result, job="all-reduce", step=11)
+    with pytest.raises(silvan.SilvanError, match="--job no: no such job; the run has: all-reduce"):
+        silvan.why(result, job="no")
+
+
+def test_json_has_the_published_form() -> None:
+    schema = json.loads((ROOT / "docs" / "why.schema.json").read_text(encoding="utf-8"))
+    incast = "".join(flow(f"H{number}", "H9", "500 kB") for number in range(1, 5))
+    found = explained(LEAVES.format(spines=1) + '[congestion]\nmechanism = "dcqcn"\n' + incast)
+    value = json.loads(found.to_json())
+    jsonschema.validate(value, schema)
+    assert value["delay_ps"] == value["pipeline_ps"] + sum(cause["ps"] for cause in value["causes"])
+
+
+def test_errors_say_what_would_be_valid() -> None:
+    result = silvan.run(silvan.Scenario.from_toml(STAR + flow("H1", "H3", name="one")))
+    with pytest.raises(silvan.SilvanError, match=r"--flow two: no such flow; give its name \(one\)"):
+        silvan.why(result, flow="two")
+    with pytest.raises(silvan.SilvanError, match="no message from H2 to H3 was delivered"):
+        silvan.why(result, flow="H2->H3")
+    with pytest.raises(silvan.SilvanError, match="more than 10 packets cross links"):
+        silvan.why(result, most_departures=10)
+
+
+def test_recording_is_limited_to_its_time() -> None:
+    scenario = silvan.Scenario.from_toml(STAR + flow("H1", "H3"))
+    found = record(scenario, 20_000_000, 30_000_000)
+    assert found.end.min() >= 20_000_000
+    assert found.packets["kind"].size > 0
