@@ -120,7 +120,7 @@ def archive(folder, change=lambda text: text):
     return path
 
 
-def test_a_build_from_the_sources_uses_the_locked_crates(tmp_path):
+def test_a_build_from_the_sources_uses_the_locked_crates(tmp_path, monkeypatch):
     assert re.fullmatch(r"\d+ locked crates", release.check_sources(archive(tmp_path)))
     with pytest.raises(
         release.ReleaseError, match=r"its lock file lacks libc 0\.2\.\d+, so a build could use"
