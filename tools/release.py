@@ -1,10 +1,11 @@
-"""Gathers and checks the files of a release: wheel, sources, crates, site, notes, SBOM, checksums.
+"""Gathers and checks the files of a release: wheels, sources, crates, site, notes, SBOM, checksums.
 
-    python tools/release.py [--final] [--out target/release-files]
+    python tools/release.py [--final] [--all-platforms] [--out target/release-files]
 
 `make release-check` builds the wheel and the site first. Without `--final`, this is a dry run: the changelog
-may call the version unreleased, and the wheel may be for this machine only. Everything else is checked in the
-same way.
+may call the version unreleased, and a wheel may be for this machine only. Everything else is checked in the
+same way. With `--all-platforms`, there must be a wheel for each platform of `PLATFORMS`, as in
+.github/workflows/release.yml.
 
 Exit status: 0 if the files are complete and correct; otherwise 1, with a message.
 """
@@ -22,6 +23,7 @@ import struct
 import subprocess
 import sys
 import tarfile
+import tempfile
 import uuid
 import zipfile
 from collections.abc import Sequence
@@ -40,6 +42,37 @@ CRATES = (
     "silvan-congestion",
     "silvan-fabric",
     "silvan-scenario",
+)
+
+
+@dataclass(frozen=True)
+class Platform:
+    """A platform for which releases have a wheel."""
+
+    name: str
+    #: Tags of its wheels; those of Linux contain the oldest glibc with which they work.
+    tag: str
+    #: Extension module, its first bytes, and the place and the bytes of the type of processor after these.
+    module: str
+    magic: bytes
+    at: int
+    machine: bytes
+
+    def describes(self, binary: bytes) -> bool:
+        """Return whether a file is a shared library for this platform."""
+        # The header of a Windows library is at an offset that the first header contains.
+        at = int.from_bytes(binary[0x3C:0x40], "little") + 4 if self.magic == b"MZ" else self.at
+        return binary.startswith(self.magic) and binary[at:].startswith(self.machine)
+
+
+_ELF, _MACH_O = b"\x7fELF\x02", b"\xcf\xfa\xed\xfe"
+_UNIX, _WINDOWS = "silvan/_core.abi3.so", "silvan/_core.pyd"
+PLATFORMS = (
+    Platform("Linux x86_64", r"(manylinux\w*|linux)_x86_64", _UNIX, _ELF, 18, b"\x3e\0"),
+    Platform("Linux aarch64", r"(manylinux\w*|linux)_aarch64", _UNIX, _ELF, 18, b"\xb7\0"),
+    Platform("macOS x86_64", r"macosx_\d+_\d+_x86_64", _UNIX, _MACH_O, 4, b"\x07\0\0\x01"),
+    Platform("macOS arm64", r"macosx_\d+_\d+_arm64", _UNIX, _MACH_O, 4, b"\x0c\0\0\x01"),
+    Platform("Windows x86_64", "win_amd64", _WINDOWS, b"MZ", 0, b"\x64\x86"),
 )
 #: Prefixes of the names of libraries that a manylinux wheel may need (PEP 600).
 ALLOWED = (
@@ -109,8 +142,18 @@ def needed_libraries(binary: bytes) -> list[str]:
     return [name[: name.index(b"\0")].decode() for name in names]
 
 
+def platform_of(name: str) -> Platform:
+    """Return the platform of a wheel by its file name; raises :class:`ReleaseError` for another one."""
+    tags = name.removesuffix(".whl").rpartition("-")[2].split(".")
+    for platform in PLATFORMS:
+        if all(re.fullmatch(platform.tag, tag) for tag in tags):
+            return platform
+    known = ", ".join(platform.name for platform in PLATFORMS)
+    raise ReleaseError(f"{name}: is for none of the platforms {known}")
+
+
 def check_wheel(path: Path, wanted: str, *, final: bool) -> str:
-    """Check the name, version, license and shared libraries of a wheel; return its platforms as text.
+    """Check the name, version, license, processor and shared libraries of a wheel; return a line about it.
 
     Raises :class:`ReleaseError` if something is wrong.
     """
@@ -119,26 +162,81 @@ def check_wheel(path: Path, wanted: str, *, final: bool) -> str:
         raise ReleaseError(f"{path.name}: not a wheel for the stable interface of Python (abi3)")
     if name[1] != wanted:
         raise ReleaseError(f"{path.name}: is version {name[1]}, not {wanted}")
+    platform = platform_of(path.name)
     with zipfile.ZipFile(path) as wheel:
-        modules = [one for one in wheel.namelist() if one.endswith(".so")]
-        if modules != ["silvan/_core.abi3.so"]:
+        modules = [one for one in wheel.namelist() if one.endswith((".so", ".pyd"))]
+        if modules != [platform.module]:
             raise ReleaseError(f"{path.name}: its extension modules are {', '.join(modules) or 'missing'}")
         if not any(one.endswith(".dist-info/licenses/LICENSE") for one in wheel.namelist()):
             raise ReleaseError(f"{path.name}: has no license")
         binary = wheel.read(modules[0])
+    if not platform.describes(binary):
+        raise ReleaseError(f"{path.name}: its extension module is not one for {platform.name}")
+    about = f"{name[2]} and newer, {name[3]}"
+    return about + (check_linux(path.name, name[3], binary, final=final) if platform.magic == _ELF else "")
+
+
+def check_linux(name: str, tag: str, binary: bytes, *, final: bool) -> str:
+    """Check the libraries and the glibc that an extension module for Linux needs; return words about them.
+
+    Raises :class:`ReleaseError` if something is wrong.
+    """
     strange = [one for one in needed_libraries(binary) if not one.startswith(ALLOWED)]
     if strange:
-        raise ReleaseError(f"{path.name}: needs {', '.join(strange)}, which not every system has")
+        raise ReleaseError(f"{name}: needs {', '.join(strange)}, which not every system has")
     needs = max((int(minor) for minor in re.findall(rb"GLIBC_2\.(\d+)", binary)), default=0)
-    tags = [int(minor) for minor in re.findall(r"manylinux_2_(\d+)", name[3])]
+    tags = [int(minor) for minor in re.findall(r"manylinux_2_(\d+)", tag)]
     if tags and needs > min(tags):
-        raise ReleaseError(f"{path.name}: needs glibc 2.{needs}, newer than its tag says")
+        raise ReleaseError(f"{name}: needs glibc 2.{needs}, newer than its tag says")
     if final and not tags:
         raise ReleaseError(
-            f"{path.name}: is for this machine only (it needs glibc 2.{needs}); build it with "
+            f"{name}: is for this machine only (it needs glibc 2.{needs}); build it with "
             "`make wheel-manylinux`"
         )
-    return f"{name[2]} and newer, {name[3]}, glibc 2.{needs}"
+    return f", glibc 2.{needs}"
+
+
+def check_sources(path: Path) -> str:
+    """Check that a build from the source archive uses the locked versions of crates; return a line about it.
+
+    The archive lacks some crates of the workspace, so cargo writes its lock file again, and would add newest
+    versions of missing packages. Raises :class:`ReleaseError` if the new lock file has other packages.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        with tarfile.open(path) as archive:
+            archive.extractall(folder, filter="data")
+        (root,) = Path(folder).iterdir()
+        before = _locked((root / "Cargo.lock").read_text(encoding="utf-8"))
+        command = [ROOT / "tools/with-rust", "cargo", "metadata", "--format-version", "1", "--quiet"]
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise ReleaseError(f"{path.name}: cargo metadata: {done.stderr.strip()}")
+        after = _locked((root / "Cargo.lock").read_text(encoding="utf-8"))
+    if other := sorted(after - before):
+        listed = ", ".join(" ".join(one) for one in other)
+        raise ReleaseError(f"{path.name}: its lock file lacks {listed}, so a build could use other versions")
+    return f"{len(after)} locked crates"
+
+
+def _locked(text: str) -> set[tuple[str, str]]:
+    """Return the names and versions of the packages in a lock file of cargo."""
+    return set(re.findall(r'^name = "([^"]+)"\nversion = "([^"]+)"', text, re.MULTILINE))
+
+
+def check_citation(text: str, wanted: str, heading: str, *, final: bool) -> None:
+    """Check the version and the date in CITATION.cff; `heading` is that of the version in the changelog.
+
+    Raises :class:`ReleaseError` if they differ from the changelog. Without `final`, there may be no date.
+    """
+    found = dict(re.findall(r"^(version|date-released): [\"']?([^\"'\n]+)", text, re.MULTILINE))
+    if found.get("version") != wanted:
+        raise ReleaseError(f"CITATION.cff: is version {found.get('version')}, not {wanted}")
+    date = heading.partition(",")[2].strip()
+    if (final or "date-released" in found) and found.get("date-released") != date:
+        raise ReleaseError(
+            f"CITATION.cff: date-released is {found.get('date-released', 'missing')}, and the changelog says "
+            f"{date}"
+        )
 
 
 def package_crates(out: Path) -> list[Path]:
@@ -345,21 +443,26 @@ def sums(out: Path) -> str:
     return "".join(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files)
 
 
-def gather(out: Path, *, final: bool) -> list[str]:
+def gather(out: Path, *, final: bool, everywhere: bool = False) -> list[str]:
     """Replace the folder `out` by the checked files of a release; return lines about them.
 
-    Raises :class:`ReleaseError` if something is wrong.
+    With `everywhere`, there must be a wheel for each platform. Raises :class:`ReleaseError` if something is
+    wrong.
     """
     wanted = version()
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     (out / NOTES).write_text(notes(changes, wanted, final=final), encoding="utf-8")
+    heading = changes.partition("\n## ")[2].partition("\n")[0]
+    check_citation((ROOT / "CITATION.cff").read_text(encoding="utf-8"), wanted, heading, final=final)
     built = ROOT / "target" / "wheels"
     wheels, sources = sorted(built.glob("*.whl")), sorted(built.glob("*.tar.gz"))
-    if len(wheels) != 1 or [path.name for path in sources] != [f"silvan-{wanted}.tar.gz"]:
-        raise ReleaseError(f"{built}: needs one wheel and silvan-{wanted}.tar.gz; run `make wheel`")
-    told = [f"wheel: {check_wheel(wheels[0], wanted, final=final)}"]
+    if not wheels or [path.name for path in sources] != [f"silvan-{wanted}.tar.gz"]:
+        raise ReleaseError(f"{built}: needs a wheel and silvan-{wanted}.tar.gz; run `make wheel`")
+    check_platforms([path.name for path in wheels], everywhere=everywhere)
+    told = [f"wheel: {check_wheel(path, wanted, final=final)}" for path in wheels]
+    told.append(f"sources: {check_sources(sources[0])}")
     for path in (*wheels, *sources):
         shutil.copy2(path, out)
     told.append(f"crates: {', '.join(path.name for path in map(Path, package_crates(out)))}")
@@ -371,14 +474,25 @@ def gather(out: Path, *, final: bool) -> list[str]:
     return [*told, f"{len(list(out.iterdir()))} files in {out}"]
 
 
+def check_platforms(names: Sequence[str], *, everywhere: bool) -> None:
+    """Raise :class:`ReleaseError` for two wheels of a platform, or with `everywhere` if one is missing."""
+    found = [platform_of(name).name for name in names]
+    if twice := sorted({one for one in found if found.count(one) > 1}):
+        raise ReleaseError(f"there are several wheels for {', '.join(twice)}")
+    missing = [platform.name for platform in PLATFORMS if platform.name not in found]
+    if everywhere and missing:
+        raise ReleaseError(f"there is no wheel for {', '.join(missing)}")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Gather the files; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--final", action="store_true", help="a release, not a dry run")
+    parser.add_argument("--all-platforms", action="store_true", help="a wheel must exist for each platform")
     parser.add_argument("--out", type=Path, default=ROOT / "target" / "release-files", metavar="DIR")
     options = parser.parse_args(arguments)
     try:
-        for line in gather(options.out, final=options.final):
+        for line in gather(options.out, final=options.final, everywhere=options.all_platforms):
             print(line)
     except ReleaseError as error:
         print(f"not ready for a release: {error}", file=sys.stderr)

@@ -76,8 +76,9 @@ def call(command: Sequence[str | Path], folder: Path) -> str:
     """
     own = ("SILVAN", "PYTHON", "VIRTUAL_ENV")
     env = {name: value for name, value in os.environ.items() if not name.startswith(own)}
+    env |= {"MPLBACKEND": "agg", "PYTHONUTF8": "1"}
     done = subprocess.run(
-        command, cwd=folder, env=env | {"MPLBACKEND": "agg"}, capture_output=True, text=True, check=False
+        command, cwd=folder, env=env, capture_output=True, text=True, encoding="utf-8", check=False
     )
     if done.returncode != 0:
         told = (done.stderr or done.stdout)[-4000:]
@@ -102,15 +103,15 @@ def try_source_archive(wheel: Path) -> None:
         names = {name.partition("/")[2] for name in files.getnames()}
     with zipfile.ZipFile(wheel) as files:
         packed = {name for name in files.namelist() if name.startswith("silvan/")}
-    wanted = {f"python/{name}" for name in packed if not name.endswith(".so")}
+    wanted = {f"python/{name}" for name in packed if not name.endswith((".so", ".pyd"))}
     # The playground is not a part of the package.
     sources = [path.relative_to(ROOT) for path in ROOT.glob("crates/*/src/**/*.rs")]
-    wanted |= {str(path) for path in sources if path.parts[1] != "silvan-web"}
+    wanted |= {path.as_posix() for path in sources if path.parts[1] != "silvan-web"}
     wanted |= {"Cargo.lock", "Cargo.toml", "LICENSE", "README.md", "pyproject.toml"}
     if missing := sorted(wanted - names):
         raise TrialError(f"{archive}: lacks {', '.join(missing[:5])} ({len(missing)} files)")
     shipped = {
-        f"silvan/shipped/{path.relative_to(ROOT)}"
+        f"silvan/shipped/{path.relative_to(ROOT).as_posix()}"
         for folder in ("papers", "scenarios", "studies")
         for path in (ROOT / folder).rglob("*.*")
         if path.suffix in (".toml", ".py", ".json")
@@ -122,7 +123,7 @@ def try_source_archive(wheel: Path) -> None:
 def try_wheel(python: Path, wheel: Path, home: Path) -> None:
     """Install a wheel in a new environment in `home`, and use it there; raises `TrialError`."""
     call([python, "-m", "venv", home / "env"], home)
-    scripts = home / "env" / "bin"
+    scripts = home / "env" / ("Scripts" if os.name == "nt" else "bin")
     # With constraints that have hashes, pip accepts no file without a hash, such as the wheel.
     lock = home / "constraints.txt"
     lines = (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines()
@@ -133,7 +134,9 @@ def try_wheel(python: Path, wheel: Path, home: Path) -> None:
     expect("version", call([silvan, "version"], home).strip(), f"silvan {wheel.name.split('-')[1]}")
     for options, name in (((), "scenario"), (("--study",), "study")):
         told = json.loads(call([silvan, "schema", *options], home))
-        expect(f"schema of a {name}", told, json.loads((ROOT / f"docs/{name}.schema.json").read_text()))
+        expect(
+            f"schema of a {name}", told, json.loads((ROOT / f"docs/{name}.schema.json").read_text("utf-8"))
+        )
     listed = json.loads(call([silvan, "papers", "list", "--json"], home))
     folders = {path.parent.name for path in ROOT.glob("papers/*/published.toml")}
     expect("experiments", {one["id"] for one in listed}, folders)
@@ -145,7 +148,8 @@ def try_wheel(python: Path, wheel: Path, home: Path) -> None:
     shown = json.loads(call([silvan, "scenarios", "list", "--json"], home))
     expect("scenarios", {one["name"] for one in shown}, names)
     expect("copies", set(call([scripts / "python", "-c", COPIES], home).split()), names)
-    expect("copied", call([silvan, "scenarios", "copy", "star", "mine"], home).strip(), "mine/star.toml")
+    copied = call([silvan, "scenarios", "copy", "star", "mine"], home).strip()
+    expect("copied", Path(copied), Path("mine", "star.toml"))
     for folder in call([silvan, "fabric", "examples"], home).split():
         expect(
             folder, json.loads(call([silvan, "fabric", "check", folder, "--json"], home))["deadlock"], None

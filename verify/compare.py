@@ -88,6 +88,7 @@ def differences(scenario: Scenario) -> list[Difference]:
         (int(t), str(name)): row
         for row, (t, name) in enumerate(zip(flows["time_ns"], flows["flow"], strict=True))
     }
+    rows = {now: row for row, now in enumerate(network["time_ns"].tolist())}
     sent: dict[str, int] = {}
     for number, sample in enumerate(samples):
         now = (number + 1) * step
@@ -97,7 +98,7 @@ def differences(scenario: Scenario) -> list[Difference]:
                 got = int(flows[what][simulated[now, name]])
                 if got != expected[what][name]:
                     found.append(Difference(now, f"{what} of flow {name}", expected[what][name], got))
-        row = network["time_ns"].tolist().index(now)
+        row = rows[now]
         for what in PER_INTERVAL:
             if (got := int(network[what][row])) != getattr(sample, what):
                 found.append(Difference(now, what, getattr(sample, what), got))

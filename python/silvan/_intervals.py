@@ -37,17 +37,15 @@ def draw(
     """
     for number, (label, values) in enumerate(series.items()):
         middle, low, high = _intervals(values)
-        look: dict[str, Any] = plot.line_look(number) | {"marker": plot.MARKERS[number % len(plot.MARKERS)]}
+        # Later lines are thinner and lie above earlier lines, so that equal lines are visible.
+        look: dict[str, Any] = {"label": label, "linewidth": 1.2 + 0.6 * min(len(series) - 1 - number, 3)}
         if at is None:
             shift = SPREAD * ((number + 0.5) / len(series) - 0.5)
             places = np.arange(len(names)) + shift
             look["linestyle"] = ""
         else:
             places = np.array(at, dtype=np.float64)
-        errors = None if np.isnan(low).all() else (middle - low, high - middle)
-        # Later lines are thinner and lie above earlier lines, so that equal lines are visible.
-        look["linewidth"] = 1.2 + 0.6 * min(len(series) - 1 - number, 3)
-        ax.errorbar(places, middle, yerr=errors, label=label, markersize=4, capsize=2, elinewidth=1.2, **look)
+        draw_one(ax, number, places, middle, None if np.isnan(low).all() else (low, high), **look)
     if at is None:
         ax.set_xticks(range(len(names)), list(names))
         ax.set_xlim(-0.5, len(names) - 0.5)
@@ -55,6 +53,26 @@ def draw(
     elif len(at) <= TICKS:
         ax.set_xticks(at, [f"{value:g}" for value in at])
     ax.set_ylim(*limits(series))
+
+
+def draw_one(
+    ax: Axes,
+    number: int,
+    at: NDArray[Any],
+    middle: NDArray[np.float64],
+    ends: tuple[NDArray[np.float64], NDArray[np.float64]] | None,
+    **look: Any,
+) -> None:
+    """Draw the means of series `number` at the given positions, with the ends of their intervals, if any."""
+    errors = None if ends is None else (middle - ends[0], ends[1] - middle)
+    usual: dict[str, Any] = plot.line_look(number) | {"marker": plot.MARKERS[number % len(plot.MARKERS)]}
+    usual |= {"markersize": 4, "capsize": 2, "elinewidth": 1.2}
+    ax.errorbar(at, middle, yerr=errors, **usual | look)
+
+
+def note(seeds: int) -> str | None:
+    """Return the title of a legend that explains the intervals; None for one seed, which has none."""
+    return f"95 % intervals of {seeds} seeds" if seeds > 1 else None
 
 
 def limits(series: Mapping[str, Sequence[Sequence[float]]]) -> tuple[float, float]:

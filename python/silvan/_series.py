@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silvan import _written
 from silvan._progress import simulated
 from silvan._written import time_ns
 
@@ -118,8 +119,8 @@ def _of_transfers(result: Result, ends_ns: NDArray[np.float64]) -> Iterator[Seri
 def senders(result: Result) -> dict[str, Any]:
     """Return the sending hosts of each flow and pattern as the scenario names them; None for all hosts."""
     scenario = tomllib.loads(result.scenario_toml)
-    return {one["name"]: one["from"] for one in _flows(scenario)} | {
-        one["name"]: one.get("hosts") for one in _patterns(scenario)
+    return {one["name"]: one["from"] for one in _written.flows(scenario)} | {
+        one["name"]: one.get("hosts") for one in _written.patterns(scenario)
     }
 
 
@@ -136,7 +137,7 @@ def ended(result: Result) -> dict[str, float]:
     found = {job["job"]: job["finished_ns"] for job in summary.get("jobs", ())}
     found |= {flow["flow"]: flow["completed_ns"] for flow in summary["flows"]}
     last = {one["class"]: one["last_delivery_ns"] for one in summary["classes"]}
-    for table in (*_flows(scenario), *_patterns(scenario)):
+    for table in (*_written.flows(scenario), *_written.patterns(scenario)):
         for name, delivered in last.items():
             if name != table["name"] and not name.startswith(f"{table['name']}: "):
                 continue
@@ -153,15 +154,6 @@ def ends(name: str, time_ns: float) -> str:
     return f"`{name}` ends at {simulated(round(time_ns))}"
 
 
-def _flows(scenario: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [{"name": f"{one['from']}->{one['to']}", **one} for one in scenario.get("flow", ())]
-
-
-def _patterns(scenario: Mapping[str, Any]) -> list[dict[str, Any]]:
-    tables = scenario.get("traffic", ())
-    return [{"name": f"traffic.{number}", **one} for number, one in enumerate(tables)]
-
-
 def changes(result: Result) -> list[str]:
     """Return what changes while the run averages: events, jobs, and traffic that starts, ends or moves."""
     summary, scenario = result.summary, tomllib.loads(result.scenario_toml)
@@ -175,7 +167,7 @@ def changes(result: Result) -> list[str]:
     jobs = {job["job"] for job in summary.get("jobs", ())}
     found += [ends(name, stop) for name, stop in ended(result).items() if stop > begin and name not in jobs]
     starts = {trigger["class"]: trigger["started_ns"] for trigger in summary.get("triggers", ())}
-    for table in (*_flows(scenario), *_patterns(scenario)):
+    for table in (*_written.flows(scenario), *_written.patterns(scenario)):
         start = starts.get(table["name"], float(time_ns(table.get("start", "0 s"))))
         if start is not None and begin < start < end:
             found.append(f"`{table['name']}` starts at {simulated(round(start))}")

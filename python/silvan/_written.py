@@ -1,8 +1,10 @@
-"""Parses quantities of resolved scenarios."""
+"""Reads quantities and names of traffic in resolved scenarios."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
+from typing import Any
 
 #: Units of times, in ns.
 _UNITS_NS = {
@@ -26,3 +28,13 @@ def gbit_s(written: str) -> float:
     prefix = {"": 1e-9, "k": 1e-6, "M": 1e-3, "G": 1.0, "T": 1e3}
     bits = 8.0 if unit.endswith("B/s") else 1.0
     return float(number) * bits * prefix[unit.removesuffix("bit/s").removesuffix("B/s")]
+
+
+def flows(scenario: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the tables of the flows; flows without a name get the one that results use."""
+    return [{"name": f"{one['from']}->{one['to']}", **one} for one in scenario.get("flow", ())]
+
+
+def patterns(scenario: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the tables of the traffic patterns; patterns without a name get the one that results use."""
+    return [{"name": f"traffic.{n}", **one} for n, one in enumerate(scenario.get("traffic", ()))]

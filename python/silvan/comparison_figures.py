@@ -51,7 +51,7 @@ def means(found: Comparison, measure: str, titles: Sequence[str] | None = None) 
         axes.set_ylabel(plot.literal(f"{row.measure} ({row.unit})" if row.unit else row.measure))
         axes.grid(False, axis="x")
         most = max(len(group.runs) for group in found.groups)
-        plot.legend_beside(axes, title=f"95 % intervals of {most} seeds" if most > 1 else None)
+        plot.legend_beside(axes, title=_intervals.note(most))
     return figure
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from silvan import plot, transfers
+from silvan import _intervals, plot, transfers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,21 +39,9 @@ def slowdowns(
     for share, ax in zip(shares, all_axes, strict=True):
         curves = transfers.by_size(groups, share=share, acked=acked)
         for number, (curve, title) in enumerate(zip(curves, titles, strict=True)):
-            errors = None
-            if curve.low is not None and curve.high is not None:
-                errors = (curve.slowdowns - curve.low, curve.high - curve.slowdowns)
-            marker = plot.MARKERS[number % len(plot.MARKERS)]
-            ax.errorbar(
-                curve.sizes,
-                curve.slowdowns,
-                yerr=errors,
-                **plot.line_look(number),
-                marker=marker,
-                markersize=4,
-                capsize=2,
-                linewidth=1.6,
-                label=plot.literal(title),
-            )
+            ends = None if curve.low is None or curve.high is None else (curve.low, curve.high)
+            look = {"label": plot.literal(title), "linewidth": 1.6}
+            _intervals.draw_one(ax, number, curve.sizes, curve.slowdowns, ends, **look)
         _size_axis(ax)
         ax.set_title(NAMES.get(share, f"{100 * share:g}th percentile"))
         ax.set_ylabel(_slowdown_label(acked=acked))

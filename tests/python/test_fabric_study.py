@@ -201,6 +201,29 @@ def test_what_the_account_says_is_what_the_runs_gave(studied):
     assert max(link["offered_share"] for link in numbers["links"].values()) > 2
 
 
+def test_a_study_names_the_links_that_are_nearly_always_used(studied):
+    out, said = studied
+    off = silvan.load(out / "without-control")
+    table, start = off.numpy("links"), off.summary["averages_from_ns"]
+    hosts = {host["host"] for host in off.summary["hosts"]}
+    used = {}
+    for link, time, share in zip(table["link"], table["time_ns"], table["utilisation"], strict=True):
+        if time > start and link.split("->")[0] not in hosts:
+            used.setdefault(link, []).append(share)
+    wanted = {link: np.mean(shares) for link, shares in used.items() if np.mean(shares) > 0.9}
+    assert wanted
+    assert set(json.loads((out / "study.json").read_text())["busy_links"]) == set(wanted)
+    found = re.search(
+        r"^Without control, (\d+) of \d+ links between switches and (\d+) of \d+ links to hosts are used "
+        r"more than 90 % on average after the warm-up: (.*)\.$",
+        said, re.M,
+    )  # fmt: skip
+    assert found, said
+    assert int(found[1]) + int(found[2]) == len(wanted)
+    busiest = max(wanted, key=lambda link: (wanted[link], link))
+    assert f"{busiest} {100 * wanted[busiest]:.0f} %" in found[3]
+
+
 def test_the_study_can_be_tuned_further(studied):
     out, _ = studied
     tuning = silvan.Tuning.load(out / "tune.toml")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import silvan
-from conftest import draw_less
+from made_up import compare_and_draw
 from silvan._statistics import half_width
 from silvan.papers import RunData, common, find_papers, list_experiments, run_experiments, runner
 from silvan.papers.data import Results
@@ -111,13 +111,8 @@ def _made_up(task: runner.Task) -> RunData:
 def test_every_experiment_compares_and_draws(
     name: str, quick: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "simulate", _made_up)
-    draw_less(monkeypatch, nothing=quick)
-    rows = run_experiments([name], quick=quick, out=tmp_path)
+    rows = compare_and_draw(name, _made_up, tmp_path, monkeypatch, quick=quick)
     assert {row["verdict"] for row in rows} <= {"met", "missed", "open", "compatible", "incompatible"}
-    assert all(row["simulated"] is not None for row in rows)
-    size = (tmp_path / name / f"{name}.png").stat().st_size
-    assert size == 0 if quick else size > 5_000
 
 
 def test_full_experiments_have_the_points_of_the_paper() -> None:

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 import silvan
-from conftest import draw_less
-from silvan.papers import RunData, common, find_papers, list_experiments, run_experiments, runner
-from silvan.papers.data import Results
+from made_up import compare_and_draw, compared
+from silvan.papers import RunData, common, find_papers, list_experiments, runner
 
 hybrid = common("hybrid")
 
@@ -58,12 +57,7 @@ WAYS = [(name, True) for name in ("H5", "H6", "H7")] + [(name, False) for name i
 def test_every_experiment_compares_and_draws(
     name: str, quick: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "simulate", _made_up)
-    draw_less(monkeypatch, nothing=quick)
-    rows = run_experiments([name], quick=quick, out=tmp_path)
-    assert all(row["simulated"] is not None and math.isfinite(row["simulated"]) for row in rows)
-    size = (tmp_path / name / f"{name}.png").stat().st_size
-    assert size == 0 if quick else size > 5_000
+    compare_and_draw(name, _made_up, tmp_path, monkeypatch, quick=quick)
 
 
 def test_full_experiments_have_the_runs_of_the_papers() -> None:
@@ -81,12 +75,7 @@ def test_full_experiments_have_the_runs_of_the_papers() -> None:
 
 
 def _rows(name: str) -> dict[str, Any]:
-    experiment = next(e for e in list_experiments() if e.id == name)
-    runs = {}
-    for key, (path, overrides) in experiment.code.runs(True).items():
-        tables = tuple(experiment.code.TABLES)
-        runs[key] = _made_up(runner.Task(name, key, experiment.folder / path, overrides, tables, None))
-    return dict(experiment.code.compare(Results(runs, True)))
+    return compared(name, _made_up)
 
 
 def test_ratios_are_the_right_way_up() -> None:

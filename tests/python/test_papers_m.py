@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import silvan
-from conftest import draw_less
-from silvan.papers import RunData, common, find_papers, list_experiments, run_experiments, runner
+from made_up import compare_and_draw, compared
+from silvan.papers import RunData, common, find_papers, list_experiments, runner
 from silvan.papers.data import Results
 
 mvcm = common("mvcm")
@@ -84,22 +84,11 @@ def _made_up(task: runner.Task) -> RunData:
 def test_every_experiment_compares_and_draws(
     name: str, quick: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "simulate", _made_up)
-    draw_less(monkeypatch, nothing=quick)
-    rows = run_experiments([name], quick=quick, out=tmp_path)
-    assert all(row["simulated"] is not None and math.isfinite(row["simulated"]) for row in rows)
-    size = (tmp_path / name / f"{name}.png").stat().st_size
-    assert size == 0 if quick else size > 5_000
+    compare_and_draw(name, _made_up, tmp_path, monkeypatch, quick=quick)
 
 
 def _rows(name: str) -> dict[str, Any]:
-    experiment = next(e for e in list_experiments() if e.id == name)
-    tables = tuple(experiment.code.TABLES)
-    runs = {
-        key: _made_up(runner.Task(name, key, (experiment.folder / path).resolve(), overrides, tables, None))
-        for key, (path, overrides) in experiment.code.runs(True).items()
-    }
-    return dict(experiment.code.compare(Results(runs, True)))
+    return compared(name, _made_up)
 
 
 def test_ratios_are_the_right_way_up() -> None:

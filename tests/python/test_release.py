@@ -1,5 +1,8 @@
 """Tests the checks of the files of a release, which `make release-check` performs."""
 
+import io
+import re
+import tarfile
 import zipfile
 from datetime import date
 from importlib import metadata
@@ -50,7 +53,10 @@ def changed(old, new):
         ({"name": NAME.replace("2_34", "2_5")}, r"needs glibc 2\.\d+, newer than its tag says"),
         ({"module": "silvan/_core.cpython-310.so"}, "its extension modules are silvan/_core.cpython-310.so"),
         ({"license_file": False}, "has no license"),
-        ({"content": b"MZ"}, "not an ELF file"),
+        ({"content": b"MZ"}, "its extension module is not one for Linux x86_64"),
+        ({"content": b"\x7fELF\x02" + bytes(13) + b"\xb7\0"}, "is not one for Linux x86_64"),
+        ({"name": NAME.replace("x86_64", "riscv64")}, "is for none of the platforms Linux x86_64, "),
+        ({"name": NAME.replace("manylinux_2_34_x86_64", "win_amd64")}, r"modules are silvan/_core\.abi3\.so"),
     ],
 )
 def test_wrong_wheels_are_refused(tmp_path, changes, message):
@@ -61,6 +67,83 @@ def test_wrong_wheels_are_refused(tmp_path, changes, message):
 def test_a_wheel_that_needs_other_libraries_is_refused(tmp_path):
     with pytest.raises(release.ReleaseError, match=r"needs libx\.so\.6, which not every system has"):
         check(wheel(tmp_path, content=changed(b"\0libm.so.6\0", b"\0libx.so.6\0")))
+
+
+#: Beginnings of shared libraries: ELF, Mach-O, and PE, whose second header is at 128 here.
+MADE_UP = {
+    "Linux x86_64": ("manylinux_2_17_x86_64.manylinux2014_x86_64", b"\x7fELF\x02" + bytes(13) + b"\x3e\0"),
+    "Linux aarch64": ("manylinux2014_aarch64.manylinux_2_17_aarch64", b"\x7fELF\x02" + bytes(13) + b"\xb7\0"),
+    "macOS x86_64": ("macosx_10_12_x86_64", bytes.fromhex("cffaedfe07000001")),
+    "macOS arm64": ("macosx_11_0_arm64", bytes.fromhex("cffaedfe0c000001")),
+    "Windows x86_64": ("win_amd64", b"MZ" + bytes(58) + b"\x80" + bytes(67) + b"PE\0\0\x64\x86"),
+}
+
+
+@pytest.mark.parametrize("platform", release.PLATFORMS, ids=lambda platform: platform.name)
+def test_each_platform_has_its_wheels(tmp_path, platform):
+    tag, binary = MADE_UP[platform.name]
+    name = f"silvan-{release.version()}-cp310-abi3-{tag}.whl"
+    assert release.platform_of(name) is platform
+    assert [one.name for one in release.PLATFORMS if one.describes(binary)] == [platform.name]
+    if not platform.name.startswith("Linux"):
+        told = check(wheel(tmp_path, name, platform.module, binary), final=True)
+        assert told == f"cp310 and newer, {tag}"
+
+
+def test_a_release_has_one_wheel_for_each_platform():
+    names = [f"silvan-0-cp310-abi3-{tag}.whl" for tag, _ in MADE_UP.values()]
+    release.check_platforms(names, everywhere=True)
+    release.check_platforms(names[:1], everywhere=False)
+    with pytest.raises(release.ReleaseError, match=r"there is no wheel for Linux aarch64, macOS x86_64$"):
+        release.check_platforms([names[0], *names[3:]], everywhere=True)
+    with pytest.raises(release.ReleaseError, match="several wheels for macOS arm64"):
+        release.check_platforms([*names, names[3]], everywhere=False)
+
+
+def archive(folder, change=lambda text: text):
+    """Write a source archive with two crates, of which the lock file also has crates that are not in it."""
+    lock = (ROOT / "Cargo.lock").read_text()
+    manifest = (ROOT / "Cargo.toml").read_text()
+    members = re.search(r"^members = .*$", manifest, re.MULTILINE)[0]
+    files = {
+        "Cargo.toml": manifest.replace(members, 'members = ["crates/silvan-engine", "crates/silvan-derive"]'),
+        "Cargo.lock": change(lock),
+    }
+    path = folder / "silvan-0.tar.gz"
+    with tarfile.open(path, "w:gz") as made:
+        for name, text in files.items():
+            info = tarfile.TarInfo(f"silvan-0/{name}")
+            info.size = len(text.encode())
+            made.addfile(info, io.BytesIO(text.encode()))
+        for name in ("silvan-engine", "silvan-derive"):
+            made.add(ROOT / "crates" / name, f"silvan-0/crates/{name}")
+    return path
+
+
+def test_a_build_from_the_sources_uses_the_locked_crates(tmp_path, monkeypatch):
+    assert re.fullmatch(r"\d+ locked crates", release.check_sources(archive(tmp_path)))
+    with pytest.raises(
+        release.ReleaseError, match=r"its lock file lacks libc 0\.2\.\d+, so a build could use"
+    ):
+        release.check_sources(archive(tmp_path, without("libc")))
+
+
+def without(crate):
+    """Return a function that removes a crate from the text of a lock file."""
+    return lambda text: re.sub(rf'\[\[package\]\]\nname = "{crate}"\n.*?\n\n', "", text, flags=re.DOTALL)
+
+
+def test_the_citation_has_the_version_and_the_date_of_the_changelog():
+    text = "cff-version: 1.2.0\nversion: 0.3.0\n"
+    dated = text + 'date-released: "2027-01-31"\n'
+    release.check_citation(text, "0.3.0", "0.3.0, unreleased", final=False)
+    release.check_citation(dated, "0.3.0", "0.3.0, 2027-01-31", final=True)
+    with pytest.raises(release.ReleaseError, match=r"is version 0\.3\.0, not 0\.4\.0"):
+        release.check_citation(text, "0.4.0", "0.4.0, unreleased", final=False)
+    with pytest.raises(release.ReleaseError, match="date-released is missing, and the changelog says 2027"):
+        release.check_citation(text, "0.3.0", "0.3.0, 2027-01-31", final=True)
+    with pytest.raises(release.ReleaseError, match="date-released is 2027-01-31, and the changelog says un"):
+        release.check_citation(dated, "0.3.0", "0.3.0, unreleased", final=False)
 
 
 def test_the_notes_are_the_first_section_of_the_changelog():

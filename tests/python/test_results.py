@@ -11,11 +11,12 @@ import time
 import arro3.io
 import numpy as np
 import pytest
+import tomllib
 from arro3.core import Array, DataType, Table
 
 import silvan
 from conftest import ROOT, SMALL, command
-from silvan import Scenario, _columns, _files, _folder, _layout, _store, _tables, plot
+from silvan import Scenario, _columns, _files, _folder, _layout, _store, _tables, _written, plot
 from silvan.fairness import jain, rates_gbit_s, treatment_variation
 
 
@@ -27,6 +28,15 @@ def test_a_run_gives_summary_account_and_tables(result):
     )
     assert result.account
     assert {"flows", "hosts", "links", "latency"} <= set(result.tables)
+
+
+def test_traffic_without_a_name_is_called_as_in_results():
+    unnamed = re.sub('name = "F."\n', "", SMALL) + 2 * "[[traffic]]\npattern = { kind = 'uniform' }\n"
+    done = silvan.run(Scenario.from_toml(unnamed))
+    scenario = tomllib.loads(done.scenario_toml)
+    named = [one["name"] for one in (*_written.flows(scenario), *_written.patterns(scenario))]
+    assert sorted(named) == sorted(one["class"] for one in done.summary["classes"])
+    assert len(named) == 5
 
 
 def test_a_missing_table_is_explained(result):

@@ -55,7 +55,7 @@ class Cluster:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
         self.address = f"{scheme}://127.0.0.1:{self.port}"
-        self.folder, self.worker_options = folder, ("--protocol", scheme)
+        self.folder, self.worker_options = folder, ("--protocol", scheme, "--no-nanny")
         self.environment = {**os.environ, **(environment or {})}
         self.processes = []
         self.scheduler = None
@@ -88,7 +88,6 @@ class Cluster:
         here = (
             "--host",
             "127.0.0.1",
-            "--no-nanny",
             "--nthreads",
             "1",
             "--local-directory",
@@ -238,6 +237,57 @@ def test_a_run_that_kills_its_workers_is_a_failure(study, tmp_path):
     failures = int(stderr.split("Error: ")[1].split()[0])
     assert failures <= 3
     assert len(folders(tmp_path / "out" / "runs")) == SEEDS - failures
+
+
+#: As `KILLER`, but the run with seed 3 needs more memory than a worker may have: the first time, or always.
+HUNGRY = """\
+import time
+from pathlib import Path
+from silvan._store import Store
+def run(self, one, **more):
+    seen = Path("seen")
+    if one.seed == 3 and (ALWAYS or not seen.exists()):
+        seen.touch()
+        held = b"x" * 2**30
+        time.sleep(60)
+    return self.own(one, **more)
+if not hasattr(Store, "own"):
+    Store.own, Store.run = Store.run, run
+"""
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("always", [False, True])
+def test_a_worker_that_exceeds_its_memory_is_replaced(study, reference, tmp_path, always):
+    """The nanny of the only worker ends it, and starts another one."""
+    (tmp_path / "dask").mkdir()
+    settings = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1"}
+    cluster = Cluster(tmp_path / "dask", environment=settings)
+    hungry = tmp_path / "hungry.py"
+    hungry.write_text(f"ALWAYS = {always}\n{HUNGRY}")
+    cluster.worker_options = ("--nanny", "--memory-limit", "700MB", "--preload", str(hungry))
+    out = tmp_path / "out"
+    with contextlib.ExitStack() as stack:
+        stack.callback(cluster.end)
+        cluster.start_scheduler()
+        cluster.start_workers(1)
+        process = begin(study, out, cluster)
+        if not always:
+            ends_as_expected(process, out, reference)
+            assert (tmp_path / "dask" / "seen").exists()
+            return
+        _, stderr = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert " seed=3: 2 workers died while executing it: killed from outside, or out of memory\n" in stderr
+    failures = int(stderr.split("Error: ")[1].split()[0])
+    kept = folders(out / "runs")
+    assert len(kept) == SEEDS - failures
+    # Elsewhere, the same sweep repeats the failed runs only.
+    swept = silvan.sweep(silvan.Study.load(study), store=out / "runs", out=out)
+    assert (swept.found, swept.simulated) == (len(kept), failures)
+    assert (out / "table.parquet").read_bytes() == reference
+    after = folders(out / "runs")
+    assert {name: after[name] for name in kept} == kept
 
 
 def certificates(folder: Path) -> dict[str, str]:

@@ -365,3 +365,15 @@ def test_the_reference_refuses_what_it_does_not_model():
     ):
         with pytest.raises(quantities.NotCovered):
             reading.plan({**scenario, key: value})
+
+
+def test_the_cost_of_a_sample_does_not_grow_with_the_samples_before_it():
+    """With special queues, an interval has the most counts."""
+
+    class Unread(list):
+        def __iter__(self):
+            raise AssertionError("a sample reads all samples before it")
+
+    net = reference.Network(reading.plan({**TABLE["star: a flow"], "congestion": {"mechanism": "fbicm"}}))
+    net.samples = Unread()
+    assert len(net.run()) > 1

@@ -78,6 +78,8 @@ class Network:
         #: With loss recovery: packets that receivers discarded, bytes that were queued again, and timeouts.
         self.discarded = self.repeated = self.timeouts = 0
         self.samples: list[Sample] = []
+        #: Values of counts at the last sample, by count and flow.
+        self._at_last_sample: dict[tuple[str, str], int] = {}
         self.reordering = Reordering()
         #: The flows that were created for single messages.
         self.own_flows: list[Flow] = []
@@ -222,29 +224,29 @@ class Network:
     def _take_sample(self, boundary: int) -> None:
         self.now = boundary
         self._check_pauses()
-        before = self.samples
+        flows = self.flows.items()
         self.samples.append(
             Sample(
-                received={
-                    name: flow.received - sum(s.received[name] for s in before)
-                    for name, flow in self.flows.items()
-                },
-                sent={
-                    name: flow.sent - sum(s.sent[name] for s in before) for name, flow in self.flows.items()
-                },
-                ccti={name: flow.control.strength(boundary) for name, flow in self.flows.items()},
+                received={name: self._since_last(("received", name), flow.received) for name, flow in flows},
+                sent={name: self._since_last(("sent", name), flow.sent) for name, flow in flows},
+                ccti={name: flow.control.strength(boundary) for name, flow in flows},
                 hosts={name: (host.received, host.sent) for name, host in self.hosts.items()},
                 links={channel.name: channel.sent_by(boundary) for channel in self.channels},
                 classes=self.classes,
-                fecn_marks=self.fecn_marks - sum(s.fecn_marks for s in before),
-                becn_received=self.becn_received - sum(s.becn_received for s in before),
-                isolation=self._isolation(before),
+                fecn_marks=self._since_last(("fecn_marks", ""), self.fecn_marks),
+                becn_received=self._since_last(("becn_received", ""), self.becn_received),
+                isolation=self._isolation(),
             )
         )
 
         self.classes = {name: Tally() for name in self.classes}
 
-    def _isolation(self, before: list[Sample]) -> dict[str, int]:
+    def _since_last(self, count: tuple[str, str], total: int) -> int:
+        """Return by how much a count has increased since the last sample."""
+        before, self._at_last_sample[count] = self._at_last_sample.get(count, 0), total
+        return total - before
+
+    def _isolation(self) -> dict[str, int]:
         """Return the counts of special queues, and of their events since the last sample."""
         found = dict.fromkeys(AT_ONCE, 0)
         for switch in self.switches.values():
@@ -259,5 +261,5 @@ class Network:
             for key, count in counts.items():
                 found[key] = found.get(key, 0) + count
         for key in found.keys() - set(AT_ONCE):
-            found[key] -= sum(sample.isolation[key] for sample in before)
+            found[key] = self._since_last(("special queues", key), found[key])
         return found

@@ -133,8 +133,7 @@ def lines(sweep: Sweep, measure: str) -> Figure:
         axes.set_xlabel(_called(over.name, over.unit or ("" if numbers is None else numbers[1])))
         axes.set_ylabel(_called(measure, sweep.measures[measure]))
         axes.set_title(", ".join(_held(sweep)))
-        seeds = cells.shape[-1]
-        note = f"95 % intervals of {seeds} seeds" if seeds > 1 else None
+        note = _intervals.note(cells.shape[-1])
         if names is not None:
             heads = [_called(names.name, names.unit), *([note] if note else [])]
             plot.legend_beside(axes, title="\n".join(heads))

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from silvan import _written
 from silvan._core import Scenario
-from silvan._written import gbit_s
 from silvan.fairness import jain
 from silvan.sweeps.errors import Place, SweepError
 from silvan.sweeps.measures import MEASURE_KEYS, Measure, read_measure
@@ -49,8 +49,7 @@ class Roles:
 def roles_of(scenario: Scenario, named: Sequence[str] | None) -> Roles:
     """Return the roles in a scenario. The hotspots are the hosts in `named`, unless it is None."""
     table = tomllib.loads(scenario.to_toml())
-    flows: list[dict[str, Any]] = table.get("flow", [])
-    patterns: list[dict[str, Any]] = table.get("traffic", [])
+    flows, patterns = _written.flows(table), _written.patterns(table)
     hotspots = set(named or ())
     if named is None:
         goals = [flow["to"] for flow in flows]
@@ -60,11 +59,10 @@ def roles_of(scenario: Scenario, named: Sequence[str] | None) -> Roles:
         if any(pattern["pattern"]["kind"] == "forest" for pattern in patterns):
             standing = [forest for forest in scenario.check()["forests"] if not forest["moves"]]
             hotspots |= {host for forest in standing for host in forest["hotspots"]}
-    contributors = {_flow_name(flow) for flow in flows if flow["to"] in hotspots}
+    contributors = {flow["name"] for flow in flows if flow["to"] in hotspots}
     senders: list[str] = []
-    for number, pattern in enumerate(patterns):
-        name = pattern.get("name", f"traffic.{number}")
-        kind = pattern["pattern"]["kind"]
+    for pattern in patterns:
+        name, kind = pattern["name"], pattern["pattern"]["kind"]
         if kind == "forest":
             contributors.add(f"{name}: contributors")
         elif kind == "hotspots" and set(pattern["pattern"]["to"]) <= hotspots:
@@ -74,14 +72,10 @@ def roles_of(scenario: Scenario, named: Sequence[str] | None) -> Roles:
     return Roles(
         hotspots=frozenset(hotspots),
         contributors=frozenset(contributors),
-        flows=tuple(_flow_name(flow) for flow in flows if flow["to"] in hotspots),
+        flows=tuple(flow["name"] for flow in flows if flow["to"] in hotspots),
         senders=tuple(senders),
-        drain_gbit_s=None if drain is None else gbit_s(drain),
+        drain_gbit_s=None if drain is None else _written.gbit_s(drain),
     )
-
-
-def _flow_name(flow: Mapping[str, Any]) -> str:
-    return str(flow.get("name", f"{flow['from']}->{flow['to']}"))
 
 
 def _victims(summary: Summary, roles: Roles) -> float | None:

@@ -22,6 +22,8 @@ from silvan.tuning.presets import REFERENCE
 
 #: Maximum numbers of links, pairs, trees and victims in the account.
 LINKS, PAIRS, TREES, VICTIMS = 8, 3, 8, 8
+#: Mean utilization above which a sentence names a link, and maximum number of such links that it names.
+BUSY, NAMED = 0.9, 3
 
 
 def classes(result: Result) -> dict[str, tuple[float, float | None]]:
@@ -64,8 +66,38 @@ def headline(simulated: Simulated) -> list[str]:
             f"{len(to_host):,} links to hosts are offered more than they carry; the worst, "
             f"{simulated.site.routes.links[to_host[0]]}, {share[to_host[0]]:.1f} times as much."
         )
+    if OFF in simulated.runs:
+        lines.append(_busy(simulated))
     lines += simulated.failures
     return lines + (_changes(simulated) if isinstance(simulated, Studied) else [])
+
+
+def busy(simulated: Simulated) -> list[tuple[str, float]]:
+    """Return the links with a mean utilization above :data:`BUSY` without control, the busiest first.
+
+    Links from hosts are not among them, because a host can use its own link fully without a congestion. The
+    utilization is that after the warm-up.
+    """
+    used = utilisation(simulated.runs[OFF])
+    names = [simulated.site.routes.links[n] for order in overloaded(simulated) for n in order]
+    return sorted(
+        ((name, used.get(name, 0.0)) for name in names if used.get(name, 0.0) > BUSY),
+        key=lambda one: (-one[1], one[0]),
+    )
+
+
+def _busy(simulated: Simulated) -> str:
+    """Return a sentence on the links that are nearly always used without control."""
+    found, (inner, to_host) = busy(simulated), overloaded(simulated)
+    between = {simulated.site.routes.links[n] for n in inner}
+    number = sum(name in between for name, _ in found)
+    named = ", ".join(f"{name} {100 * used:.0f} %" for name, used in found[:NAMED])
+    more = f", and {len(found) - NAMED:,} more" if len(found) > NAMED else ""
+    return (
+        f"Without control, {number} of {len(inner):,} links between switches and {len(found) - number} of "
+        f"{len(to_host):,} links to hosts are used more than {100 * BUSY:.0f} % on average after the warm-up"
+        f"{': ' * bool(found)}{named}{more}."
+    )
 
 
 def _changes(studied: Studied) -> list[str]:
@@ -384,6 +416,7 @@ def numbers(simulated: Simulated) -> dict[str, Any]:
             for title, result in simulated.runs.items()
         },
         "links_in_trees": {title: links_in_trees(result) for title, result in simulated.runs.items()},
+        "busy_links": [name for name, _ in busy(simulated)] if OFF in simulated.runs else [],
         "links": {
             link: {
                 "offered_share": float(share[n]),
