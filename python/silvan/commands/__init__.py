@@ -7,7 +7,7 @@ modules only when it runs.
 | module | content |
 | --- | --- |
 | `run`, `check`, `schema` | `silvan run`, `silvan check`, `silvan schema` |
-| `compare`, `export` | `silvan compare`, `silvan export` |
+| `compare`, `export`, `counters` | `silvan compare`, `silvan export`, `silvan counters` |
 | `plot`, `report` | `silvan plot`, `silvan report` |
 | `new`, `doctor`, `completion` | `silvan new`, `silvan doctor`, `silvan completion` |
 | `sweep`, `tune` | `silvan sweep`, `silvan tune` |
@@ -28,8 +28,8 @@ import typer
 
 #: Modules of the commands, which have the names of the commands, in the order of `silvan --help`.
 MODULES = (
-    "demo", "run", "check", "new", "scenarios", "compare", "plot", "report", "export", "sweep", "tune",
-    "fabric", "trace", "papers", "schema", "doctor", "completion", "version",
+    "demo", "run", "check", "new", "scenarios", "compare", "plot", "report", "export", "counters", "sweep",
+    "tune", "fabric", "trace", "papers", "schema", "doctor", "completion", "version",
 )  # fmt: skip
 
 
