@@ -11,7 +11,7 @@ modules only when it runs.
 | `plot`, `report` | `silvan plot`, `silvan report` |
 | `new`, `doctor`, `completion` | `silvan new`, `silvan doctor`, `silvan completion` |
 | `sweep`, `tune` | `silvan sweep`, `silvan tune` |
-| `fabric`, `fabric_collide`, `fabric_study` | `silvan fabric ...` |
+| `fabric`, `fabric_collide`, `fabric_infer`, `fabric_study` | `silvan fabric ...` |
 | `trace` | `silvan trace ...` |
 | `scenarios` | `silvan scenarios ...` |
 | `papers` | `silvan papers ...` |
