@@ -123,7 +123,7 @@ def _print(console: Console, found: Inference) -> None:
                 f"; the largest difference is {forward['worst_deviation']:+.1%}, of {forward['worst_link']}"
             )
         console.print(
-            f"\nRun with {forward['flows']:,} flows, which have {forward['share_of_bytes']:.1%} of the "
+            f"\nRun with {forward['flows']:,} flows, which have {forward['sent_share']:.1%} of the "
             f"bytes: the rates of {forward['links_close']:,} of {forward['links_compared']:,} links are "
             f"within 5 % of the measured ones{worst}.",
             markup=False,

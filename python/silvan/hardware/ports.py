@@ -122,7 +122,8 @@ class Counters:
         self._number = {port.link: at for at, port in enumerate(self.ports)}
         number = {port.name: at for at, port in enumerate(self.ports)}
         self._opposite = np.array([number[port.peer] for port in self.ports], dtype=np.int64)
-        self._spec = tomllib.loads(run.scenario_toml)
+        spec = tomllib.loads(run.scenario_toml)
+        self._is_pfc, self._lane_count = spec["flow_control"]["kind"] == "pfc", int(spec["lanes"]["count"])
         self.times_ns, self._series = self._read()
         self.notes = self._notes()
 
@@ -149,8 +150,9 @@ class Counters:
             lanes = lanes and [[Lane(one.priority, 0, 0.0) for one in own] for own in lanes]
         network = self.run.numpy("network")
         received = int(network["becn_received"][network["time_ns"] <= when].sum())
-        is_pfc, count = self._spec["flow_control"]["kind"] == "pfc", self._spec["lanes"]["count"]
-        return Snapshot(when, self.ports, self._opposite, values, received, lanes, is_pfc, count)
+        return Snapshot(
+            when, self.ports, self._opposite, values, received, lanes, self._is_pfc, self._lane_count
+        )
 
     def table(self, time_ns: int | None = None) -> Table:
         """Return the counters as an Arrow table with a row per port and sample.
@@ -283,9 +285,10 @@ class Counters:
             packets = self._whole("retries", "frames", "replayed")
             values |= {"xmit_packets": packets, "rcv_packets": packets[far]}
         if (lanes := self._lanes()) is not None:
-            frames = self._whole("pauses", "pause_frames", "resume_frames")
+            if self._is_pfc:
+                frames = self._whole("pauses", "pause_frames", "resume_frames")
+                values |= {"pause_frames_received": frames, "pause_frames_sent": frames[far]}
             paused = np.array([sum(lane.paused_ns for lane in own) for own in lanes])
-            values |= {"pause_frames_received": frames, "pause_frames_sent": frames[far]}
             values["paused_us"] = np.floor(paused / 1000).astype(np.int64)
             values["paused_quanta"] = units.quanta(paused, self._rates)
         return values
@@ -308,6 +311,8 @@ class Counters:
             "queued_bytes_maximum is the maximum of the samples since the run began; a watermark of hardware "
             "can be larger",
         ]
+        if self._is_pfc and self.run.table("pauses").num_rows:
+            notes.append("data contain pause frames, which are not packets")
         if WAITING not in links:
             notes.append(
                 "PortXmitWait is omitted: the run does not record the time in which a port had a packet to "

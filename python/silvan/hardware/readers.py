@@ -24,8 +24,15 @@ MAX_BYTES, MAX_LINE = 64 << 20, 64 << 10
 MAX_VALUE = 2**64 - 1
 #: Value at which 32-bit counters stop.
 STUCK = 2**32 - 1
-#: The counters that are read: transmitted and received data, the time a port waited, and that it was paused.
-SENT, RECEIVED, WAIT, PAUSED = "xmit_bytes", "rcv_bytes", "xmit_wait_ticks", "paused_us"
+#: The counters that are read: transmitted and received data, the times for which a port waited and was
+#: paused, and the pause frames that it received.
+SENT, RECEIVED, WAIT, PAUSED, FRAMES = (
+    "xmit_bytes",
+    "rcv_bytes",
+    "xmit_wait_ticks",
+    "paused_us",
+    "pause_frames_received",
+)
 #: Names in perfquery, also in releases before 2009; and the factor from the value to the quantity.
 INFINIBAND = {
     "PortXmitData": (SENT, WORD_BYTES),
@@ -40,6 +47,7 @@ PROMETHEUS = {
     "node_infiniband_port_data_received_bytes_total": (RECEIVED, 1),
     "node_infiniband_port_transmit_wait_total": (WAIT, 1),
     "silvan_port_paused_microseconds_total": (PAUSED, 1),
+    "silvan_port_pause_frames_received_total": (FRAMES, 1),
 }
 #: Columns of CSV. Of two columns of a quantity, the later one in this list counts.
 COLUMNS = {
@@ -48,6 +56,7 @@ COLUMNS = {
     "rcv_words": (RECEIVED, WORD_BYTES),
     "xmit_wait_ticks": (WAIT, 1),
     "paused_us": (PAUSED, 1),
+    "pause_frames_received": (FRAMES, 1),
     "xmit_bytes": (SENT, 1),
     "rcv_bytes": (RECEIVED, 1),
 }
@@ -203,7 +212,7 @@ def _prometheus(dump: Dump, lines: list[str]) -> Dump:
             times.add(_number(where, "the time", parts[1]))
         lane = labels.get("priority", "")
         if lane and (key, quantity, lane) not in lanes and key in dump.ports:
-            # The pauses of a port are the sum over its priorities.
+            # The pauses of a port are a sum over its priorities.
             lanes.add((key, quantity, lane))
             own = dump.ports[key].values
             own[quantity] = own.get(quantity, 0) + value

@@ -128,7 +128,7 @@ def _pauses(shot: Snapshot) -> list[str]:
     assert shot.lanes is not None
     frames, paused = "silvan_port_pause_frames_received_total", "silvan_port_paused_microseconds_total"
     lines = []
-    for name in (frames, paused):
+    for name in (frames, paused) if shot.is_pfc else (paused,):
         lines.append(f"# TYPE {name} counter")
         for port, lanes in zip(shot.ports, shot.lanes, strict=True):
             for lane in lanes:

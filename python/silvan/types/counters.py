@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-CountedPair = TypedDict(
-    "CountedPair",
-    {
-        # Names of the source and the destination.
-        "from": str,
-        "to": str,
-        # Bytes on the link, with headers; None if the counters do not determine them.
-        "bytes": float | None,
-        # The smallest and the largest number of bytes that the counters permit.
-        "low_bytes": float,
-        "high_bytes": float,
-    },
-)
+_Ends = TypedDict("_Ends", {"from": str, "to": str})
+
+
+class CountedPair(_Ends):
+    """Bytes from a host to a host (`from`, `to`), with headers."""
+
+    #: None if the counters do not determine them.
+    bytes: float | None
+    #: The smallest number of bytes that the counters permit.
+    low_bytes: float
+    #: The largest number of bytes that the counters permit.
+    high_bytes: float
 
 
 class WaitingPort(TypedDict):
@@ -34,8 +33,9 @@ class PortShare(TypedDict):
     host: str
     #: Fraction of the bytes of the root; None if the counters do not determine it.
     share: float | None
-    #: The smallest and the largest fraction that the counters permit.
+    #: The smallest fraction that the counters permit, 0 to 1.
     low_share: float
+    #: The largest fraction that the counters permit, 0 to 1.
     high_share: float
 
 
@@ -61,11 +61,13 @@ class CountedRoot(TypedDict):
 class Forward(TypedDict):
     """A run of the traffic, compared with the counters."""
 
-    #: Number of flows of the scenario, and their fraction of the bytes of all pairs.
+    #: Number of flows of the scenario.
     flows: int
-    share_of_bytes: float
-    #: Number of links that were compared, and of those whose rate differs by at most 5 %.
+    #: Fraction of the bytes of all pairs that these flows send, 0 to 1.
+    sent_share: float
+    #: Number of links that used at least 1 % of their rate.
     links_compared: int
+    #: Number of those whose rate in the run differs by at most 5 %.
     links_close: int
     #: The link with the largest relative difference, and this difference; None without links.
     worst_link: str | None

@@ -146,7 +146,7 @@ def compare(result: Result, own: Prepared, traffic: Traffic, measured: Measured)
     worst = int(np.argmax(np.abs(off))) if len(off) else None
     return {
         "flows": own.flows,
-        "share_of_bytes": own.share,
+        "sent_share": own.share,
         "links_compared": len(compared),
         "links_close": int((np.abs(off) <= CLOSE).sum()),
         "worst_link": None if worst is None else fabric.links[compared[worst]],

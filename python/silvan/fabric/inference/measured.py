@@ -12,11 +12,13 @@ from silvan._core import FabricError
 from silvan._terminal import clean
 from silvan.fabric.collisions.routes import Fabric, Floats
 from silvan.hardware import units
-from silvan.hardware.readers import PAUSED, RECEIVED, SENT, WAIT, Dump, Key
+from silvan.hardware.readers import FRAMES, PAUSED, RECEIVED, SENT, WAIT, Dump, Key
 
 #: Utilization above which units or the time between the dumps must be wrong, and below which a test at line
 #: rate shows wrong units.
 ABOVE, BELOW = 1.01, 0.3
+#: Bytes of a pause frame of Ethernet on the link.
+FRAME_BYTES = 84
 #: Relative difference of the two ends of a cable above which a note names it.
 DIFFERENT = 0.05
 
@@ -25,7 +27,8 @@ DIFFERENT = 0.05
 class Measured:
     """What the ports counted between two dumps; NaN where a port has no counter."""
 
-    #: For each link: bytes that its sender sent or, without its counter, that its receiver received.
+    #: For each link: bytes that its sender sent or, without its counter, that its receiver received, without
+    #: pause frames.
     octets: Floats
     #: For each link: the fraction of the time in which its sender waited or was paused; NaN without a time.
     waits: Floats
@@ -62,7 +65,7 @@ def difference(
     """
     notes: list[str] = []
     place = _Places(fabric)
-    columns = {name: np.full(len(fabric.links), np.nan) for name in (SENT, RECEIVED, WAIT, PAUSED)}
+    columns = {name: np.full(len(fabric.links), np.nan) for name in (SENT, RECEIVED, WAIT, PAUSED, FRAMES)}
     unknown: list[Key] = []
     for key, reading in after.ports.items():
         at = place.find(key)
@@ -84,6 +87,10 @@ def difference(
         )
     sent, received = columns[SENT], columns[RECEIVED][fabric.opposite]
     octets = np.where(np.isnan(sent), received, sent)
+    frames = np.nan_to_num(columns[FRAMES][fabric.opposite])
+    if frames.any():
+        octets = np.maximum(octets - FRAME_BYTES * frames, 0)
+        notes.append(f"{int(frames.sum()):,} pause frames are not part of the traffic of hosts")
     notes += _differences(fabric, sent, received)
     missing = int(np.isnan(octets).sum())
     if missing:

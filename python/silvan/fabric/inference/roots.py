@@ -20,6 +20,8 @@ from silvan.fabric.inference.traffic import System
 #: Fraction of the time from which a port counts as waiting, and fractions of its rate from which it is busy,
 #: and busy at times.
 WAITS, BUSY, AT_TIMES = 0.02, 0.9, 0.5
+#: Fraction of its rate from which a link never waits.
+FULL = 0.99
 
 
 @dataclass
@@ -63,7 +65,9 @@ def find(own: System, utilization: Floats, waits: Floats) -> list[Root]:
     if np.isnan(waits).all():
         busy = np.flatnonzero(utilization >= BUSY).tolist()
         roots = [Root(link, "busy") for link in busy if len(before[link]) > 1]
-        return sorted(roots, key=lambda root: (-utilization[root.link], root.link))
+        # A link that is busy all the time does not wait, so what it leads to is not congested because of it.
+        is_fed = {link: any(utilization[one] >= FULL for one in before[link]) for link in busy}
+        return sorted(roots, key=lambda root: (is_fed[root.link], -utilization[root.link], root.link))
     merging = {link for link, inputs in before.items() if len(inputs) > 1}
     search = _Search(own.fabric, after, merging, utilization, waits)
     found: dict[int, Root] = {}

@@ -172,7 +172,8 @@ def _candidates(fabric: Fabric, idle: Any, hosts: Ints | None) -> tuple[Ints, In
 def solve(own: System) -> Traffic:
     """Return the bytes of pairs with the least sum of squared differences from the counters.
 
-    The counting errors of the result are at least the differences that remain.
+    Data in buffers, and dumps that are not of one instant, make counters of links disagree. The largest
+    difference that remains shows by how much, so each counting error of the result is at least as large.
     """
     from scipy.optimize import nnls
 
@@ -181,9 +182,10 @@ def solve(own: System) -> Traffic:
     try:
         found, _ = nnls(dense, own.octets / scale, maxiter=20 * dense.shape[1])
     except RuntimeError as error:
-        raise SilvanError(f"the least squares of {dense.shape[1]:,} pairs failed: {error}") from None
+        pairs = f"{dense.shape[1]:,} pairs"
+        raise SilvanError(f"the least squares of {pairs} failed: {error}; name fewer hosts") from None
     rest = np.abs(dense @ found * scale - own.octets)
-    errors = np.maximum(own.errors, rest * (1 + 1e-9) + ROUNDING * (rest > own.errors))
+    errors = np.maximum(own.errors, rest.max() * (1 + 1e-9) + ROUNDING)
     rank = np.linalg.matrix_rank((own.routes @ own.routes.T).toarray(), hermitian=True)
     return Traffic(
         replace(own, errors=errors),
