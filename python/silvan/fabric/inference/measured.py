@@ -125,7 +125,8 @@ class _Places:
         node, number = key
         if isinstance(node, int):
             return self._by_lid.get((node, number))
-        found = self._by_name.get(key, [])
+        # Ports of an adapter with several ports are hosts with the names `name/1`, `name/2`, ...
+        found = self._by_name.get(key) or self._by_name.get((f"{node}/{number}", number), [])
         if not found and len(own := self._of_host.get(node, [])) == 1:
             # Exporters number the ports of adapters, which are hosts of their own here.
             found = own
