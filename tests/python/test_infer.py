@@ -356,3 +356,38 @@ def test_the_command(tree, tmp_path):
     gone = command("fabric", "infer", TREE, "--after", tmp_path / "none")
     assert gone.returncode == 1
     assert "Traceback" not in gone.stderr
+
+
+def test_blocked_ports_lead_to_their_cause(tree, tmp_path):
+    """Ports that were blocked all the time have sent nothing, so that no traffic shows the way."""
+    way = route(tree, "node-0017", "node-0000")
+    pairs = {("node-0016", "node-0020"): 4_000_000}
+    told = infer(TREE, tree, pairs, tmp_path, waiting(tree, *way, share=1.0), seconds=0.01)
+    assert [(root["link"], root["kind"]) for root in told["roots"]] == [(way[-1], "slow receiver")]
+    assert {one["link"] for one in told["roots"][0]["waiting"]} == set(way[:-1])
+
+
+def test_counters_that_contradict_the_routes_are_named(tree, tmp_path):
+    octets = loads(tree, {("node-0017", "node-0000"): 4_000_000, ("node-0033", "node-0000"): 4_000_000})
+    wrong = tree.links.index(route(tree, "node-0017", "node-0000")[-1])
+    octets[wrong] //= 2
+    dump(tree, octets, file=tmp_path / "after")
+    told = silvan.fabric.infer(TREE, after=tmp_path / "after", run=False)
+    [note] = [note for note in told["notes"] if note.startswith("no traffic on these routes")]
+    assert "of the busiest link" in note
+
+
+def test_a_long_line_of_dots_is_read_at_once(tmp_path):
+    (tmp_path / "dump").write_text(HEAD + f"PortXmitData:{'.' * 60_000} x y\n")
+    with pytest.raises(silvan.FabricError, match="line 2: PortXmitData is `x y`"):
+        silvan.fabric.infer(TREE, after=tmp_path / "dump", run=False)
+    (tmp_path / "dump").write_text("\n" * (readers.MAX_LINES + 1))
+    with pytest.raises(silvan.FabricError, match="has more than 4,194,304 lines"):
+        silvan.fabric.infer(TREE, after=tmp_path / "dump", run=False)
+
+
+def test_traffic_that_cannot_be_run_is_a_note(tree, tmp_path):
+    told = infer(TREE, tree, {("node-0017", "node-0000"): 4_000_000}, tmp_path, seconds=3600.0, run=True)
+    assert told["forward"] is None
+    assert any("no pair of hosts sends 10 packets in 20 ms" in note for note in told["notes"])
+    assert len(told["pairs"]) == 1

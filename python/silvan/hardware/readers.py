@@ -19,8 +19,8 @@ from silvan._tables import FORMULA
 from silvan._terminal import clean
 from silvan.hardware.units import WORD_BYTES
 
-#: Maximum size of a file in bytes, and of a line in characters.
-MAX_BYTES, MAX_LINE = 64 << 20, 64 << 10
+#: Maximum size of a file in bytes, number of its lines, and size of a line in characters.
+MAX_BYTES, MAX_LINES, MAX_LINE = 64 << 20, 4 << 20, 64 << 10
 MAX_VALUE = 2**64 - 1
 #: Value at which 32-bit counters stop.
 STUCK = 2**32 - 1
@@ -62,7 +62,7 @@ COLUMNS = {
 }
 _HEADER = re.compile(r"# Port (extended )?counters:")
 _ADDRESS = re.compile(r"# Port (?:extended )?counters: Lid (\d{1,9}) (?:\([^()]{0,40}\) )?port (\d{1,9})\b")
-_VALUE = re.compile(r"\s*([A-Za-z0-9]{1,60}):\.*\s*(\S*)\s*")
+
 _LABEL = re.compile(r'\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*,?')
 
 #: A port by its LID, or by the name of its node; and the number of the port.
@@ -133,6 +133,8 @@ def _lines(path: Path) -> list[str]:
         content = path.read_bytes()
     except OSError as error:
         raise FabricError(f"{_files.place(error) or path}: {error.strerror or error}") from None
+    if content.count(b"\n") >= MAX_LINES:
+        raise FabricError(f"{path}: has more than {MAX_LINES:,} lines, the limit of a dump of counters")
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -157,16 +159,17 @@ def _perfquery(dump: Dump, lines: list[str]) -> Dump:
                 )
             key, is_extended = (int(address[1]), int(address[2])), header[1] is not None
             continue
-        found = _VALUE.fullmatch(line)
-        if found is None or found[1] not in INFINIBAND:
+        counter, _, text = line.partition(":")
+        counter = counter.strip()
+        if counter not in INFINIBAND:
             continue
         if key is None:
-            raise FabricError(f"{dump.at(number)}: {found[1]} is above the first `# Port extended counters`")
-        name, factor = INFINIBAND[found[1]]
-        value = _number(dump.at(number), found[1], found[2])
+            raise FabricError(f"{dump.at(number)}: {counter} is above the first `# Port extended counters`")
+        name, factor = INFINIBAND[counter]
+        value = _number(dump.at(number), counter, text.lstrip(". \t").rstrip())
         if not is_extended and value == STUCK:
             raise FabricError(
-                f"{dump.at(number)}: {found[1]} is {STUCK:,}, at which 32-bit counters stop; use "
+                f"{dump.at(number)}: {counter} is {STUCK:,}, at which 32-bit counters stop; use "
                 "`perfquery -x`"
             )
         dump.add(key, number, name, value * factor)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from silvan import _files
-from silvan._core import FabricError, Scenario
+from silvan._core import FabricError, Scenario, SilvanError
 from silvan.fabric._paths import Paths
 from silvan.fabric.collisions import routes
 from silvan.fabric.collisions.collide import numbers
@@ -24,6 +24,8 @@ from silvan.types import CountedPair, CountedRoot, Inference, PortShare
 
 #: Hosts of a root that are examined, and pairs that may be its victims.
 SHARES, VICTIMS = 5, 5
+#: Largest difference of a link, relative to the busiest link, that counting errors explain.
+MISMATCH = 0.05
 #: Share of the bytes of a root up to which a host is not named.
 SMALLEST = 0.01
 #: Name of the scenario that is written.
@@ -51,10 +53,7 @@ def infer(  # noqa: PLR0913 - options with names and defaults
 ) -> Inference:
     """Find the traffic behind counters; `run` runs a scenario, and None omits the run."""
     traffic.scipy_is_needed()
-    if top < 1 or tick_bytes < 1:
-        raise FabricError(f"top = {top}, tick_bytes = {tick_bytes}: must be 1 or more")
-    if not (0 <= error < 1 and 0 < tolerance < 1):
-        raise FabricError(f"error = {error:g}, tolerance = {tolerance:g}: must be between 0 and 1")
+    _check(top, tick_bytes, error, tolerance)
     fabric = routes.read(paths, tables, default_rate)
     first = None if before is None else readers.read(Path(before))
     found = measured.difference(
@@ -69,6 +68,11 @@ def infer(  # noqa: PLR0913 - options with names and defaults
     own = traffic.solve(traffic.system(fabric, found.octets, chosen, error))
     claims = _Claims(own, found, tolerance)
     notes = [*found.notes, *own.system.notes]
+    if own.mismatch > MISMATCH:
+        notes.append(
+            f"no traffic on these routes explains the counters: {fabric.links[own.worst]} differs by "
+            f"{own.mismatch:.0%} of the busiest link; check the tables, the cables, and the hosts"
+        )
     told: Inference = {
         "seconds": found.seconds,
         "links_measured": len(own.system.links),
@@ -87,15 +91,30 @@ def infer(  # noqa: PLR0913 - options with names and defaults
         return told
     if np.nanmax(found.utilization) > measured.ABOVE:
         return told
-    prepared = forward.prepare(paths, tables, default_rate, own, found)
-    if out is not None:
-        folder = Path(out)
-        folder.mkdir(parents=True, exist_ok=True)
-        _files.write_text(folder / SCENARIO, prepared.scenario.to_toml(standalone=True))
-        told["scenario"] = str(folder / SCENARIO)
-    if run is not None:
-        told["forward"] = forward.compare(run(prepared.scenario), prepared, own, found)
+    try:
+        prepared = forward.prepare(paths, tables, default_rate, own, found)
+        if out is not None:
+            told["scenario"] = _written(prepared.scenario, Path(out))
+        if run is not None:
+            told["forward"] = forward.compare(run(prepared.scenario), prepared, own, found)
+    except SilvanError as failed:
+        # The other results do not depend on the run.
+        notes.append(f"the traffic could not be run: {failed}")
     return told
+
+
+def _check(top: int, tick_bytes: int, error: float, tolerance: float) -> None:
+    if top < 1 or tick_bytes < 1:
+        raise FabricError(f"top = {top}, tick_bytes = {tick_bytes}: must be 1 or more")
+    if not (0 <= error < 1 and 0 < tolerance < 1):
+        raise FabricError(f"error = {error:g}, tolerance = {tolerance:g}: must be between 0 and 1")
+
+
+def _written(scenario: Scenario, folder: Path) -> str:
+    """Write a scenario to a folder; return its path. Raises `OSError`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _files.write_text(folder / SCENARIO, scenario.to_toml(standalone=True))
+    return str(folder / SCENARIO)
 
 
 class _Claims:
@@ -167,6 +186,8 @@ class _Claims:
         """Return the hosts that sent most through a root, with their shares of its bytes."""
         on = self._on(link)
         octets = self._found.octets[link]
+        if not octets > 0:
+            return []
         sent = np.zeros(len(self._system.fabric.hosts))
         np.add.at(sent, self._system.sources, on * self._own.octets)
         # The least squares may omit hosts that could have sent as well.

@@ -92,10 +92,19 @@ class _Search:
     ) -> None:
         self._fabric = fabric
         self._after = after
+        self._is_idle = np.array([link not in after for link in range(len(fabric.links))])
         #: Outputs to which several links lead.
         self._merging = merging
         self._utilization = utilization
         self._waits = waits
+
+    def _blocked(self, link: int) -> set[int]:
+        """Return waiting outputs to which an unknown pair may lead, because they or the link sent nothing."""
+        begins = self._fabric.to_switch[self._fabric.opposite]
+        outputs = (begins == self._fabric.to_switch[link]) & (self._waits >= WAITS)
+        if not self._is_idle[link]:
+            outputs &= self._is_idle
+        return set(np.flatnonzero(outputs).tolist()) - {int(self._fabric.opposite[link])}
 
     def of(self, start: int) -> dict[int, str]:
         """Return the roots for which a port waits, with their kinds."""
@@ -106,7 +115,7 @@ class _Search:
             if self._fabric.to_switch[link] < 0:
                 roots[link] = "slow receiver"
                 continue
-            outputs = self._after.get(link, set())
+            outputs = self._after.get(link, set()) | self._blocked(link)
             waiting = {one for one in outputs if self._waits[one] >= WAITS}
             busy = {one for one in outputs - waiting if self._utilization[one] >= BUSY}
             roots |= dict.fromkeys(busy, "busy")

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from silvan._core import FabricError, SilvanError
+from silvan._terminal import clean
 from silvan.fabric.collisions.routes import Fabric, Floats, Ints
 
 #: A link with a smaller share of the bytes of the busiest link counts as idle.
@@ -52,8 +53,9 @@ class Traffic:
     #: For each pair: the bytes of the least squares. If the counters do not determine them, one of many
     #: solutions.
     octets: Floats
-    #: Largest difference of a link, relative to the bytes of the busiest link.
+    #: Largest difference of a link, relative to the bytes of the busiest link; and this link.
     mismatch: float
+    worst: int
     #: Number of bytes of pairs that could be chosen freely, without regard to the signs of the others.
     free: int
 
@@ -107,17 +109,7 @@ def system(fabric: Fabric, octets: Floats, hosts: Ints | None, error: float) -> 
     idle = octets <= IDLE * largest
     sources, destinations = _candidates(fabric, idle, hosts)
     of_pair, of_link, share = fabric.ways(sources, destinations)
-    notes = [f"links with at most {IDLE:.1%} of the bytes of the busiest link count as idle"]
-    measures = ~np.isnan(octets)
-    if fabric.shares is not None:
-        divided = np.zeros(len(fabric.links), dtype=bool)
-        divided[of_link[share < 1]] = True
-        measures &= ~divided
-        if divided.any():
-            notes.append(
-                f"switches divide or hash flows: {int(divided.sum()):,} links on which the share of a pair "
-                "is unknown are not used"
-            )
+    measures, notes = _measuring(fabric, octets, of_link, share)
     # A pair that crosses an idle link has exchanged almost nothing.
     keeps = np.ones(len(sources), dtype=bool)
     keeps[of_pair[idle[of_link] & measures[of_link]]] = False
@@ -151,6 +143,22 @@ def system(fabric: Fabric, octets: Floats, hosts: Ints | None, error: float) -> 
         routes,
         tuple(notes),
     )
+
+
+def _measuring(fabric: Fabric, octets: Floats, of_link: Ints, share: Floats) -> tuple[Any, list[str]]:
+    """Return which links measure the traffic of pairs, and notes about the others."""
+    notes = [f"links with at most {IDLE:.1%} of the bytes of the busiest link count as idle"]
+    measures = ~np.isnan(octets)
+    if fabric.shares is None:
+        return measures, notes
+    division = clean(fabric.shares.core.division or "")
+    notes.append(f"routes: {division}; those of the first traffic source of each host are used")
+    divided = np.zeros(len(fabric.links), dtype=bool)
+    divided[of_link[share < 1]] = True
+    if divided.any():
+        count = int(divided.sum())
+        notes.append(f"{count:,} links, on which the share of a pair is unknown, are not used")
+    return measures & ~divided, notes
 
 
 def _candidates(fabric: Fabric, idle: Any, hosts: Ints | None) -> tuple[Ints, Ints]:
@@ -191,5 +199,6 @@ def solve(own: System) -> Traffic:
         replace(own, errors=errors),
         found * scale,
         float(rest.max()) / scale,
+        int(own.links[np.argmax(rest)]),
         dense.shape[1] - int(rank),
     )
