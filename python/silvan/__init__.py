@@ -15,6 +15,7 @@ can read, and as numpy arrays (``on.numpy("flows")``).
 | :func:`run`, :func:`load`, :class:`Result` | a run and its result; :class:`Forest`: its congestion trees |
 | :class:`Checkpoints` | where and when a run is saved, to continue it later |
 | :func:`watch` | a run in a notebook, shown while it progresses |
+| :func:`counters` | the counters of ports that hardware shows for the traffic of a run |
 | :func:`compare` | runs compared: settings, then results with intervals over seeds |
 | :func:`sweep`, :func:`tune` | many runs of one scenario; a search for the best settings |
 | :func:`fluid`, :func:`contention` | rates and contention without packets |
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from silvan.comparison import compare
     from silvan.flow_level import Contention, contention
     from silvan.forest import Forest
+    from silvan.hardware import counters
     from silvan.live.widget import watch
     from silvan.results import Result, ResultError, load, run
     from silvan.sweeps import Measure, Study, SweepError, sweep
@@ -75,6 +77,7 @@ __all__ = [
     "__version__",
     "compare",
     "contention",
+    "counters",
     "fabric",
     "fluid",
     "load",
@@ -104,6 +107,7 @@ _MODULE_OF = {
     "Tuning": "tuning",
     "compare": "comparison",
     "contention": "flow_level",
+    "counters": "hardware",
     "fluid": "_fluid",
     "load": "results",
     "run": "results",

@@ -141,6 +141,15 @@ def test_collisions_are_as_declared():
     assert mismatches(spread, silvan.types.Collisions) == []
 
 
+def test_inferences_are_as_declared(tmp_path):
+    run = silvan.run(ROOT / "scenarios" / "pfc-victim.toml", duration="1 ms", warmup="0 s")
+    (tmp_path / "counters.csv").write_bytes(silvan.counters(run).csv(1_000_000))
+    found = silvan.fabric.infer(ROOT / "scenarios" / "pfc-victim.toml", after=tmp_path / "counters.csv")
+    assert mismatches(found, silvan.types.Inference) == []
+    assert found["roots"]
+    assert found["forward"]
+
+
 def test_traces_are_as_declared(tmp_path):
     trace = HPCC / "mpifft-8ranks.txt.gz"
     assert mismatches(silvan.traces.check(trace), silvan.types.TraceCheck) == []

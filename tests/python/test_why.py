@@ -91,8 +91,8 @@ def test_small_window() -> None:
     slow = STAR + 'link_delay = "5 us"\n'
     found = explained(slow + window + flow("H1", "H3", "204800 B"))
     assert shares(found) == {("window", "H1"): found.explanation.delay}
-    # Nine of ten windows wait for a round trip: four link delays, a switch in both directions, a packet and its
-    # answer.
+    # Nine of ten windows wait for a round trip: four link delays, a switch in both directions, a packet and
+    # its answer.
     window_ps = 10 * 163_840
     round_trip = found.explanation.delay / 9 + window_ps
     assert 4 * 5_000_000 + 2 * 100_000 < round_trip < 4 * 5_000_000 + 2 * 100_000 + 2 * 163_840

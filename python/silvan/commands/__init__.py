@@ -7,11 +7,12 @@ modules only when it runs.
 | module | content |
 | --- | --- |
 | `run`, `check`, `schema` | `silvan run`, `silvan check`, `silvan schema` |
-| `compare`, `why`, `export` | `silvan compare`, `silvan why`, `silvan export` |
+| `compare`, `why` | `silvan compare`, `silvan why` |
+| `export`, `counters` | `silvan export`, `silvan counters` |
 | `plot`, `report` | `silvan plot`, `silvan report` |
 | `new`, `doctor`, `completion` | `silvan new`, `silvan doctor`, `silvan completion` |
 | `sweep`, `tune` | `silvan sweep`, `silvan tune` |
-| `fabric`, `fabric_collide`, `fabric_study` | `silvan fabric ...` |
+| `fabric`, `fabric_collide`, `fabric_infer`, `fabric_study` | `silvan fabric ...` |
 | `trace` | `silvan trace ...` |
 | `scenarios` | `silvan scenarios ...` |
 | `papers` | `silvan papers ...` |
@@ -28,8 +29,8 @@ import typer
 
 #: Modules of the commands, which have the names of the commands, in the order of `silvan --help`.
 MODULES = (
-    "demo", "run", "check", "new", "scenarios", "compare", "why", "plot", "report", "export", "sweep", "tune",
-    "fabric", "trace", "papers", "schema", "doctor", "completion", "version",
+    "demo", "run", "check", "new", "scenarios", "compare", "why", "plot", "report", "export", "counters",
+    "sweep", "tune", "fabric", "trace", "papers", "schema", "doctor", "completion", "version",
 )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from silvan import _files
-from silvan.commands import _show, common, fabric_collide, fabric_study
+from silvan.commands import _show, common, fabric_collide, fabric_infer, fabric_study
 
 app = typer.Typer(
     help="Real fabrics: check, route and study the output of ibnetdiscover and OpenSM.", no_args_is_help=True
@@ -152,4 +152,5 @@ app.command()(route)
 app.command()(options)
 app.command()(examples)
 fabric_collide.register(app)
+fabric_infer.register(app)
 fabric_study.register(app)

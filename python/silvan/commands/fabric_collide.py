@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 HOSTS_AT_MOST = 256
 
 
-def _hosts(text: str | None) -> list[str] | None:
+def hosts_option(text: str | None) -> list[str] | None:
     """Parse `--hosts`: names or ranges separated by commas, or @FILE with a name or range per line."""
     if text is None:
         return None
@@ -105,7 +105,7 @@ def collide(  # noqa: PLR0913, PLR0917 - one argument per option
         paths,
         pattern=pattern,
         trace=trace,
-        hosts=_hosts(hosts),
+        hosts=hosts_option(hosts),
         placement=placement,
         ranks=ranks,
         ranks_per_host=ranks_per_host,

@@ -11,10 +11,12 @@
 | :func:`route` | `silvan fabric route` |
 | :func:`study` | `silvan fabric study` |
 | :func:`collide` | `silvan fabric collide` |
+| :func:`infer` | `silvan fabric infer` |
 | :func:`ibdmchk` | `silvan fabric check --ibdmchk` |
 | :func:`examples` | `silvan fabric examples` |
 
-`collisions` implements :func:`collide`, `studies` implements :func:`study`.
+`collisions` implements :func:`collide`, `inference` implements :func:`infer`, `studies` implements
+:func:`study`.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from silvan import _core
 from silvan.fabric import _paths
 from silvan.fabric._paths import Paths
 from silvan.fabric.examples import examples
-from silvan.types import Collisions, FabricCheck, LinkDemand, PairDemand, Placement
+from silvan.types import Collisions, FabricCheck, Inference, LinkDemand, PairDemand, Placement
 
 if TYPE_CHECKING:
     from silvan.fabric.studies.study import Simulated
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Collisions",
     "FabricCheck",
+    "Inference",
     "LinkDemand",
     "PairDemand",
     "Placement",
@@ -46,6 +49,7 @@ __all__ = [
     "collide",
     "examples",
     "ibdmchk",
+    "infer",
     "route",
     "study",
 ]
@@ -189,6 +193,72 @@ def collide(  # noqa: PLR0913 - options with names and defaults
         top=top,
         tries=tries,
         seed=seed,
+    )
+
+
+def infer(  # noqa: PLR0913 - options with names and defaults
+    paths: Paths,
+    *,
+    after: str | PathLike[str],
+    before: str | PathLike[str] | None = None,
+    seconds: float | None = None,
+    tables: str | PathLike[str] | None = None,
+    default_rate: str | None = None,
+    hosts: Sequence[str] | None = None,
+    tick_bytes: int = 8,
+    is_line_rate: bool = False,
+    top: int = 10,
+    error: float = 0.001,
+    tolerance: float = 0.05,
+    out: str | PathLike[str] | None = None,
+    run: bool = True,
+) -> Inference:
+    """Find the traffic and the outputs for which ports wait, from two dumps of the counters of ports.
+
+    Needs SciPy (the extra `fit`).
+
+    Args:
+        paths: Files and folders of a fabric, as for :func:`check`, or a scenario.
+        after: The second dump: output of ``perfquery -x`` for each port, metrics of Prometheus, or CSV.
+        before: The first dump; by default, all counters were 0.
+        seconds: Time between the dumps; by default that which the dumps state.
+        tables: Forwarding tables, if the files have several.
+        default_rate: Rate of links without one.
+        hosts: Hosts that exchange traffic, also as ``node-[00-17]``; by default all.
+        tick_bytes: Byte times of a tick of PortXmitWait: 8 on present devices, 32 on older ones.
+        is_line_rate: Whether the traffic was a test at line rate, in which a low utilization shows wrong
+            units.
+        top: Maximum number of pairs and of roots in the result.
+        error: Relative error of a counter.
+        tolerance: Relative width of an interval up to which its claim is determined.
+        out: Folder for the scenario of the traffic.
+        run: Run this scenario, and compare its counters with the measured ones.
+
+    Raises:
+        FabricError: a dump or the fabric is wrong, no port of the dump belongs to the fabric, a counter fell,
+            or too many pairs may have exchanged traffic.
+        ScenarioError: a scenario that is wrong.
+        SilvanError: SciPy is missing.
+
+    """
+    from silvan import results
+    from silvan.fabric.inference.infer import infer as find
+
+    return find(
+        paths,
+        before=before,
+        after=after,
+        seconds=seconds,
+        run=results.run if run else None,
+        tables=tables,
+        default_rate=default_rate,
+        hosts=hosts,
+        tick_bytes=tick_bytes,
+        is_line_rate=is_line_rate,
+        top=top,
+        error=error,
+        tolerance=tolerance,
+        out=out,
     )
 
 

@@ -12,6 +12,7 @@ from the end of the warm-up to the end of the run. A test compares the keys with
 | :func:`silvan.fluid` | :class:`Fluid` |
 | :func:`silvan.fabric.check`, ``silvan fabric check --json`` | :class:`FabricCheck` |
 | :func:`silvan.fabric.collide`, ``silvan fabric collide --json`` | :class:`Collisions` |
+| :func:`silvan.fabric.infer`, ``silvan fabric infer --json`` | :class:`Inference` |
 | :func:`silvan.traces.check`, ``silvan trace check --json`` | :class:`TraceCheck` |
 | :func:`silvan.traces.convert`, :func:`silvan.traces.generate` | :class:`WrittenTrace` |
 """
@@ -20,6 +21,14 @@ from __future__ import annotations
 
 from silvan.types import _summary
 from silvan.types._summary import *  # noqa: F403 (names that the simulator determines)
+from silvan.types.counters import (
+    CountedPair,
+    CountedRoot,
+    Forward,
+    Inference,
+    PortShare,
+    WaitingPort,
+)
 from silvan.types.fabrics import (
     Collisions,
     CountedJob,
@@ -71,6 +80,8 @@ __all__ = [
     "CollectiveUse",
     "Collisions",
     "CountedJob",
+    "CountedPair",
+    "CountedRoot",
     "Estimate",
     "FabricCheck",
     "FabricFile",
@@ -80,6 +91,8 @@ __all__ = [
     "FluidShare",
     "FluidTotal",
     "ForestCheck",
+    "Forward",
+    "Inference",
     "JobCheck",
     "Lane",
     "Lanes",
@@ -89,6 +102,7 @@ __all__ = [
     "PairDemand",
     "PauseCheck",
     "Placement",
+    "PortShare",
     "Provenance",
     "RootShare",
     "RoundTrip",
@@ -103,6 +117,7 @@ __all__ = [
     "TraceContents",
     "TraceRun",
     "TrendSummary",
+    "WaitingPort",
     "WrittenTrace",
 ]
 __all__ += _summary.__all__

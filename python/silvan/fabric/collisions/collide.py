@@ -106,7 +106,11 @@ def expand(names: Sequence[str]) -> list[str]:
     return found
 
 
-def _numbers(fabric: Fabric, names: Sequence[str] | None) -> Ints:
+def numbers(fabric: Fabric, names: Sequence[str] | None) -> Ints:
+    """Return the numbers of hosts by name, of all but aggregation nodes for None.
+
+    Raises `FabricError` for an unknown host, one that appears twice, or an invalid range.
+    """
     if names is None:
         # Aggregation nodes are units inside switches (SHARP), on which no rank can run.
         is_host = ["aggregation node" not in name.lower() for name in fabric.hosts]
@@ -275,7 +279,7 @@ def collide(  # noqa: PLR0913 - options with names and defaults
     if top < 1 or tries < 0:
         raise FabricError(f"top = {top}, tries = {tries}: must be 1 or more, and 0 or more")
     fabric = routes.read(paths, tables, default_rate)
-    order = _numbers(fabric, hosts)
+    order = numbers(fabric, hosts)
     job = _job(pattern, trace, ranks, ranks_per_host, distance, len(order))
     if placement == "round-robin":
         order = in_turn(fabric, order)

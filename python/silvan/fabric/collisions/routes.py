@@ -58,6 +58,15 @@ class Shares:
 
 
 @dataclass(frozen=True)
+class End:
+    """The port at which a directed link begins."""
+
+    node: str
+    lid: int
+    number: int
+
+
+@dataclass(frozen=True)
 class Fabric:
     """The hosts and switches by number, the directed links between them, and the forwarding tables."""
 
@@ -71,6 +80,9 @@ class Fabric:
     to_host: Ints
     #: For each host: the link on which it sends.
     first: Ints
+    #: For each link: the port that sends on it, and the link in the other direction.
+    senders: list[End]
+    opposite: Ints
     #: For each switch and destination host: the next link on the route, or -1.
     table: Ints
     #: The routes, if switches hash flows or divide them over shortest paths; None if `table` contains them.
@@ -137,11 +149,8 @@ def read(paths: Paths, tables: str | PathLike[str] | None = None, rate: str | No
             raise FabricError(f"{one[0]}: a scenario has its own routing; omit --lft")
         scenario = Scenario.load(one[0])
         found = scenario.routes()
-        forwarding, wiring, *_ = fabric_route(one[0], None, rate)
-        with tempfile.TemporaryDirectory(prefix="silvan-") as folder:
-            for name, text in (("fabric.topo", wiring), ("fabric.lft", forwarding)):
-                (Path(folder) / name).write_text(text, encoding="utf-8")
-            fabric = replace(_of_files(fabric_ibdmchk([folder])), deadlock=scenario.check()["deadlock"])
+        fabric = _of_texts(*fabric_route(one[0], None, rate)[:2])
+        fabric = replace(fabric, deadlock=scenario.check()["deadlock"])
         if found.division is None:
             return fabric
         return replace(fabric, shares=Shares.of(found, fabric.hosts, fabric.links))
@@ -170,11 +179,29 @@ class _Nodes:
         return kind, known[key]
 
 
+def wiring_of_scenario(path: Path) -> Fabric:
+    """Return the network of a scenario as it is, without a check for deadlocks and without divided flows.
+
+    Raises `FabricError` or `ScenarioError` if a file is invalid.
+    """
+    return _of_texts(*fabric_route(path, None, None)[:2])
+
+
+def _of_texts(forwarding: str, wiring: str) -> Fabric:
+    """Return the fabric of forwarding tables and of the output of `ibnetdiscover`."""
+    with tempfile.TemporaryDirectory(prefix="silvan-") as folder:
+        for name, text in (("fabric.topo", wiring), ("fabric.lft", forwarding)):
+            (Path(folder) / name).write_text(text, encoding="utf-8")
+        return _of_files(fabric_ibdmchk([folder]))
+
+
 def _of_files(files: dict[str, str]) -> Fabric:
     """Convert the files for `ibdmchk`: a link list and forwarding tables."""
     nodes = _Nodes()
     links: list[tuple[tuple[str, int], tuple[str, int], str, float]] = []
     ports: dict[tuple[int, int], int] = {}
+    senders: list[End] = []
+    between: dict[tuple[tuple[int, int], tuple[int, int]], int] = {}
     for match in _LINK.finditer(files["opensm-subnet.lst"]):
         here, there = nodes.of(*match.group(1, 2, 3, 4, 5)), nodes.of(*match.group(6, 7, 8, 9, 10))
         if here[0] == "SW":
@@ -183,6 +210,9 @@ def _of_files(files: dict[str, str]) -> Fabric:
             match[at + 2] if match[at] == "CA" else f"{match[at + 2]}:{int(match[at + 4], 16)}"
             for at in (1, 6)
         )
+        sends, receives = ((int(match[at], 16), int(match[at + 1], 16)) for at in (4, 9))
+        between[sends, receives] = len(links)
+        senders.append(End(match[3], *sends))
         links.append((here, there, ends, float(match[11]) * (_LANE.get(match[12]) or float(match[12]))))
     number = {lid: host for host, lid in enumerate(nodes.lids)}
     table = np.full((len(nodes.switches), len(nodes.hosts)), -1, dtype=np.int64)
@@ -199,6 +229,10 @@ def _of_files(files: dict[str, str]) -> Fabric:
         if here[0] == "CA":
             first[here[1]] = at
 
+    opposite = np.zeros(len(links), dtype=np.int64)
+    for (sends, receives), at in between.items():
+        opposite[at] = between[receives, sends]
+
     def to(kind: str) -> Any:
         return np.array([there[1] if there[0] == kind else -1 for _, there, _, _ in links], dtype=np.int64)
 
@@ -210,5 +244,7 @@ def _of_files(files: dict[str, str]) -> Fabric:
         to_switch=to("SW"),
         to_host=to("CA"),
         first=first,
+        senders=senders,
+        opposite=opposite,
         table=table,
     )
