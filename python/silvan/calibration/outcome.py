@@ -1,0 +1,296 @@
+"""A calibration: the steps of the fit, and its results."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from silvan import ModelError
+from silvan._core import Scenario
+from silvan.calibration import anomalies, fit, keys, sums
+from silvan.calibration.closed import Closed, header_of
+from silvan.calibration.fit import Fit, Problem
+from silvan.calibration.keys import (
+    COLLECTIVE,
+    HEADER,
+    INJECTION,
+    MEMORY,
+    MESSAGES,
+    OVERHEAD,
+    SWITCH,
+)
+from silvan.calibration.measurements import CalibrationError, Measurement
+from silvan.calibration.paths import Paths, is_inner
+from silvan.calibration.simulated import Simulated
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from silvan.calibration.sums import Sum
+
+#: Largest ratio of the ends of an interval to the value, and largest half width of that of a header in bytes.
+#: Keys with wider intervals are not fitted unless the user asks for them.
+WIDE, WIDE_B = 2.0, 128.0
+#: Rounds in which slow rows are left out.
+ROUNDS = 3
+#: Twice the logarithm of the ratio of likelihoods from which the other kind of forwarding is chosen.
+DECISIVE = 12.0
+#: Sizes of messages whose latencies determine the kind of forwarding, relative to the MTU.
+PART_OF_MTU = 0.1
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """What the user states about keys."""
+
+    #: Values of keys that are not fitted, in seconds, bytes or bytes per second.
+    values: Mapping[str, float] = field(default_factory=dict)
+    #: The keys to fit; by default all that the measurements determine.
+    asked: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Fitted keys of a scenario, and how well they explain the measurements."""
+
+    #: The scenario with the fitted and fixed keys.
+    scenario: Scenario
+    measurements: tuple[Measurement, ...]
+    found: Fit
+    #: Modeled times in seconds, for the rows of each measurement.
+    modeled: tuple[NDArray[np.float64], ...]
+    #: Rows that the fit uses.
+    masks: tuple[NDArray[np.bool_], ...]
+    #: Relative error (root mean square) of the even rows of a fit to the odd rows; None if there are too few.
+    error: float | None
+    #: The same error over all rows of the fit itself, also over those that it does not use.
+    error_of_all: float
+    #: Sums of delays that the latency tests determine.
+    sums: tuple[Sum, ...]
+    #: Keys that have the same effect as fitted ones, as sentences.
+    directions: tuple[str, ...]
+    #: For each key that is not fitted: what would identify it.
+    missing: Mapping[str, str]
+    anomalies: tuple[str, ...]
+    notes: tuple[str, ...]
+    #: Number of runs of the simulator.
+    runs: int
+
+
+def calibrate(
+    scenario: Scenario,
+    measurements: Sequence[Measurement],
+    fixed: Fixed,
+    algorithms: Mapping[str, str] | None = None,
+) -> Calibration:
+    """Fit the keys of a scenario to measurements whose hosts are known.
+
+    Raises :class:`CalibrationError` if keys cannot be separated, and :class:`silvan.SilvanError` if the
+    scenario cannot be run.
+    """
+    base = keys.base(scenario) | dict(fixed.values)
+    scenario, closed, notes = _forwarding(scenario, measurements, base, fixed)
+    mtu = keys.mtu(scenario)
+    formulas = Problem(closed, measurements, mtu)
+    values, masks, names = _start(formulas, measurements, base, fixed)
+    with tempfile.TemporaryDirectory(prefix="silvan-calibrate-") as folder:
+        model = Simulated(scenario, measurements, closed.routes, Path(folder), algorithms)
+        simulated = Problem(model, measurements, mtu, formulas)
+        try:
+            found, names = _fitted(simulated, names, values, masks, base, fixed)
+            error, _ = fit.hold_out(simulated, found, masks)
+            modeled = tuple(model.times(found.values))
+        except ModelError as problem:
+            raise CalibrationError(f"a simulated test stops: {problem}") from None
+    residuals = np.concatenate(found.residuals)
+    latencies = [mask & (one.kind == "latency") for mask, one in zip(masks, measurements, strict=True)]
+    delays = [name for name in found.names if name in sums.DELAYS]
+    return Calibration(
+        _with(scenario, found, fixed),
+        tuple(measurements),
+        found,
+        modeled,
+        tuple(masks),
+        error,
+        math.expm1(math.sqrt(float(np.mean(residuals**2)))),
+        tuple(sums.of_latency(closed, found.values, masks)),
+        tuple(sums.directions(formulas, delays, found.values, latencies)),
+        _missing(found, measurements, fixed),
+        tuple(anomalies.sentences(measurements, found, masks)),
+        (*notes, *anomalies.of_intervals(found)),
+        model.runs,
+    )
+
+
+def _with(scenario: Scenario, found: Fit, fixed: Fixed) -> Scenario:
+    wanted = {name: found.values[name] for name in (*found.names, *fixed.values)}
+    return scenario.with_overrides(keys.overrides(scenario, wanted))
+
+
+def _start(
+    problem: Problem, measurements: Sequence[Measurement], base: Mapping[str, float], fixed: Fixed
+) -> tuple[dict[str, float], list[NDArray[np.bool_]], tuple[str, ...]]:
+    """Return the values by formulas, the rows to use, and the keys to fit."""
+    masks = fit.everything(measurements)
+    closed: Closed = problem.model  # type: ignore[assignment]
+    guess = _guess(closed, measurements, base) | dict(fixed.values)
+    for _ in range(ROUNDS):
+        names = _names(problem, guess, masks, fixed, measurements)
+        start = {name: guess[name] if name in names else base[name] for name in keys.KEYS}
+        values = problem.solve(names, start, masks, loss="soft_l1")
+        left = anomalies.without_slow(measurements, problem.residuals(values), masks)
+        if all(np.array_equal(one, other) for one, other in zip(left, masks, strict=True)):
+            break
+        masks = left
+    names = _names(problem, guess, masks, fixed, measurements)
+    start = {name: values[name] if name in names else base[name] for name in keys.KEYS}
+    return problem.solve(names, start, masks), masks, names
+
+
+def _names(
+    problem: Problem,
+    guess: Mapping[str, float],
+    masks: Sequence[NDArray[np.bool_]],
+    fixed: Fixed,
+    measurements: Sequence[Measurement],
+) -> tuple[str, ...]:
+    """Return the keys to fit; raise :class:`CalibrationError` if asked keys cannot be separated."""
+    candidates = [
+        name
+        for name in keys.KEYS
+        if name not in fixed.values
+        and (name in fixed.asked if fixed.asked else name not in keys.ASKED_ONLY)
+        and guess[name] > 0.0
+    ]
+    names = fit.separable(problem, candidates, guess, masks)
+    if lost := [name for name in fixed.asked if name not in names]:
+        rows = sum(int(mask.sum()) for mask in masks)
+        with_others = [name for name in fixed.asked if name in names]
+        together = (
+            f"{lost[0]} cannot be separated from {' and '.join(with_others)}"
+            if with_others
+            else f"{lost[0]} has no effect on the tests"
+        )
+        raise CalibrationError(
+            f"{together} by {rows} {'row' if rows == 1 else 'rows'} of {len(measurements)} "
+            f"{'file' if len(measurements) == 1 else 'files'}: it needs {keys.KEYS[lost[0]].needs}; "
+            f"or state a value, such as --fix {(with_others or lost)[0]}=..."
+        )
+    return names
+
+
+def _fitted(
+    problem: Problem,
+    names: tuple[str, ...],
+    start: Mapping[str, float],
+    masks: Sequence[NDArray[np.bool_]],
+    base: Mapping[str, float],
+    fixed: Fixed,
+) -> tuple[Fit, tuple[str, ...]]:
+    """Fit with the simulator, without keys whose intervals are so wide that nothing is known about them."""
+    found = problem.fit(names, start, masks)
+    while not fixed.asked:
+        wide = [name for name in found.names if _is_wide(name, found)]
+        if not wide:
+            break
+        names = tuple(name for name in names if name != wide[-1])
+        values = {name: found.values[name] if name in names else base[name] for name in keys.KEYS}
+        found = problem.fit(names, values, masks)
+    return found, names
+
+
+def _is_wide(name: str, found: Fit) -> bool:
+    if name not in found.intervals:
+        return False
+    low, high = found.intervals[name]
+    if name == HEADER:
+        return high - low > 2 * WIDE_B
+    return high > WIDE * found.values[name]
+
+
+def _guess(
+    closed: Closed, measurements: Sequence[Measurement], base: Mapping[str, float]
+) -> dict[str, float]:
+    """Return values of all keys by the formulas of single rows, above 0 if a test concerns the key."""
+    guess = dict(base)
+    pairs = list(zip(measurements, closed.routes, strict=True))
+    latencies = [(route.switches, one.rows[0].time_s) for one, route in pairs if one.kind == "latency"]
+    guess[SWITCH] = max(base[SWITCH], 1e-9)
+    if latencies:
+        near, far = min(latencies), max(latencies)
+        if far[0] > near[0]:
+            hop = (far[1] - near[1]) / (far[0] - near[0])
+            guess[SWITCH] = max(hop - base[keys.CABLE], 1e-9)
+        guess[OVERHEAD] = max((near[1] - near[0] * guess[SWITCH]) / 2, 1e-9)
+    if streams := [(one, route) for one, route in pairs if one.kind == "bandwidth"]:
+        best = max(row.size / row.time_s / route.slowest for one, route in streams for row in one.rows)
+        header = header_of(1.0, best, closed.mtu)
+        guess[HEADER] = min(max(header, 1.0), keys.HEADER_AT_MOST - 1)
+        quickest = min(one.rows[0].time_s - one.rows[0].size / route.slowest for one, route in streams)
+        guess[MESSAGES] = max(quickest, 1e-10)
+    else:
+        guess[HEADER] = max(base[HEADER], 1.0)
+        guess[MESSAGES] = 0.0
+    for one, _ in pairs:
+        if one.kind == "collective":
+            rounds = (2 if one.operation == "all-reduce" else 1) * max(one.ranks - 1, 1)
+            guess[COLLECTIVE] = max(one.rows[0].time_s / rounds / 2, 1e-9)
+            if is_inner(one):
+                last = one.rows[-1]
+                guess[MEMORY] = rounds * last.size / one.ranks / last.time_s
+    guess[INJECTION] = guess[INJECTION] or min((route.first for _, route in pairs), default=0.0)
+    return guess
+
+
+def _forwarding(
+    scenario: Scenario, measurements: Sequence[Measurement], base: Mapping[str, float], fixed: Fixed
+) -> tuple[Scenario, Closed, list[str]]:
+    """Choose cut-through or store-and-forward; return the scenario, its formulas, and notes."""
+    mtu, paths = keys.mtu(scenario), Paths(scenario)
+    stores = keys.parsed(scenario)["switch"].get("forwarding") == "store-and-forward"
+    own, other = (Closed.of(measurements, paths, mtu, stores=one) for one in (stores, not stores))
+    sizes = {
+        row.size
+        for one in measurements
+        if one.kind == "latency"
+        for row in one.rows
+        if PART_OF_MTU * mtu < row.size <= mtu
+    }
+    if not sizes:
+        return scenario, own, []
+    costs = []
+    for closed in (own, other):
+        problem = Problem(closed, measurements, mtu)
+        values, masks, _ = _start(problem, measurements, base, fixed)
+        errors = np.concatenate(
+            [part[mask] for part, mask in zip(problem.residuals(values), masks, strict=True)]
+        )
+        # The least error of printed numbers keeps the ratio finite.
+        costs.append(float(np.sum(errors**2)) + len(errors) * 1e-8)
+    rows = sum(len(one.rows) for one in measurements)
+    if rows * math.log(costs[0] / costs[1]) < DECISIVE:
+        return scenario, own, []
+    kinds = ("cut-through", "store-and-forward")
+    name = kinds[not stores]
+    note = f"switch.forwarding is {name}: latencies of messages below the MTU contradict {kinds[stores]}"
+    return scenario.with_overrides({"switch.forwarding": name}), other, [note]
+
+
+def _missing(found: Fit, measurements: Sequence[Measurement], fixed: Fixed) -> dict[str, str]:
+    """Return what would identify each key that is not fitted."""
+    kinds = {one.kind for one in measurements}
+    has_inner = any(is_inner(one) for one in measurements)
+    told = {}
+    for name, key in keys.KEYS.items():
+        if name in found.names or name in fixed.values or name in keys.ASKED_ONLY:
+            continue
+        if (name == MEMORY and not has_inner) or (name == COLLECTIVE and "collective" not in kinds):
+            continue
+        told[name] = f"needs {key.needs}"
+    return told
