@@ -158,7 +158,7 @@ def _of_end(name: str, value: float) -> str:
         if value > 1.0:
             return (
                 f"packet.header is at its upper limit of {keys.HEADER_AT_MOST:g} B: headers do not explain "
-                "the bandwidth, so a host limit is likely (--fit host.injection_rate with --fix packet.header)"
+                "the bandwidth, so a host limit is likely (--fix packet.header, --fit host.injection_rate)"
             )
         return (
             "packet.header is 0 B: the tests reach the whole rate of the link or more, "

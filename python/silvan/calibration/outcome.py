@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from silvan import ModelError
+from silvan import ModelError, _calibrated
 from silvan._core import Scenario
 from silvan.calibration import anomalies, fit, keys, sums
 from silvan.calibration.closed import Closed, header_of
@@ -25,7 +26,7 @@ from silvan.calibration.keys import (
     OVERHEAD,
     SWITCH,
 )
-from silvan.calibration.measurements import CalibrationError, Measurement
+from silvan.calibration.measurements import CalibrationError, Measurement, shown
 from silvan.calibration.paths import Paths, is_inner
 from silvan.calibration.simulated import Simulated
 
@@ -59,12 +60,14 @@ class Fixed:
 class Calibration:
     """Fitted keys of a scenario, and how well they explain the measurements."""
 
-    #: The scenario with the fitted and fixed keys.
+    #: The scenario with the fitted and fixed keys; its description states the error.
     scenario: Scenario
     measurements: tuple[Measurement, ...]
     found: Fit
     #: Modeled times in seconds, for the rows of each measurement.
     modeled: tuple[NDArray[np.float64], ...]
+    #: Values of all keys before the fit.
+    before: Mapping[str, float]
     #: Rows that the fit uses.
     masks: tuple[NDArray[np.bool_], ...]
     #: Relative error (root mean square) of the even rows of a fit to the odd rows; None if there are too few.
@@ -112,10 +115,11 @@ def calibrate(
     latencies = [mask & (one.kind == "latency") for mask, one in zip(masks, measurements, strict=True)]
     delays = [name for name in found.names if name in sums.DELAYS]
     return Calibration(
-        _with(scenario, found, fixed),
+        _with(scenario, measurements, found, fixed, error),
         tuple(measurements),
         found,
         modeled,
+        base,
         tuple(masks),
         error,
         math.expm1(math.sqrt(float(np.mean(residuals**2)))),
@@ -128,9 +132,30 @@ def calibrate(
     )
 
 
-def _with(scenario: Scenario, found: Fit, fixed: Fixed) -> Scenario:
+def _with(
+    scenario: Scenario,
+    measurements: Sequence[Measurement],
+    found: Fit,
+    fixed: Fixed,
+    error: float | None,
+) -> Scenario:
+    """Return the scenario with the fitted and fixed keys, and a description that states the error."""
     wanted = {name: found.values[name] for name in (*found.names, *fixed.values)}
-    return scenario.with_overrides(keys.overrides(scenario, wanted))
+    settings: dict[str, str] = keys.overrides(scenario, wanted)
+    files = [(shown(one.file.name), one.digest) for one in measurements]
+    description = str(keys.parsed(scenario).get("description", ""))
+    told = _calibrated.described(description, list(settings), error_in_words(error), files)
+    own = scenario.with_overrides({**settings, "description": json.dumps(told, ensure_ascii=False)})
+    return Scenario.from_toml(
+        own.to_toml(standalone=True), origin=scenario.origin, base_dir=scenario.base_dir
+    )
+
+
+def error_in_words(error: float | None) -> str:
+    """Return the error of a calibration as part of a sentence."""
+    if error is None:
+        return "too few rows to state an error"
+    return f"error {100 * error:.2g} % on rows that the fit did not use"
 
 
 def _start(

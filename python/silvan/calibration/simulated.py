@@ -60,7 +60,7 @@ CONCERNS = {
 
 #: Settings of all runs: no other traffic, and no time series.
 _QUIET: dict[str, Any] = {
-    "flow": [], "traffic": [], "event": [], "duration": "1000 s", "warmup": "0 s", "end_with_jobs": True,
+    "flow": [], "traffic": [], "duration": "1000 s", "warmup": "0 s", "end_with_jobs": True,
     "measure": {"interval": "10 ms", "links": False, "hosts": False, "classes": False, "forest": False},
 }  # fmt: skip
 
@@ -75,9 +75,12 @@ class Simulated:
         routes: Sequence[Route],
         folder: Path,
         algorithms: Mapping[str, str] | None = None,
+        *,
+        keeps_events: bool = False,
     ) -> None:
-        """Write the traces of tests between two hosts to a folder."""
+        """Write the traces of tests between two hosts to a folder; omit events unless they are kept."""
         self._scenario = scenario
+        self._quiet = _QUIET if keeps_events else {**_QUIET, "event": []}
         self._measurements = measurements
         self._mtu = keys.mtu(scenario)
         self._first_rates = [route.first for route in routes]
@@ -145,7 +148,7 @@ class Simulated:
             if name != INJECTION or values[name]
         }
         self.runs += 1
-        return results.run(self._scenario.with_overrides({**_QUIET, **settings, "job": jobs}))
+        return results.run(self._scenario.with_overrides({**self._quiet, **settings, "job": jobs}))
 
     def _between_hosts(
         self, at: int, one: Measurement, sizes: Sequence[int], values: Values
