@@ -9,7 +9,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator
 
 from silvan import plot
-from silvan.calibration import fit
 from silvan.calibration.anomalies import size_in_words
 from silvan.calibration.outcome import Calibration
 from silvan.calibration.paths import is_inner
@@ -46,7 +45,7 @@ def draw(done: Calibration) -> Figure:
                     )  # fmt: skip
         above.set_xscale("log", base=2)
         above.set_yscale("log")
-        above.xaxis.set_major_locator(LogLocator(base=2, numticks=8))
+        above.xaxis.set_major_locator(LogLocator(base=2, numticks=5 if plot.is_narrow() else 8))
         above.xaxis.set_major_formatter(FuncFormatter(lambda size, _: size_in_words(round(size))))
         above.set_ylabel("size / time (Gbit/s)")
         above.set_title("Measured (points; hollow: not fitted) and simulated (lines)")
@@ -60,9 +59,3 @@ def draw(done: Calibration) -> Figure:
 def save(done: Calibration, path: Path) -> list[Path]:
     """Write the figure as PNG and SVG, to `path` plus suffix; return the paths."""
     return plot.save(draw(done), path)
-
-
-def worst(done: Calibration) -> float:
-    """Return the largest relative error of a file over the rows that the fit uses."""
-    errors = (fit.rms(own[mask]) or 0.0 for own, mask in zip(done.found.residuals, done.masks, strict=True))
-    return max(errors, default=0.0)

@@ -27,7 +27,7 @@ from silvan.calibration.simulated import Simulated
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: Sizes of a test by default, in bytes, as with the option -a of perftest and -b 8 -e 128M -f 2 of nccl-tests.
+#: Sizes of a test by default, in bytes: those of perftest with -a, and of nccl-tests with -b 8 -e 128M -f 2.
 PERFTEST_SIZES = tuple(2 << power for power in range(23))
 NCCL_SIZES = tuple(8 << power for power in range(25))
 

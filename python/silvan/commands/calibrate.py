@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -79,6 +80,14 @@ def calibrate(  # noqa: PLR0913, PLR0917 - one argument per option
             show_default="ring for most",
         ),
     ] = None,
+    hardware: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--hardware",
+            metavar="NAME",
+            help="Compare ports and rates with a switch or an adapter (docs/calibrate.md); may be repeated.",
+        ),
+    ] = None,
     figure: Annotated[
         Path | None,
         typer.Option("--figure", metavar="NAME", help="Draw NAME.png and NAME.svg."),
@@ -103,6 +112,7 @@ def calibrate(  # noqa: PLR0913, PLR0917 - one argument per option
     Exit status: 0 success, 1 error, such as a file that is no measurement.
     """
     from silvan import calibration
+    from silvan.calibration import hardware as hardwares
     from silvan.calibration import report
 
     algorithms = common.pairs(algorithm, "--algorithm")
@@ -125,6 +135,7 @@ def calibrate(  # noqa: PLR0913, PLR0917 - one argument per option
         return
     if out is not None:
         report.check_out(out)
+    compared = [hardwares.check(given, name) for name in hardware or ()]
     read = calibration.read(latency or (), bandwidth or (), nccl or (), collective=collective, ranks=ranks)
     fixed = common.pairs(fix, "--fix", "KEY=VALUE, such as topology.link_delay='25 ns'")
     look = common.look(width, is_print=is_print, drawn=figure is not None, by="--figure")
@@ -132,7 +143,7 @@ def calibrate(  # noqa: PLR0913, PLR0917 - one argument per option
     if as_json:
         common.print_json(report.numbers(done))
     else:
-        show(common.out_console(), done, rows=rows)
+        show(common.out_console(), done, compared, rows=rows)
     errors = common.err_console()
     if out is not None:
         for path in report.save(done, out):
@@ -153,7 +164,7 @@ def _table(title: str, *columns: str) -> Table:
     return table
 
 
-def show(console: Console, done: Calibration, *, rows: bool) -> None:
+def show(console: Console, done: Calibration, compared: Sequence[str], *, rows: bool) -> None:
     """Print the fitted keys, what could not be identified, the anomalies, and the error of each file."""
     from silvan.calibration.outcome import error_in_words
 
@@ -174,10 +185,7 @@ def show(console: Console, done: Calibration, *, rows: bool) -> None:
         console.print("\nAnomalies:", style="bold")
         for text in done.anomalies:
             console.print(f"  {escape(text)}")
-    if notes := [
-        *done.notes,
-        *(f"{one.file.name}: {text}" for one in done.measurements for text in one.notes),
-    ]:
+    if notes := [*done.notes, *compared, *_notes(done)]:
         console.print("\nNotes:", style="bold")
         for text in notes:
             console.print(f"  {escape(text)}")
@@ -185,6 +193,16 @@ def show(console: Console, done: Calibration, *, rows: bool) -> None:
         console.print()
         _show_rows(console, done)
     console.print(f"\nCalibration: {error_in_words(done.error)}; {done.runs} runs of the simulator")
+
+
+def _notes(done: Calibration) -> Iterator[str]:
+    """Yield the notes about files; files with the same note are named together."""
+    files: dict[str, list[str]] = {}
+    for one in done.measurements:
+        for text in one.notes:
+            files.setdefault(text, []).append(one.file.name)
+    for text, names in files.items():
+        yield f"{', '.join(names)}: {text}"
 
 
 def _show_keys(console: Console, done: Calibration) -> None:
