@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 #: Operations of perftest whose latency is that of a whole round trip.
 WHOLE_ROUND_TRIP = frozenset(("RDMA_Read", "Atomic"))
+#: Growth of latencies relative to the first one below which they do not grow.
+FLAT = 1e-9
 #: Number of pairs of neighbors in a ring whose routes are averaged.
 RING_AT_MOST = 64
 
@@ -140,7 +142,8 @@ def latency_line(sizes: Sequence[int], times_s: Sequence[float]) -> tuple[float,
     scale = np.array([1.0, max(map(float, sizes))])
     solution = np.linalg.lstsq(design / scale / times[:, None], np.ones(len(times)), rcond=None)[0] / scale
     slope = float(solution[1])
-    return float(solution[0]), math.inf if slope <= 0.0 else 1 / slope
+    is_flat = slope * max(sizes) < FLAT * float(solution[0])
+    return float(solution[0]), math.inf if is_flat else 1 / slope
 
 
 def header_of(rate: float, bandwidth: float, mtu: int) -> float:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Masks = Sequence[NDArray[np.bool_]]
+    #: Keys that are fitted together, and the rows that determine them, in the order of the fits.
+    Stages = Sequence[tuple[tuple[str, ...], Masks]]
 
 #: Step of a coordinate for derivatives, and the smallest change of a time in seconds that the simulator sees.
 STEP, LEAST_CHANGE_S = 1e-3, 2e-11
@@ -43,8 +45,6 @@ class Fit:
     values: Mapping[str, float]
     #: Logarithm of measured over modeled time, for the rows of each measurement.
     residuals: tuple[NDArray[np.float64], ...]
-    #: Derivatives of the logarithms of the used rows by the coordinates of the fitted keys.
-    jacobian: NDArray[np.float64]
     #: 95 % intervals by the Jacobian and by the bootstrap; empty with as many keys as rows.
     intervals: Mapping[str, Interval]
     resampled: Mapping[str, Interval]
@@ -141,27 +141,31 @@ class Problem:
         )
         return values(done.x)
 
-    def fit(self, names: Sequence[str], start: keys.Values, masks: Masks) -> Fit:
-        """Return the fit of the used rows with its intervals."""
-        values = self.solve(names, start, masks)
+    def fit(self, stages: Stages, start: keys.Values) -> Fit:
+        """Return the fit of one stage after the other with its intervals."""
+        values = self.solve_all(stages, start)
         residuals = self.residuals(values)
-        jacobian = self.jacobian(names, values, masks)
-        errors = _selected(residuals, masks)
-        ends = []
-        for name in names:
-            low, high = keys.bounds(name, self.mtu)
-            x, near = keys.to_x(name, values[name], self.mtu), 1e-3 * (high - low)
-            if not low + near < x < high - near:
-                ends.append(name)
-        return Fit(
-            tuple(names),
-            values,
-            residuals,
-            jacobian,
-            self._named(names, values, by_jacobian(jacobian, errors)),
-            self._named(names, values, by_bootstrap(jacobian, errors)),
-            tuple(ends),
-        )
+        intervals: dict[str, Interval] = {}
+        resampled: dict[str, Interval] = {}
+        for names, masks in stages:
+            jacobian, errors = self.jacobian(names, values, masks), _selected(residuals, masks)
+            intervals |= self._named(names, values, by_jacobian(jacobian, errors))
+            resampled |= self._named(names, values, by_bootstrap(jacobian, errors))
+        fitted = tuple(name for names, _ in stages for name in names)
+        ends = tuple(name for name in fitted if self._is_at_end(name, values[name]))
+        return Fit(fitted, values, residuals, intervals, resampled, ends)
+
+    def solve_all(self, stages: Stages, start: keys.Values, *, loss: str = "linear") -> dict[str, float]:
+        """Return the values of all keys after one stage after the other, see :meth:`solve`."""
+        values = dict(start)
+        for names, masks in stages:
+            values = self.solve(names, values, masks, loss=loss)
+        return values
+
+    def _is_at_end(self, name: str, value: float) -> bool:
+        low, high = keys.bounds(name, self.mtu)
+        x, near = keys.to_x(name, value, self.mtu), 1e-3 * (high - low)
+        return not low + near < x < high - near
 
     def _named(
         self, names: Sequence[str], values: keys.Values, halves: NDArray[np.float64] | None
@@ -239,21 +243,20 @@ def rms(errors: NDArray[np.float64]) -> float | None:
     return math.expm1(math.sqrt(float(np.mean(errors**2)))) if len(errors) else None
 
 
-def hold_out(
-    problem: Problem, found: Fit, masks: Masks
-) -> tuple[float | None, tuple[NDArray[np.float64], ...]]:
-    """Fit the odd rows of each measurement; return the error of the even ones, and their residuals.
+def _half(masks: Masks, rest: int) -> list[NDArray[np.bool_]]:
+    """Return masks of each second used row of each measurement, from the first (0) or the second (1) on."""
+    return [mask & ((np.cumsum(mask) - 1) % 2 == rest) for mask in masks]
 
-    The error is None if the odd rows do not determine the keys, or if there are no even rows.
+
+def hold_out(problem: Problem, found: Fit, stages: Stages, masks: Masks) -> float | None:
+    """Fit the odd rows of each measurement; return the relative error of the even ones.
+
+    None if the odd rows do not determine the keys, or if there are no even rows.
     """
-    odd, even = [], []
-    for mask in masks:
-        order = np.cumsum(mask) - 1
-        odd.append(mask & (order % 2 == 0))
-        even.append(mask & (order % 2 == 1))
-    is_enough = sum(int(mask.sum()) for mask in odd) > len(found.names)
-    if not is_enough or set(separable(problem, found.names, found.values, odd)) != set(found.names):
-        return None, ()
-    values = problem.solve(found.names, found.values, odd)
-    residuals = problem.residuals(values)
-    return rms(_selected(residuals, even)), residuals
+    odd = [(names, _half(own, 0)) for names, own in stages]
+    for names, own in odd:
+        is_enough = sum(int(mask.sum()) for mask in own) > len(names)
+        if not is_enough or separable(problem, names, found.values, own) != names:
+            return None
+    values = problem.solve_all(odd, found.values)
+    return rms(_selected(problem.residuals(values), _half(masks, 1)))

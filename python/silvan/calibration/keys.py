@@ -129,7 +129,7 @@ def text(name: str, value: float) -> str:
     unit = KEYS[name].unit
     if unit == "time":
         return f"{round(value * 1e12)} ps"
-    return f"{round(value)} B" if unit == "size" else f"{round(value * 8)} bit/s"
+    return f"{round(value)} B" if unit == "size" else f"{round(float(f'{value * 8:.6g}'))} bit/s"
 
 
 def in_words(name: str, value: float) -> str:

@@ -308,7 +308,8 @@ def _measurement(
     rows = [_row(file, one) for one in used]
     if not rows:
         fail(file, None, "contains no results with a size above 0")
-    ratio = float(used[-1].busbw) / float(used[-1].algbw)
+    best = max(used, key=lambda one: float(one.algbw))
+    ratio = float(best.busbw) / (float(best.algbw) or 1.0)
     if operation is None and ratio > 1 + AGREE:
         operation = "all-reduce"
     if operation is None or operation not in OPERATIONS.values():

@@ -33,6 +33,7 @@ from silvan.calibration.simulated import Simulated
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from silvan.calibration.fit import Masks, Stages
     from silvan.calibration.sums import Sum
 
 #: Largest ratio of the ends of an interval to the value, and largest half width of that of a header in bytes.
@@ -106,8 +107,9 @@ def calibrate(
         model = Simulated(scenario, measurements, closed.routes, Path(folder), algorithms)
         simulated = Problem(model, measurements, mtu, formulas)
         try:
-            found, names = _fitted(simulated, names, values, masks, base, fixed)
-            error, _ = fit.hold_out(simulated, found, masks)
+            stages = _stages(names, measurements, masks)
+            found, stages = _fitted(simulated, formulas, stages, values, base, fixed)
+            error = fit.hold_out(simulated, found, stages, masks)
             modeled = tuple(model.times(found.values))
         except ModelError as problem:
             raise CalibrationError(f"a simulated test stops: {problem}") from None
@@ -123,7 +125,7 @@ def calibrate(
         tuple(masks),
         error,
         math.expm1(math.sqrt(float(np.mean(residuals**2)))),
-        tuple(sums.of_latency(closed, found.values, masks)),
+        tuple(sums.of_latency(closed, found.values, masks, modeled)),
         tuple(sums.directions(formulas, delays, found.values, latencies)),
         _missing(found, measurements, fixed),
         tuple(anomalies.sentences(measurements, found, masks)),
@@ -168,20 +170,34 @@ def _start(
     for _ in range(ROUNDS):
         names = _names(problem, guess, masks, fixed, measurements)
         start = {name: guess[name] if name in names else base[name] for name in keys.KEYS}
-        values = problem.solve(names, start, masks, loss="soft_l1")
+        values = problem.solve_all(_stages(names, measurements, masks), start, loss="soft_l1")
         left = anomalies.without_slow(measurements, problem.residuals(values), masks)
         if all(np.array_equal(one, other) for one, other in zip(left, masks, strict=True)):
             break
         masks = left
     names = _names(problem, guess, masks, fixed, measurements)
     start = {name: values[name] if name in names else base[name] for name in keys.KEYS}
-    return problem.solve(names, start, masks), masks, names
+    return problem.solve_all(_stages(names, measurements, masks), start), masks, names
+
+
+def _stages(names: Sequence[str], measurements: Sequence[Measurement], masks: Masks) -> Stages:
+    """Return the keys of the fabric with the tests between hosts, and those of collective operations.
+
+    Collective operations depend on software that the model does not contain, so they do not determine keys of
+    the fabric.
+    """
+    inner = {COLLECTIVE, MEMORY}
+    fabric = tuple(name for name in names if name not in inner)
+    software = tuple(name for name in names if name in inner)
+    between = [mask & (one.kind != "collective") for mask, one in zip(masks, measurements, strict=True)]
+    together = [mask & (one.kind == "collective") for mask, one in zip(masks, measurements, strict=True)]
+    return [(own, rows) for own, rows in ((fabric, between), (software, together)) if own]
 
 
 def _names(
     problem: Problem,
     guess: Mapping[str, float],
-    masks: Sequence[NDArray[np.bool_]],
+    masks: Masks,
     fixed: Fixed,
     measurements: Sequence[Measurement],
 ) -> tuple[str, ...]:
@@ -193,7 +209,8 @@ def _names(
         and (name in fixed.asked if fixed.asked else name not in keys.ASKED_ONLY)
         and guess[name] > 0.0
     ]
-    names = fit.separable(problem, candidates, guess, masks)
+    stages = _stages(candidates, measurements, masks)
+    names = tuple(name for own, rows in stages for name in fit.separable(problem, own, guess, rows))
     if lost := [name for name in fixed.asked if name not in names]:
         rows = sum(int(mask.sum()) for mask in masks)
         with_others = [name for name in fixed.asked if name in names]
@@ -212,22 +229,23 @@ def _names(
 
 def _fitted(
     problem: Problem,
-    names: tuple[str, ...],
+    formulas: Problem,
+    stages: Stages,
     start: Mapping[str, float],
-    masks: Sequence[NDArray[np.bool_]],
     base: Mapping[str, float],
     fixed: Fixed,
-) -> tuple[Fit, tuple[str, ...]]:
-    """Fit with the simulator, without keys whose intervals are so wide that nothing is known about them."""
-    found = problem.fit(names, start, masks)
-    while not fixed.asked:
-        wide = [name for name in found.names if _is_wide(name, found)]
-        if not wide:
-            break
-        names = tuple(name for name in names if name != wide[-1])
-        values = {name: found.values[name] if name in names else base[name] for name in keys.KEYS}
-        found = problem.fit(names, values, masks)
-    return found, names
+) -> tuple[Fit, Stages]:
+    """Fit with the simulator, without keys about which the rows say nothing; return the remaining stages."""
+    while True:
+        found = problem.fit(stages, start)
+        kept = {name for names, rows in stages for name in fit.separable(formulas, names, found.values, rows)}
+        lost = [name for name in found.names if name not in kept or _is_wide(name, found)]
+        if fixed.asked or not lost:
+            return found, stages
+        stages = [
+            (own, rows) for names, rows in stages if (own := tuple(one for one in names if one != lost[-1]))
+        ]
+        start = {**found.values, lost[-1]: base[lost[-1]]}
 
 
 def _is_wide(name: str, found: Fit) -> bool:

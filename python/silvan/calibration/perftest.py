@@ -23,7 +23,7 @@ DEPTH = 128
 
 _OPERATIONS = "Send_imm|Send|RDMA_Write_imm|RDMA_Write|RDMA_Read|Atomic"
 _TITLE = re.compile(rf"\s*({_OPERATIONS})\s+(.*?)(BW|Latency)\s+(.*?)Test\s*")
-_SETTING = re.compile(r"\s*([A-Za-z][\w .*]*?)\s*:\s*(\S+)")
+_SETTING = re.compile(r"\s*([A-Za-z][\w .*-]*?)\s*:\s*(\S+)")
 _DASHES = re.compile(r"\s*-{10,}\s*")
 #: Columns, longest names first, because one name can be the start of another.
 _COLUMNS = sorted(

@@ -80,7 +80,7 @@ def numbers(done: Calibration) -> dict[str, Any]:
             }
             for name in found.names
         ],
-        "sums": [{"terms": one.terms, "seconds": one.value_s} for one in done.sums],
+        "sums": [{"terms": one.terms, "size": one.size, "seconds": one.value_s} for one in done.sums],
         "directions": list(done.directions),
         "not_identified": dict(done.missing),
         "anomalies": list(done.anomalies),

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from silvan.calibration import keys
-from silvan.calibration.closed import Closed
+from silvan.calibration.closed import WHOLE_ROUND_TRIP, Closed
 from silvan.calibration.keys import CABLE, HEADER, OVERHEAD, SWITCH, Values
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from silvan.calibration.fit import Masks, Problem
 
 #: Delays of a message, in the order in which a sum names them.
@@ -29,9 +31,12 @@ class Sum:
     terms: dict[str, float]
     #: Its value in seconds.
     value_s: float
+    #: Size in bytes of the message whose transmission the sum contains; None for a difference.
+    size: int | None = None
 
     def __str__(self) -> str:
         parts = [f"{_count(times)}{name}" for name, times in self.terms.items() if times]
+        parts += [] if self.size is None else [f"sending {self.size} B"]
         return f"{' + '.join(parts)} = {keys.time_in_words(self.value_s)}"
 
 
@@ -39,24 +44,28 @@ def _count(times: float) -> str:
     return "" if times == 1 else f"{times:.4g} "
 
 
-def of_latency(model: Closed, values: Values, masks: Masks) -> list[Sum]:
+def of_latency(
+    model: Closed, values: Values, masks: Masks, modeled: Sequence[NDArray[np.float64]]
+) -> list[Sum]:
     """Return the sums that latency tests determine, from the shortest path to longer ones.
 
-    One path determines one sum, a longer one the delays of the further switches and cables.
+    One path determines one sum, a longer one the delays of the further switches and cables. `modeled` has the
+    modeled times of rows in seconds.
     """
-    lengths = {
-        route.cables
-        for one, route, mask in zip(model.measurements, model.routes, masks, strict=True)
-        if one.kind == "latency" and mask.any()
-    }
-    ordered = sorted(lengths)
+    tests = sorted(
+        (route.cables, one.rows[0].size, float(times[0]))
+        for one, route, mask, times in zip(model.measurements, model.routes, masks, modeled, strict=True)
+        if one.kind == "latency" and one.operation not in WHOLE_ROUND_TRIP and mask.any()
+    )
     found: list[Sum] = []
-    for shorter, cables in zip([None, *ordered], ordered, strict=False):
-        if shorter is None:
-            terms = {OVERHEAD: 2.0, SWITCH: cables - 1, CABLE: cables}
-        else:
-            terms = {OVERHEAD: 0.0, SWITCH: cables - shorter, CABLE: cables - shorter}
-        found.append(Sum(terms, sum(times * values[name] for name, times in terms.items())))
+    shorter = 0.0
+    for cables, size, time in tests:
+        if not found:
+            found.append(Sum({OVERHEAD: 2.0, SWITCH: cables - 1, CABLE: cables}, time, size))
+        elif cables > shorter:
+            more = {SWITCH: cables - shorter, CABLE: cables - shorter}
+            found.append(Sum(more, sum(times * values[name] for name, times in more.items())))
+        shorter = cables
     return found
 
 
