@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import silvan
-from conftest import command
+from conftest import ROOT, command
 from silvan import calibration
-from silvan.calibration import anomalies, closed, figures, fit, hardware, keys, paths, report, written
+from silvan.calibration import anomalies, closed, figures, fit, keys, paths, published, report, written
 from silvan.calibration.measurements import CalibrationError, Measurement, Row
 from silvan.calibration.outcome import Fixed
 from silvan.calibration.outcome import calibrate as fitted
@@ -61,6 +61,7 @@ TRUTH = {
     keys.MESSAGES: 100e-9,
     keys.COLLECTIVE: 2.5e-6,
 }
+PAGE = (ROOT / "docs" / "calibrate.md").read_text(encoding="utf-8")
 SIZES = [2 << power for power in range(0, 22, 3)]
 
 
@@ -285,8 +286,8 @@ def test_a_host_limit_is_an_anomaly_and_does_not_change_the_header(scenario):
     done = fitted(scenario, [*latency, whole, limited], Fixed())
     assert done.found.values[keys.HEADER] == pytest.approx(162, abs=40)
     assert list(done.anomalies) == [
-        "bandwidth-H1-H3.txt (H1 to H3): sizes from 64 KiB on reach 71 % of the model: host limit, a link with "
-        "a lower rate or errors, or other traffic; these rows are not used for the fit"
+        "bandwidth-H1-H3.txt (H1 to H3): sizes from 64 KiB on reach 71 % of the model: host limit, a link "
+        "with a lower rate or errors, or other traffic; these rows are not used for the fit"
     ]
     assert int(done.masks[2].sum()) == sum(size < 65536 for size in sizes)
 
@@ -488,23 +489,25 @@ def test_the_figure_shows_each_file(done, width):
 
 
 def test_hardware_states_a_source_for_each_number(scenario):
-    for one in hardware.HARDWARE.values():
+    for one in published.HARDWARE.values():
         assert one.ports
         assert all(ports.source.startswith("https://") for ports in one.ports)
         rates = {ports.gbit_s * ports.count for ports in one.ports}
         assert len(rates) == 1, one.name
-    assert "tomahawk-5 has the ports" in hardware.check(scenario, "tomahawk-5")
-    assert "connectx-7 has the ports of each adapter (at most 1 of 400" in hardware.check(
+        ports = ", ".join(f"{own.count} x {own.gbit_s:g} Gbit/s" for own in one.ports)
+        assert f"| `{one.name}` | {ports} | [{one.kind}]({one.ports[0].source}) |" in PAGE
+    assert "tomahawk-5 has the ports" in published.check(scenario, "tomahawk-5")
+    assert "connectx-7 has the ports of each adapter (at most 1 of 400" in published.check(
         scenario, "connectx-7"
     )
     fast = scenario.with_overrides({"topology.link_rate": "800 Gbit/s"})
     with pytest.raises(CalibrationError, match="H1 has 1 ports of up to 800 Gbit/s, but connectx-7 has"):
-        hardware.check(fast, "connectx-7")
+        published.check(fast, "connectx-7")
     wide = scenario.with_overrides({"topology.hosts_per_leaf": 70})
     with pytest.raises(CalibrationError, match=r"71 ports of up to 400 Gbit/s, but tomahawk-4 has 64 x 400"):
-        hardware.check(wide, "tomahawk-4")
+        published.check(wide, "tomahawk-4")
     with pytest.raises(CalibrationError, match="there are those of tomahawk-"):
-        hardware.check(scenario, "tomahawk")
+        published.check(scenario, "tomahawk")
 
 
 def test_scipy_is_named_if_it_is_missing(monkeypatch):

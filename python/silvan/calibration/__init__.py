@@ -14,7 +14,7 @@
 | `outcome` | the steps of a calibration, and its results |
 | `report`, `figures` | the calibrated scenario, its record, and a figure |
 | `written` | writes files as perftest and nccl-tests do, with times of a scenario |
-| `hardware` | published numbers of switches, with sources |
+| `published` | published numbers of switches, with sources |
 
 :mod:`silvan.commands.calibrate` implements the command.
 """

@@ -127,7 +127,7 @@ def calibrate(
         math.expm1(math.sqrt(float(np.mean(residuals**2)))),
         tuple(sums.of_latency(closed, found.values, masks, modeled)),
         tuple(sums.directions(formulas, delays, found.values, latencies)),
-        _missing(found, measurements, fixed),
+        _missing(found, names, measurements, fixed),
         tuple(anomalies.sentences(measurements, found, masks)),
         (*notes, *anomalies.of_intervals(found)),
         model.runs,
@@ -325,8 +325,10 @@ def _forwarding(
     return scenario.with_overrides({"switch.forwarding": name}), other, [note]
 
 
-def _missing(found: Fit, measurements: Sequence[Measurement], fixed: Fixed) -> dict[str, str]:
-    """Return what would identify each key that is not fitted."""
+def _missing(
+    found: Fit, tried: Sequence[str], measurements: Sequence[Measurement], fixed: Fixed
+) -> dict[str, str]:
+    """Return why each key is not fitted: what would identify it, or that its fit says nothing."""
     kinds = {one.kind for one in measurements}
     has_inner = any(is_inner(one) for one in measurements)
     told = {}
@@ -335,5 +337,7 @@ def _missing(found: Fit, measurements: Sequence[Measurement], fixed: Fixed) -> d
             continue
         if (name == MEMORY and not has_inner) or (name == COLLECTIVE and "collective" not in kinds):
             continue
-        told[name] = f"needs {key.needs}"
+        told[name] = "is so small or so uncertain that the tests do not determine it"
+        if name not in tried:
+            told[name] = f"needs {key.needs}"
     return told

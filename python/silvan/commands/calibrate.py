@@ -112,8 +112,7 @@ def calibrate(  # noqa: PLR0913, PLR0917 - one argument per option
     Exit status: 0 success, 1 error, such as a file that is no measurement.
     """
     from silvan import calibration
-    from silvan.calibration import hardware as hardwares
-    from silvan.calibration import report
+    from silvan.calibration import published, report
 
     algorithms = common.pairs(algorithm, "--algorithm")
     given = common.load_scenario(scenario, common.overrides(settings))
@@ -135,7 +134,7 @@ def calibrate(  # noqa: PLR0913, PLR0917 - one argument per option
         return
     if out is not None:
         report.check_out(out)
-    compared = [hardwares.check(given, name) for name in hardware or ()]
+    compared = [published.check(given, name) for name in hardware or ()]
     read = calibration.read(latency or (), bandwidth or (), nccl or (), collective=collective, ranks=ranks)
     fixed = common.pairs(fix, "--fix", "KEY=VALUE, such as topology.link_delay='25 ns'")
     look = common.look(width, is_print=is_print, drawn=figure is not None, by="--figure")
