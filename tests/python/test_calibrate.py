@@ -119,7 +119,7 @@ def timed(scenario, values, *, noise=0.0, seed=1, tests=None):
         of("bandwidth", ("H1", "H3")),
     ]
     stores = keys.parsed(scenario)["switch"]["forwarding"] == "store-and-forward"
-    model = closed.Closed.of(given, paths.Paths(scenario), keys.mtu(scenario), stores=stores)
+    model = closed.Closed.of(scenario, given, stores=stores)
     random = np.random.default_rng(seed)
     found = []
     for one, times in zip(given, model.times({**keys.base(scenario), **values}), strict=True):
@@ -156,7 +156,7 @@ def test_intervals_contain_the_truth_in_95_of_100_runs(scenario):
     inside = dict.fromkeys(names, 0)
     for seed in range(100):
         tests = timed(scenario, TRUTH, noise=0.02, seed=seed)
-        model = closed.Closed.of(tests, paths.Paths(scenario), 4096, stores=False)
+        model = closed.Closed.of(scenario, tests, stores=False)
         found = fit.Problem(model, tests, 4096).fit([(names, fit.everything(tests))], start)
         for name, (low, high) in found.intervals.items():
             inside[name] += low <= TRUTH[name] <= high
@@ -174,11 +174,13 @@ def test_the_formulas_agree_with_the_simulator(scenario, tmp_path):
     ]
     for forwarding in ("cut-through", "store-and-forward"):
         own = scenario.with_overrides({"switch.forwarding": forwarding})
-        model = closed.Closed.of(tests, paths.Paths(own), 4096, stores=forwarding != "cut-through")
+        model = closed.Closed.of(own, tests, stores=forwarding != "cut-through")
         simulated = written.Simulated(own, tests, model.routes, tmp_path)
-        values = {**keys.base(own), **TRUTH}
-        for one, formula, time in zip(tests, model.times(values), simulated.times(values), strict=True):
-            assert time == pytest.approx(formula, rel=1e-4), one.name
+        for header in (0.0, 162.0):
+            values = {**keys.base(own), **TRUTH, keys.HEADER: header}
+            pairs = zip(model.times(values), simulated.times(values), strict=True)
+            for one, (formula, time) in zip(tests, pairs, strict=True):
+                assert time == pytest.approx(formula, rel=1e-4), one.name
 
 
 def test_a_bandwidth_with_one_message_in_flight_is_that_of_its_round_trip(scenario):

@@ -26,6 +26,8 @@ ROWS_AT_LEAST = 2
 JITTER = 1.5
 #: Latency of a switch with its cable above which another reason is likely, in seconds.
 LONG_HOP_S = 1e-6
+#: Size in bytes from which on a bandwidth is that of the link, and by how much it may exceed the link's.
+LARGE, ABOVE = 65536, 0.005
 #: Factor by which the intervals of the Jacobian and of the bootstrap may differ in width.
 WIDER = 2.0
 
@@ -85,7 +87,11 @@ def sentences(measurements: Sequence[Measurement], found: Fit, masks: Masks) -> 
         _of_run(measurements[run.measurement], run, masks[run.measurement]) for run in runs(found.residuals)
     ]
     told += [text for one in measurements if (text := _of_jitter(one))]
-    told += [_of_end(name, found.values[name]) for name in found.at_end]
+    told += [
+        _of_end(name, found.values[name])
+        for name in found.at_end
+        if name != keys.HEADER or found.values[name] > 1.0 or _is_above(measurements, found)
+    ]
     hop = found.values[keys.SWITCH] + found.values[keys.CABLE]
     if keys.SWITCH in found.names and hop > LONG_HOP_S:
         told.append(
@@ -151,6 +157,16 @@ def _of_jitter(one: Measurement) -> str | None:
             "other traffic, or a host that saves power"
         )
     return None
+
+
+def _is_above(measurements: Sequence[Measurement], found: Fit) -> bool:
+    """Return whether a bandwidth of large messages exceeds that of a link without headers."""
+    large = [
+        own[[row.size >= LARGE for row in one.rows]]
+        for one, own in zip(measurements, found.residuals, strict=True)
+        if one.kind == "bandwidth"
+    ]
+    return any(len(own) and float(np.median(own)) < -ABOVE for own in large)
 
 
 def _of_end(name: str, value: float) -> str:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from silvan._core import Scenario
+from silvan.calibration import keys
 from silvan.calibration.keys import (
     CABLE,
     COLLECTIVE,
@@ -56,13 +58,18 @@ class Closed:
     routes: Sequence[Route]
     #: Largest payload of a packet in bytes.
     mtu: int
+    #: Least bytes of a packet on a link: those of a control packet.
+    least: int
     #: Whether switches forward a packet only after all of it has arrived.
     stores: bool
 
     @classmethod
-    def of(cls, measurements: Sequence[Measurement], paths: Paths, mtu: int, *, stores: bool) -> Closed:
+    def of(cls, scenario: Scenario, measurements: Sequence[Measurement], *, stores: bool) -> Closed:
         """Return the model of measurements whose hosts are known."""
-        return cls(measurements, [_route(one, paths) for one in measurements], mtu, stores)
+        paths, packet = Paths(scenario), keys.parsed(scenario)["packet"]
+        routes = [_route(one, paths) for one in measurements]
+        least = round(keys.parse(HEADER, packet["control"]))
+        return cls(measurements, routes, keys.mtu(scenario), least, stores)
 
     def times(self, values: Values) -> list[NDArray[np.float64]]:
         """Return the times in seconds: for each measurement, those of its rows."""
@@ -81,7 +88,10 @@ class Closed:
 
     def wire(self, size: int, values: Values) -> float:
         """Return the bytes of a message on a link."""
-        return size + values[HEADER] * max(1, math.ceil(size / self.mtu))
+        full, rest = divmod(size, self.mtu)
+        if full and not rest:
+            full, rest = full - 1, self.mtu
+        return full * (self.mtu + values[HEADER]) + max(rest + values[HEADER], self.least)
 
     def _path(self, route: Route, size: int, values: Values) -> float:
         """Return the time from the first byte sent to the last byte received."""

@@ -78,6 +78,7 @@ class Problem:
     ) -> None:
         """`formulas`: a problem that states the derivatives for the search, if `model` is the simulator."""
         self.model = model
+        self.measurements = measurements
         self._formulas = formulas
         # The simulator rounds values to whole units.
         self._is_exact = formulas is None

@@ -27,7 +27,7 @@ from silvan.calibration.keys import (
     SWITCH,
 )
 from silvan.calibration.measurements import CalibrationError, Measurement, shown
-from silvan.calibration.paths import Paths, is_inner
+from silvan.calibration.paths import is_inner
 from silvan.calibration.simulated import Simulated
 
 if TYPE_CHECKING:
@@ -102,13 +102,13 @@ def calibrate(
     scenario, closed, notes = _forwarding(scenario, measurements, base, fixed)
     mtu = keys.mtu(scenario)
     formulas = Problem(closed, measurements, mtu)
+    masks: Masks
     values, masks, names = _start(formulas, measurements, base, fixed)
     with tempfile.TemporaryDirectory(prefix="silvan-calibrate-") as folder:
         model = Simulated(scenario, measurements, closed.routes, Path(folder), algorithms)
         simulated = Problem(model, measurements, mtu, formulas)
         try:
-            stages = _stages(names, measurements, masks)
-            found, stages = _fitted(simulated, formulas, stages, values, base, fixed)
+            found, stages, masks = _fitted(simulated, formulas, names, masks, values, base, fixed)
             error = fit.hold_out(simulated, found, stages, masks)
             modeled = tuple(model.times(found.values))
         except ModelError as problem:
@@ -230,22 +230,33 @@ def _names(
 def _fitted(
     problem: Problem,
     formulas: Problem,
-    stages: Stages,
+    names: Sequence[str],
+    masks: Masks,
     start: Mapping[str, float],
     base: Mapping[str, float],
     fixed: Fixed,
-) -> tuple[Fit, Stages]:
-    """Fit with the simulator, without keys about which the rows say nothing; return the remaining stages."""
-    while True:
+) -> tuple[Fit, Stages, Masks]:
+    """Fit with the simulator, without keys about which the rows say nothing, and without slow rows.
+
+    The simulator decides which rows are slow; formulas only gave a first choice.
+    """
+    measurements = problem.measurements
+    for _ in range(ROUNDS):
+        stages = _stages(names, measurements, masks)
         found = problem.fit(stages, start)
-        kept = {name for names, rows in stages for name in fit.separable(formulas, names, found.values, rows)}
-        lost = [name for name in found.names if name not in kept or _is_wide(name, found)]
-        if fixed.asked or not lost:
-            return found, stages
-        stages = [
-            (own, rows) for names, rows in stages if (own := tuple(one for one in names if one != lost[-1]))
-        ]
-        start = {**found.values, lost[-1]: base[lost[-1]]}
+        kept = {name for own, rows in stages for name in fit.separable(formulas, own, found.values, rows)}
+        while lost := [name for name in found.names if name not in kept or _is_wide(name, found)]:
+            if fixed.asked:
+                break
+            names = tuple(name for name in found.names if name != lost[-1])
+            stages = _stages(names, measurements, masks)
+            found = problem.fit(stages, {**found.values, lost[-1]: base[lost[-1]]})
+        names, start = found.names, found.values
+        left = anomalies.without_slow(measurements, found.residuals, fit.everything(measurements))
+        if all(np.array_equal(one, other) for one, other in zip(left, masks, strict=True)):
+            break
+        masks = left
+    return found, stages, masks
 
 
 def _is_wide(name: str, found: Fit) -> bool:
@@ -295,9 +306,9 @@ def _forwarding(
     scenario: Scenario, measurements: Sequence[Measurement], base: Mapping[str, float], fixed: Fixed
 ) -> tuple[Scenario, Closed, list[str]]:
     """Choose cut-through or store-and-forward; return the scenario, its formulas, and notes."""
-    mtu, paths = keys.mtu(scenario), Paths(scenario)
+    mtu = keys.mtu(scenario)
     stores = keys.parsed(scenario)["switch"].get("forwarding") == "store-and-forward"
-    own, other = (Closed.of(measurements, paths, mtu, stores=one) for one in (stores, not stores))
+    own, other = (Closed.of(scenario, measurements, stores=one) for one in (stores, not stores))
     sizes = {
         row.size
         for one in measurements

@@ -98,7 +98,7 @@ def times_of(
     scenario: Scenario, tests: Sequence[Measurement], algorithms: Mapping[str, str] | None = None
 ) -> list[NDArray[np.float64]]:
     """Return the times in seconds of tests whose hosts are known, by the simulator, with its events."""
-    formulas = Closed.of(tests, Paths(scenario), keys.mtu(scenario), stores=False)
+    formulas = Closed.of(scenario, tests, stores=False)
     with tempfile.TemporaryDirectory(prefix="silvan-calibrate-") as folder:
         model = Simulated(scenario, tests, formulas.routes, Path(folder), algorithms, keeps_events=True)
         return model.times(keys.base(scenario))
