@@ -60,16 +60,20 @@ class Closed:
     mtu: int
     #: Least bytes of a packet on a link: those of a control packet.
     least: int
+    #: Rate in bytes per second at which a receiver drains its buffer; infinite without a limit.
+    drain: float
     #: Whether switches forward a packet only after all of it has arrived.
     stores: bool
 
     @classmethod
     def of(cls, scenario: Scenario, measurements: Sequence[Measurement], *, stores: bool) -> Closed:
         """Return the model of measurements whose hosts are known."""
-        paths, packet = Paths(scenario), keys.parsed(scenario)["packet"]
+        paths, table = Paths(scenario), keys.parsed(scenario)
         routes = [_route(one, paths) for one in measurements]
-        least = round(keys.parse(HEADER, packet["control"]))
-        return cls(measurements, routes, keys.mtu(scenario), least, stores)
+        least = round(keys.parse(HEADER, table["packet"]["control"]))
+        drain = table.get("host", {}).get("drain_rate")
+        rate = math.inf if drain is None else keys.parse(INJECTION, drain)
+        return cls(measurements, routes, keys.mtu(scenario), least, rate, stores)
 
     def times(self, values: Values) -> list[NDArray[np.float64]]:
         """Return the times in seconds: for each measurement, those of its rows."""
@@ -96,7 +100,8 @@ class Closed:
     def _path(self, route: Route, size: int, values: Values) -> float:
         """Return the time from the first byte sent to the last byte received."""
         time = route.switches * values[SWITCH] + route.cables * values[CABLE]
-        time += self.wire(size, values) / route.slowest
+        rate = min(route.slowest, self.drain, values[INJECTION] or math.inf)
+        time += self.wire(size, values) / rate
         if self.stores:
             time += route.switches * self.wire(min(size, self.mtu), values) / route.slowest
         return time
@@ -106,7 +111,11 @@ class Closed:
         wire = self.wire(size, values)
         injection = min(route.first, values[INJECTION] or math.inf)
         round_trip = 2 * values[OVERHEAD] + self._path(route, size, values) + self._path(route, 0, values)
-        return max(wire / route.slowest, wire / injection + values[MESSAGES], round_trip / one.outstanding)
+        return max(
+            wire / min(route.slowest, self.drain),
+            wire / injection + values[MESSAGES],
+            round_trip / one.outstanding,
+        )
 
     def _collective(self, one: Measurement, route: Route, size: int, values: Values) -> float:
         """Return the time of an operation; rings, except for reductions to and broadcasts from a root."""
@@ -128,6 +137,24 @@ class Closed:
             return (ranks - 1) * max(handled, sent) + self._path(route, 0, values)
         rounds = 2 * (ranks - 1) if one.operation == "all-reduce" else ranks - 1
         return rounds * step(chunk)
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """Formulas that agree with the simulator for some values: times are multiplied by constant ratios."""
+
+    formulas: Closed
+    ratios: Sequence[NDArray[np.float64]]
+
+    @classmethod
+    def at(cls, formulas: Closed, simulated: Model, values: Values) -> Corrected:
+        """Return formulas that agree with the simulator for these values."""
+        pairs = zip(simulated.times(values), formulas.times(values), strict=True)
+        return cls(formulas, [time / formula for time, formula in pairs])
+
+    def times(self, values: Values) -> list[NDArray[np.float64]]:
+        """Return the times in seconds: for each measurement, those of its rows."""
+        return [own * ratio for own, ratio in zip(self.formulas.times(values), self.ratios, strict=True)]
 
 
 def _route(one: Measurement, paths: Paths) -> Route:

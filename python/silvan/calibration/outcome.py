@@ -15,7 +15,7 @@ import numpy as np
 from silvan import ModelError, _calibrated
 from silvan._core import Scenario
 from silvan.calibration import anomalies, fit, keys, sums
-from silvan.calibration.closed import Closed, header_of
+from silvan.calibration.closed import Closed, Corrected, header_of
 from silvan.calibration.fit import Fit, Problem
 from silvan.calibration.keys import (
     COLLECTIVE,
@@ -87,6 +87,28 @@ class Calibration:
     runs: int
 
 
+@dataclass(frozen=True)
+class _Trial:
+    """The fit with one kind of forwarding."""
+
+    scenario: Scenario
+    closed: Closed
+    #: The problem with formulas that agree with the simulator near the solution.
+    formulas: Problem
+    found: Fit
+    tried: tuple[str, ...]
+    masks: Masks
+    modeled: tuple[NDArray[np.float64], ...]
+    error: float | None
+    runs: int
+
+    @property
+    def cost(self) -> float:
+        """Mean square of the residuals of used rows."""
+        parts = [own[mask] for own, mask in zip(self.found.residuals, self.masks, strict=True)]
+        return float(np.mean(np.concatenate(parts) ** 2))
+
+
 def calibrate(
     scenario: Scenario,
     measurements: Sequence[Measurement],
@@ -99,39 +121,59 @@ def calibrate(
     scenario cannot be run.
     """
     base = keys.base(scenario) | dict(fixed.values)
-    scenario, closed, notes = _forwarding(scenario, measurements, base, fixed)
+    trials, notes = [], list[str]()
+    for own, closed in _kinds(scenario, measurements, base, fixed):
+        trials.append(_trial(own, closed, measurements, base, fixed, algorithms))
+    best = min(trials, key=lambda trial: trial.cost)
+    if best is not trials[0]:
+        kind = keys.parsed(best.scenario)["switch"]["forwarding"]
+        before = keys.parsed(scenario)["switch"]["forwarding"]
+        notes.append(f"switch.forwarding is {kind}: latencies of messages below the MTU contradict {before}")
+    found, masks = best.found, best.masks
+    latencies = [mask & (one.kind == "latency") for mask, one in zip(masks, measurements, strict=True)]
+    delays = [name for name in found.names if name in sums.DELAYS]
+    return Calibration(
+        _with(best.scenario, measurements, found, fixed, best.error),
+        tuple(measurements),
+        found,
+        best.modeled,
+        base,
+        tuple(masks),
+        best.error,
+        math.expm1(math.sqrt(float(np.mean(np.concatenate(found.residuals) ** 2)))),
+        tuple(sums.of_latency(best.closed, found.values, masks, best.modeled)),
+        tuple(sums.directions(best.formulas, delays, found.values, latencies)),
+        _missing(found, best.tried, measurements, fixed),
+        tuple(anomalies.sentences(measurements, found, masks)),
+        (*notes, *anomalies.of_intervals(found)),
+        sum(trial.runs for trial in trials),
+    )
+
+
+def _trial(
+    scenario: Scenario,
+    closed: Closed,
+    measurements: Sequence[Measurement],
+    base: Mapping[str, float],
+    fixed: Fixed,
+    algorithms: Mapping[str, str] | None,
+) -> _Trial:
+    """Fit by formulas, then by formulas that agree with the simulator there, and then by the simulator."""
     mtu = keys.mtu(scenario)
-    formulas = Problem(closed, measurements, mtu)
     masks: Masks
-    values, masks, names = _start(formulas, measurements, base, fixed)
+    values, _, _ = _start(Problem(closed, measurements, mtu), closed, base, fixed)
     with tempfile.TemporaryDirectory(prefix="silvan-calibrate-") as folder:
         model = Simulated(scenario, measurements, closed.routes, Path(folder), algorithms)
-        simulated = Problem(model, measurements, mtu, formulas)
         try:
+            formulas = Problem(Corrected.at(closed, model, values), measurements, mtu)
+            values, masks, names = _start(formulas, closed, base, fixed)
+            simulated = Problem(model, measurements, mtu, formulas)
             found, stages, masks = _fitted(simulated, formulas, names, masks, values, base, fixed)
             error = fit.hold_out(simulated, found, stages, masks)
             modeled = tuple(model.times(found.values))
         except ModelError as problem:
             raise CalibrationError(f"a simulated test stops: {problem}") from None
-    residuals = np.concatenate(found.residuals)
-    latencies = [mask & (one.kind == "latency") for mask, one in zip(masks, measurements, strict=True)]
-    delays = [name for name in found.names if name in sums.DELAYS]
-    return Calibration(
-        _with(scenario, measurements, found, fixed, error),
-        tuple(measurements),
-        found,
-        modeled,
-        base,
-        tuple(masks),
-        error,
-        math.expm1(math.sqrt(float(np.mean(residuals**2)))),
-        tuple(sums.of_latency(closed, found.values, masks, modeled)),
-        tuple(sums.directions(formulas, delays, found.values, latencies)),
-        _missing(found, names, measurements, fixed),
-        tuple(anomalies.sentences(measurements, found, masks)),
-        (*notes, *anomalies.of_intervals(found)),
-        model.runs,
-    )
+    return _Trial(scenario, closed, formulas, found, names, masks, modeled, error, model.runs)
 
 
 def _with(
@@ -161,11 +203,11 @@ def error_in_words(error: float | None) -> str:
 
 
 def _start(
-    problem: Problem, measurements: Sequence[Measurement], base: Mapping[str, float], fixed: Fixed
+    problem: Problem, closed: Closed, base: Mapping[str, float], fixed: Fixed
 ) -> tuple[dict[str, float], list[NDArray[np.bool_]], tuple[str, ...]]:
     """Return the values by formulas, the rows to use, and the keys to fit."""
+    measurements = problem.measurements
     masks = fit.everything(measurements)
-    closed: Closed = problem.model  # type: ignore[assignment]
     guess = _guess(closed, measurements, base) | dict(fixed.values)
     for _ in range(ROUNDS):
         names = _names(problem, guess, masks, fixed, measurements)
@@ -302,10 +344,10 @@ def _guess(
     return guess
 
 
-def _forwarding(
+def _kinds(
     scenario: Scenario, measurements: Sequence[Measurement], base: Mapping[str, float], fixed: Fixed
-) -> tuple[Scenario, Closed, list[str]]:
-    """Choose cut-through or store-and-forward; return the scenario, its formulas, and notes."""
+) -> list[tuple[Scenario, Closed]]:
+    """Return the scenario, and with the other kind of forwarding if formulas suit that much better."""
     mtu = keys.mtu(scenario)
     stores = keys.parsed(scenario)["switch"].get("forwarding") == "store-and-forward"
     own, other = (Closed.of(scenario, measurements, stores=one) for one in (stores, not stores))
@@ -317,11 +359,11 @@ def _forwarding(
         if PART_OF_MTU * mtu < row.size <= mtu
     }
     if not sizes:
-        return scenario, own, []
+        return [(scenario, own)]
     costs = []
     for closed in (own, other):
         problem = Problem(closed, measurements, mtu)
-        values, masks, _ = _start(problem, measurements, base, fixed)
+        values, masks, _ = _start(problem, closed, base, fixed)
         errors = np.concatenate(
             [part[mask] for part, mask in zip(problem.residuals(values), masks, strict=True)]
         )
@@ -329,11 +371,9 @@ def _forwarding(
         costs.append(float(np.sum(errors**2)) + len(errors) * 1e-8)
     rows = sum(len(one.rows) for one in measurements)
     if rows * math.log(costs[0] / costs[1]) < DECISIVE:
-        return scenario, own, []
-    kinds = ("cut-through", "store-and-forward")
-    name = kinds[not stores]
-    note = f"switch.forwarding is {name}: latencies of messages below the MTU contradict {kinds[stores]}"
-    return scenario.with_overrides({"switch.forwarding": name}), other, [note]
+        return [(scenario, own)]
+    kind = "cut-through" if stores else "store-and-forward"
+    return [(scenario, own), (scenario.with_overrides({"switch.forwarding": kind}), other)]
 
 
 def _missing(
