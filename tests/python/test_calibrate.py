@@ -343,6 +343,26 @@ def test_jitter_and_long_hops_are_anomalies(scenario):
     assert "a switch and its cable take 1.225 us" in hop + jitter
 
 
+def test_a_change_of_protocol_is_an_anomaly(scenario):
+    test = of(
+        "collective", ("H1", "H2", "H3", "H4"), [1 << power for power in range(10, 20)], nodes=(0, 1, 2, 3)
+    )
+    (test,) = timed(scenario, TRUTH, tests=[dataclasses.replace(test, operation="all-reduce")])
+    rows = [
+        dataclasses.replace(row, time_s=row.time_s * (1 if row.size < 65536 else 2.5)) for row in test.rows
+    ]
+    done = fitted(scenario, [dataclasses.replace(test, rows=tuple(rows))], Fixed())
+    assert any("from 32 KiB to 64 KiB, the time grows by a factor of 2." in text for text in done.anomalies)
+
+
+def test_keys_of_jobs_that_the_scenario_does_not_have_are_noted(scenario):
+    alone = scenario.with_overrides({"job": []})
+    done = fitted(alone, [of("latency", ("H1", "H2"), [2], [5.09e-6])], Fixed())
+    (note,) = done.notes
+    assert note.startswith('the scenario has no job for job.overhead: set overhead = "2.')
+    assert fitted(scenario, [of("latency", ("H1", "H2"), [2], [5.09e-6])], Fixed()).notes == ()
+
+
 def test_runs_of_residuals():
     flat = np.zeros(10)
     assert anomalies.runs([flat]) == []

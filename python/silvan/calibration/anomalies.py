@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ NEIGHBORS, WORTH = 5, 0.05
 ROWS_AT_LEAST = 2
 #: Ratio of the typical to the shortest latency above which other traffic is likely.
 JITTER = 1.5
+#: Growth of the time of a collective operation, relative to that of its size, that is a jump.
+JUMP = 1.25
 #: Latency of a switch with its cable above which another reason is likely, in seconds.
 LONG_HOP_S = 1e-6
 #: Size in bytes from which on a bandwidth is that of the link, and by how much it may exceed the link's.
@@ -87,6 +90,7 @@ def sentences(measurements: Sequence[Measurement], found: Fit, masks: Masks) -> 
         _of_run(measurements[run.measurement], run, masks[run.measurement]) for run in runs(found.residuals)
     ]
     told += [text for one in measurements if (text := _of_jitter(one))]
+    told += [text for one in measurements for text in _of_jumps(one)]
     told += [
         _of_end(name, found.values[name])
         for name in found.at_end
@@ -157,6 +161,19 @@ def _of_jitter(one: Measurement) -> str | None:
             "other traffic, or a host that saves power"
         )
     return None
+
+
+def _of_jumps(one: Measurement) -> list[str]:
+    """Return a sentence for each size from which on a collective operation takes disproportionately long."""
+    if one.kind != "collective":
+        return []
+    return [
+        f"{one.name}: from {size_in_words(first.size)} to {size_in_words(second.size)}, the time grows by a "
+        f"factor of {second.time_s / first.time_s:.2g}: a change of protocol or algorithm, which the model does "
+        "not contain"
+        for first, second in itertools.pairwise(one.rows)
+        if second.time_s / first.time_s > JUMP * second.size / first.size
+    ]
 
 
 def _is_above(measurements: Sequence[Measurement], found: Fit) -> bool:

@@ -130,6 +130,7 @@ def calibrate(
         before = keys.parsed(scenario)["switch"]["forwarding"]
         notes.append(f"switch.forwarding is {kind}: latencies of messages below the MTU contradict {before}")
     found, masks = best.found, best.masks
+    notes += _without_jobs(best.scenario, found)
     latencies = [mask & (one.kind == "latency") for mask, one in zip(masks, measurements, strict=True)]
     delays = [name for name in found.names if name in sums.DELAYS]
     return Calibration(
@@ -148,6 +149,22 @@ def calibrate(
         (*notes, *anomalies.of_intervals(found)),
         sum(trial.runs for trial in trials),
     )
+
+
+def _without_jobs(scenario: Scenario, found: Fit) -> list[str]:
+    """Return a note for each fitted key of jobs of which the scenario has none."""
+    jobs = keys.parsed(scenario).get("job", ())
+    are_collective = {job.get("program", {}).get("kind") in keys.COLLECTIVES for job in jobs}
+    return [
+        f"the scenario has no job for {name}: set {name.split('.')[1]} = "
+        f'"{keys.in_words(name, found.values[name])}" in each {kind}[[job]] that you add'
+        for name, kind, of in (
+            (OVERHEAD, "", False),
+            (COLLECTIVE, "collective ", True),
+            (MEMORY, "collective ", True),
+        )
+        if name in found.names and not ({of, True} if name == OVERHEAD else {of}) & are_collective
+    ]
 
 
 def _trial(
