@@ -315,6 +315,29 @@ def test_a_bad_cable_is_found(tmp_path, scenario):
     assert done.error_of_all > 0.3
 
 
+def test_one_test_over_a_slow_link_does_not_change_the_header(scenario):
+    """If small messages remain, the time per message is that of the adapter."""
+    sizes = [2 << power for power in range(23)]
+    (whole,) = timed(scenario, TRUTH, noise=0.01, tests=[of("bandwidth", ("H1", "H3"), sizes)])
+    rows = [
+        dataclasses.replace(row, time_s=max(row.time_s, row.size / 10e9)) if row.size > 2048 else row
+        for row in whole.rows
+    ]
+    done = fitted(scenario, [dataclasses.replace(whole, rows=tuple(rows))], Fixed())
+    assert done.found.names == (keys.MESSAGES,)
+    assert done.found.values[keys.MESSAGES] == pytest.approx(TRUTH[keys.MESSAGES], rel=0.1)
+    assert "not used for the fit" in done.anomalies[0]
+
+
+def test_an_injection_rate_is_fitted_if_asked_for(scenario):
+    tests = timed(scenario, {**TRUTH, keys.INJECTION: 36e9}, tests=[of("bandwidth", ("H1", "H3"))])
+    done = calibration.calibrate(
+        scenario, tests, fit=[keys.INJECTION, keys.MESSAGES], fix={keys.HEADER: "162 B"}
+    )
+    assert done.found.values[keys.INJECTION] == pytest.approx(36e9, rel=0.01)
+    assert done.found.values[keys.MESSAGES] == pytest.approx(100e-9, rel=0.01)
+
+
 def test_a_slow_pair_is_an_anomaly(scenario):
     tests = timed(
         scenario,

@@ -169,8 +169,8 @@ def _of_jumps(one: Measurement) -> list[str]:
         return []
     return [
         f"{one.name}: from {size_in_words(first.size)} to {size_in_words(second.size)}, the time grows by a "
-        f"factor of {second.time_s / first.time_s:.2g}: a change of protocol or algorithm, which the model does "
-        "not contain"
+        f"factor of {second.time_s / first.time_s:.2g}: a change of protocol or algorithm, "
+        "which the model does not contain"
         for first, second in itertools.pairwise(one.rows)
         if second.time_s / first.time_s > JUMP * second.size / first.size
     ]

@@ -268,18 +268,28 @@ def _names(
         and (name in fixed.asked if fixed.asked else name not in keys.ASKED_ONLY)
         and guess[name] > 0.0
     ]
+    has_large = any(
+        row.size > problem.mtu and used
+        for one, mask in zip(measurements, masks, strict=True)
+        if one.kind == "bandwidth"
+        for row, used in zip(one.rows, mask, strict=True)
+    )
+    if not has_large and MESSAGES in candidates and HEADER in candidates:
+        # For messages of one packet, both are a time per message, which is hardly that of a header.
+        candidates.remove(HEADER)
+        candidates.insert(candidates.index(MESSAGES) + 1, HEADER)
     stages = _stages(candidates, measurements, masks)
     names = tuple(name for own, rows in stages for name in fit.separable(problem, own, guess, rows))
     if lost := [name for name in fixed.asked if name not in names]:
         rows = sum(int(mask.sum()) for mask in masks)
         with_others = [name for name in fixed.asked if name in names]
         together = (
-            f"{lost[0]} cannot be separated from {' and '.join(with_others)}"
+            f"{lost[0]} cannot be separated from {' and '.join(with_others)} by"
             if with_others
-            else f"{lost[0]} has no effect on the tests"
+            else f"{lost[0]} has no effect on"
         )
         raise CalibrationError(
-            f"{together} by {rows} {'row' if rows == 1 else 'rows'} of {len(measurements)} "
+            f"{together} {rows} {'row' if rows == 1 else 'rows'} of {len(measurements)} "
             f"{'file' if len(measurements) == 1 else 'files'}: it needs {keys.KEYS[lost[0]].needs}; "
             f"or state a value, such as --fix {(with_others or lost)[0]}=..."
         )
@@ -345,6 +355,9 @@ def _guess(
         best = max(row.size / row.time_s / route.slowest for one, route in streams for row in one.rows)
         header = header_of(1.0, best, closed.mtu)
         guess[HEADER] = min(max(header, 1.0), keys.HEADER_AT_MOST - 1)
+        # Below the rate of the link, so that it has an effect.
+        wire = best * min(route.slowest for _, route in streams) * (1 + base[HEADER] / closed.mtu)
+        guess[INJECTION] = min(guess[INJECTION] or math.inf, 0.99 * wire)
         quickest = min(one.rows[0].time_s - one.rows[0].size / route.slowest for one, route in streams)
         guess[MESSAGES] = max(quickest, 1e-10)
     else:
@@ -357,7 +370,6 @@ def _guess(
             if is_inner(one):
                 last = one.rows[-1]
                 guess[MEMORY] = rounds * last.size / one.ranks / last.time_s
-    guess[INJECTION] = guess[INJECTION] or min((route.first for _, route in pairs), default=0.0)
     return guess
 
 
