@@ -2,6 +2,7 @@
 
 import json
 import re
+from random import Random
 
 import pytest
 
@@ -346,3 +347,37 @@ def test_the_documentation_lists_the_fields():
         for cell, handling in zip(row.groups(), ("used", "noted", "refused", "text"), strict=True):
             listed = {one.strip(" `") for one in cell.split(",") if one.strip()}
             assert listed == {field for field, own in handlings.items() if own == handling}, (name, handling)
+
+
+PIECES = [
+    "nan", "-1", "1e999", "0", "N/A", ",", ":", "\t", "\x00", "\u202e", "9" * 400, "{", "}", "null", "[]", '"', "inf",
+    "#", "# size count", "-1e5", "1_000", "\u0663", "\n", "1e-400", "0x10", "",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["latency", "bandwidth", "text", "json", "csv"])
+def test_a_damaged_file_is_read_or_refused_in_one_line(tmp_path, kind):
+    write = {"text": written.nccl_text, "json": written.nccl_json, "csv": written.nccl_csv}
+    if kind in write:
+        whole = write[kind]("all-reduce", 2, [8, 1024], [1e-5, 1e-5])
+    else:
+        whole = {"latency": LATENCY, "bandwidth": BANDWIDTH}[kind]
+    random = Random(1)
+    read = refusals = 0
+    for _ in range(400):
+        text = whole
+        for _ in range(random.randint(1, 3)):
+            at = random.randrange(len(text) + 1)
+            text = text[:at] + random.choice(PIECES) + text[at + random.choice([0, 1, 3, 10, 60]) :]
+        path = saved(tmp_path, text)
+        try:
+            given = nccl.read(path, Given("all-reduce", 2)) if kind in write else perftest.read(path, kind)
+        except CalibrationError as error:
+            assert str(error).startswith(str(path))
+            assert not re.search(r"[\x00-\x1f\u202e]", str(error))
+            refusals += 1
+        else:
+            assert all(0 < row.time_s <= 3600 for row in given.rows)
+            read += 1
+    assert read > 5
+    assert refusals > 100

@@ -357,7 +357,8 @@ def _guess(
         guess[HEADER] = min(max(header, 1.0), keys.HEADER_AT_MOST - 1)
         # Below the rate of the link, so that it has an effect.
         wire = best * min(route.slowest for _, route in streams) * (1 + base[HEADER] / closed.mtu)
-        guess[INJECTION] = min(guess[INJECTION] or math.inf, 0.99 * wire)
+        first = min(route.first for _, route in streams)
+        guess[INJECTION] = min(guess[INJECTION] or math.inf, 0.99 * wire, 0.99 * first)
         quickest = min(one.rows[0].time_s - one.rows[0].size / route.slowest for one, route in streams)
         guess[MESSAGES] = max(quickest, 1e-10)
     else:
