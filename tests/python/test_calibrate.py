@@ -12,7 +12,18 @@ import pytest
 import silvan
 from conftest import ROOT, command
 from silvan import calibration
-from silvan.calibration import anomalies, closed, figures, fit, keys, paths, published, report, written
+from silvan.calibration import (
+    anomalies,
+    closed,
+    counted,
+    figures,
+    fit,
+    keys,
+    paths,
+    published,
+    report,
+    written,
+)
 from silvan.calibration.measurements import CalibrationError, Measurement, Row
 from silvan.calibration.outcome import Fixed
 from silvan.calibration.outcome import calibrate as fitted
@@ -531,6 +542,26 @@ def test_the_figure_shows_each_file(done, width):
     assert len(legend.get_texts()) == len(done.measurements)
     assert above.get_yscale() == "log"
     assert below.get_ylabel() == "residual of time (%)"
+
+
+@pytest.mark.parametrize(("to", "is_right"), [("H3", True), ("H4", False)])
+def test_counters_show_another_adapter(tmp_path, to, is_right):
+    """The scenario names H3, but the bytes of the test arrive at H3 or at H4."""
+    path = tmp_path / "two-leaves.toml"
+    path.write_text(SCENARIO)
+    run = silvan.run(path, job=[], duration="100 us", **{"flow.0.to": to, "measure.interval": "10 us"})
+    dump = tmp_path / "after.prom"
+    dump.write_text(silvan.counters(run).prometheus())
+    test = of("bandwidth", ("H1", "H3"))
+    told = counted.sentences(silvan.Scenario.load(path), [test], *counted.files_of(str(dump)))
+    if is_right:
+        assert told == []
+        return
+    idle, foreign = told
+    assert "L1.2:1->H3 carried no bytes, although the tests use it" in idle
+    assert "L1.2:2->H4 carried more than 5 %" in foreign
+    with pytest.raises(CalibrationError, match="BEFORE,AFTER"):
+        counted.files_of("a,")
 
 
 def test_hardware_states_a_source_for_each_number(scenario):

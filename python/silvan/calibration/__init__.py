@@ -11,6 +11,7 @@
 | `fit` | least squares, intervals, bootstrap, hold-out error |
 | `sums` | what the measurements determine only together |
 | `anomalies` | rows that the model does not explain, in sentences |
+| `counted` | which links the tests used, by counters of ports |
 | `outcome` | the steps of a calibration, and its results |
 | `report`, `figures` | the calibrated scenario, its record, and a figure |
 | `written` | writes files as perftest and nccl-tests do, with times of a scenario |

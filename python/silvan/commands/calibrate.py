@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,6 +40,14 @@ def calibrate(  # noqa: PLR0913, PLR0917 - one argument per option
         list[str] | None,
         typer.Option(
             "--nccl", metavar="FILE", help="Output of nccl-tests: text, JSON or CSV; may be repeated."
+        ),
+    ] = None,
+    counters: Annotated[
+        str | None,
+        typer.Option(
+            "--counters",
+            metavar="[BEFORE,]AFTER",
+            help="Counters of ports before and after the tests: which adapters and routes were used.",
         ),
     ] = None,
     out: Annotated[
@@ -139,6 +148,11 @@ def calibrate(  # noqa: PLR0913, PLR0917 - one argument per option
     fixed = common.pairs(fix, "--fix", "KEY=VALUE, such as topology.link_delay='25 ns'")
     look = common.look(width, is_print=is_print, drawn=figure is not None, by="--figure")
     done = calibration.calibrate(given, read, fix=fixed, fit=fit or (), algorithms=algorithms)
+    if counters is not None:
+        from silvan.calibration import counted
+
+        told = counted.sentences(done.scenario, done.measurements, *counted.files_of(counters))
+        done = replace(done, anomalies=(*done.anomalies, *told))
     if as_json:
         common.print_json(report.numbers(done))
     else:
