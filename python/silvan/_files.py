@@ -9,7 +9,7 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -45,10 +45,13 @@ def read_text(path: Path) -> str:
     return plain(path).read_text(encoding="utf-8")
 
 
-def parse_json(text: str | bytes) -> Any:
-    """Parse JSON; raises `ValueError` if the text is not JSON or is nested too deeply."""
+def parse_json(text: str | bytes, *, parse_constant: Callable[[str], object] | None = None) -> Any:
+    """Parse JSON; raises `ValueError` if the text is not JSON or is nested too deeply.
+
+    `parse_constant` receives `NaN` and `Infinity`, which are not JSON but are accepted without it.
+    """
     try:
-        return json.loads(text)
+        return json.loads(text, parse_constant=parse_constant)
     except RecursionError:
         raise ValueError("nested deeper than any JSON that Silvan writes") from None
 

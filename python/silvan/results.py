@@ -13,7 +13,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 import arro3.io
 import numpy as np
 
-from silvan import _core, _files, _folder, _presets, _provenance, _tables, scenarios, sharing, steadiness
+from silvan import (
+    _calibrated,
+    _core,
+    _files,
+    _folder,
+    _presets,
+    _provenance,
+    _tables,
+    scenarios,
+    sharing,
+    steadiness,
+)
 from silvan import alone as _alone
 from silvan._core import Scenario, ScenarioError, SilvanError
 from silvan.forest import Forest
@@ -280,6 +291,8 @@ def run(
     sharing.add(result)
     steadiness.add(result)
     if note := _presets.note(scenario):
+        result.account.append(note)
+    if note := _calibrated.note(scenario):
         result.account.append(note)
     if alone:
         _alone.add(result, lambda own: _run(own, progress))

@@ -46,6 +46,7 @@ SKIPS = [
     Skip("docs/engineer.md", "sudo opensm", "needs a subnet manager"),
     Skip("docs/jobs.md", "scorep mpicc", "needs MPI and Score-P"),
     Skip("docs/engineer.md", "ibccquery", "needs a fabric"),
+    Skip("docs/calibrate.md", "ib_write_lat", "needs two hosts with adapters"),
     Skip("docs/transfers.md", "silvan run web-search-128", "takes minutes"),
     Skip("docs/questions/web-search.md", "silvan sweep studies/web-search.toml", "takes minutes"),
     Skip("docs/questions/web-search.md", "silvan sweep studies/hpcc-slowdowns.toml", "takes minutes"),

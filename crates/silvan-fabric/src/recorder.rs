@@ -28,7 +28,7 @@ pub struct RecordPlan {
 
 /// A packet that starts to leave a node, or a link-level message.
 #[derive(Debug, Clone, Copy)]
-struct Departure {
+struct RecordedHop {
     serial: u32,
     channel: ChannelId,
     start: Time,
@@ -58,7 +58,7 @@ pub(crate) struct Recorder {
     /// By the identifier of a packet.
     serials: Vec<u32>,
     packets: Vec<RecordedPacket>,
-    departures: Vec<Departure>,
+    departures: Vec<RecordedHop>,
     /// The channel of packets that reached a host, their arrival, and the time at which the host has drained them.
     drained: Vec<(ChannelId, Time, Time)>,
     /// Lost or trimmed packets: number, channel, time, and [`Loss`].
@@ -120,7 +120,7 @@ impl Recorder {
             self.packets.push(RecordedPacket { packet: *packet, number: packets.number(id), start });
         }
         let flags = u32::from(packet.vl.0) | u32::from(packet.fecn) << 8;
-        let row = Departure { serial: *serial, channel, start, end, arrival, size: packet.size, flags };
+        let row = RecordedHop { serial: *serial, channel, start, end, arrival, size: packet.size, flags };
         self.push(row);
     }
 
@@ -132,16 +132,16 @@ impl Recorder {
         (start, end, arrival): (Time, Time, Time),
     ) {
         let (serial, flags) = (self.serial(id), u32::from(packet.vl.0) | u32::from(packet.fecn) << 8);
-        self.push(Departure { serial, channel, start, end, arrival, size: packet.size, flags });
+        self.push(RecordedHop { serial, channel, start, end, arrival, size: packet.size, flags });
     }
 
     /// Records a link-level message that occupies a channel until `end`.
     pub fn message(&mut self, channel: ChannelId, (start, end): (Time, Time)) {
         let (serial, arrival) = (NO_SERIAL, end);
-        self.push(Departure { serial, channel, start, end, arrival, size: 0, flags: 0 });
+        self.push(RecordedHop { serial, channel, start, end, arrival, size: 0, flags: 0 });
     }
 
-    fn push(&mut self, row: Departure) {
+    fn push(&mut self, row: RecordedHop) {
         self.is_full |= self.departures.len() >= self.most;
         if row.end >= self.from && !self.is_full {
             self.departures.push(row);

@@ -12,6 +12,7 @@ modules only when it runs.
 | `plot`, `report` | `silvan plot`, `silvan report` |
 | `new`, `doctor`, `completion` | `silvan new`, `silvan doctor`, `silvan completion` |
 | `sweep`, `tune` | `silvan sweep`, `silvan tune` |
+| `calibrate` | `silvan calibrate` |
 | `fabric`, `fabric_collide`, `fabric_infer`, `fabric_study` | `silvan fabric ...` |
 | `trace` | `silvan trace ...` |
 | `scenarios` | `silvan scenarios ...` |
@@ -30,7 +31,7 @@ import typer
 #: Modules of the commands, which have the names of the commands, in the order of `silvan --help`.
 MODULES = (
     "demo", "run", "check", "new", "scenarios", "compare", "why", "plot", "report", "export", "counters",
-    "sweep", "tune", "fabric", "trace", "papers", "schema", "doctor", "completion", "version",
+    "sweep", "tune", "calibrate", "fabric", "trace", "papers", "schema", "doctor", "completion", "version",
 )  # fmt: skip
 
 

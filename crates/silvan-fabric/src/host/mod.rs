@@ -69,7 +69,7 @@ pub(crate) use sizes::PacketSizes;
 use timers::Timers;
 use turns::HostTurn;
 pub(crate) use turns::take_turns;
-use waits::Wait;
+use waits::FlowWait;
 pub(crate) use waits::{WaitLog, wait_table};
 
 /// The result of an attempt to send.
@@ -599,20 +599,20 @@ impl Host {
         if self.announcer.is_some() {
             match self.leave(id, now) {
                 Leave::Go => {}
-                Leave::At(time) => return self.makes_wait(id, Wait::Announcement, now, Some(time)),
-                Leave::Wait => return self.makes_wait(id, Wait::Announcement, now, None),
+                Leave::At(time) => return self.makes_wait(id, FlowWait::Announcement, now, Some(time)),
+                Leave::Wait => return self.makes_wait(id, FlowWait::Announcement, now, None),
             }
         }
         match self.may_send_at(id, now) {
             Some(time) if time <= now => false,
-            Some(time) => self.makes_wait(id, Wait::Pace, now, Some(time)),
-            None => self.makes_wait(id, Wait::Answer, now, None),
+            Some(time) => self.makes_wait(id, FlowWait::Pace, now, Some(time)),
+            None => self.makes_wait(id, FlowWait::Answer, now, None),
         }
     }
 
     /// Adds a flow to the throttled flows or, if the end of its wait is not known, to the closed ones. Returns true.
     #[inline]
-    fn makes_wait(&mut self, id: FlowId, wait: Wait, now: Time, until: Option<Time>) -> bool {
+    fn makes_wait(&mut self, id: FlowId, wait: FlowWait, now: Time, until: Option<Time>) -> bool {
         match until {
             Some(time) => self.flows.throttle(id, time),
             None => self.flows.close(id),

@@ -7,7 +7,7 @@ use silvan_engine::Time;
 use silvan_network::routing::spraying::RouteFeedback;
 
 use super::flows::{Connection, FlowId, QueuedFlow};
-use super::{Host, Wait, level};
+use super::{FlowWait, Host, level};
 use crate::congestion_log::TriggerEvent;
 use crate::context::Context;
 use crate::message::SourceReport;
@@ -273,7 +273,7 @@ impl Host {
     /// If a flow waits for the reaction, checks again whether it may send.
     pub(super) fn reconsider(&mut self, id: FlowId, now: Time) {
         if self.flows.reopen(id) {
-            self.note_wait(id, Wait::Reopened, now, None);
+            self.note_wait(id, FlowWait::Reopened, now, None);
             self.enlist(id, now);
         }
     }

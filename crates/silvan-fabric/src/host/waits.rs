@@ -5,12 +5,13 @@ use silvan_engine::Time;
 use super::Host;
 use super::flows::FlowId;
 use crate::context::Context;
-use crate::outcome::Table;
+
 use crate::recorder::{small, table, times};
+use crate::table::Table;
 
 /// Why a flow, or a host, does not send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wait {
+pub(super) enum FlowWait {
     /// The flow waits for its announcement, or for a probe of it.
     Announcement = 0,
     /// The reaction permits the next packet at a known time.
@@ -28,13 +29,13 @@ pub(super) enum Wait {
 struct WaitRow {
     source: u16,
     destination: u32,
-    wait: Wait,
+    wait: FlowWait,
     since: Time,
     /// `Time::NEVER` if it is not known.
     until: Time,
 }
 
-/// The waits of the flows of a host. For [`Wait::Injection`], source and destination have no meaning.
+/// The waits of the flows of a host. For [`FlowWait::Injection`], source and destination have no meaning.
 #[derive(Debug, Default)]
 pub(crate) struct WaitLog {
     rows: Vec<WaitRow>,
@@ -43,7 +44,7 @@ pub(crate) struct WaitLog {
 impl Host {
     /// Records that a flow waits from `since` on.
     #[inline]
-    pub(super) fn note_wait(&mut self, id: FlowId, wait: Wait, since: Time, until: Option<Time>) {
+    pub(super) fn note_wait(&mut self, id: FlowId, wait: FlowWait, since: Time, until: Option<Time>) {
         if let Some(log) = &mut self.waits {
             let flow = self.flows.get(id);
             let (source, destination) = (flow.source, flow.destination);
@@ -59,7 +60,7 @@ impl Host {
         if let Some(log) = &mut self.waits
             && until > since
         {
-            log.rows.push(WaitRow { source: 0, destination: 0, wait: Wait::Injection, since, until });
+            log.rows.push(WaitRow { source: 0, destination: 0, wait: FlowWait::Injection, since, until });
         }
     }
 }

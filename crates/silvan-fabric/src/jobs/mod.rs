@@ -38,7 +38,7 @@ use crate::context::Context;
 use crate::host::Host;
 use crate::link::{Class, key};
 use crate::message::{JobMessage, Mailbox};
-use crate::outcome::Table;
+use crate::table::Table;
 
 pub(crate) use closed::Closed;
 pub use closed::JobSummary;

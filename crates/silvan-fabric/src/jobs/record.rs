@@ -5,9 +5,9 @@ use silvan_trace::execute::BusyTime;
 
 use super::Logged;
 use super::running::Running;
-use crate::outcome::{Table, Values};
 use crate::packet::FlowAddress;
 use crate::recorder::{small, table, times};
+use crate::table::{Table, Values};
 
 /// A message of a rank, and its flow.
 type Message = (u32, Logged, FlowAddress);

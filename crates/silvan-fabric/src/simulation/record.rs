@@ -46,8 +46,8 @@ impl Simulation {
     }
 
     /// Ends the recording. Returns its tables: `packets`, `departures`, `drained`, `losses`, `reports`, `waits`,
-    /// `channels` and, if there are jobs, `busy` and `parcels`. Columns `packet`, `channel` and `*host` contain indexes of packets, channels and hosts. Times are in
-    /// picoseconds.
+    /// `channels` and, if there are jobs, `busy` and `parcels`. Columns `packet`, `channel` and `*host` contain indexes of
+    /// packets, channels and hosts. Times are in picoseconds.
     #[must_use]
     pub fn into_record(mut self) -> Vec<Table> {
         let channels = self.channel_table();
