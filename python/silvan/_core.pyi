@@ -157,9 +157,11 @@ class Record:
     """The departures of packets in a part of a run."""
 
     def tables(self) -> dict[str, dict[str, ArrayView | tuple[ArrayView, list[str]]]]:
-        """Return the tables `packets`, `departures`, `drained`, `losses`, `reports`, `waits` and `channels`.
+        """Return the tables of the recording.
 
-        Columns `packet`, `channel` and `*host` contain indexes, and times are in picoseconds.
+        They are `packets`, `departures`, `drained`, `losses`, `reports`, `waits`, `hosts`, `channels` and, if
+        there are jobs, `busy` and `parcels`. Columns `packet`, `channel` and `*host` contain indexes, and times are
+        in picoseconds.
         """
 
     @property

@@ -71,7 +71,7 @@ def why(
 
     `flow` restricts the messages to a flow, by its name or its hosts (``"H1->H2"``). With `job`, explain the
     duration of this job, or of its collective operation number `step` (from 1 on) instead: the critical path
-    through its ranks. `most_departures` limits the memory of the record, about 75 bytes per packet and link.
+    through its ranks. `most_departures` limits the memory of the record, about 140 bytes per packet and link.
     `progress` is called like that of :func:`silvan.run`.
 
     Raises :class:`silvan.SilvanError` if there is no such message or job, or if the record would be too

@@ -328,9 +328,7 @@ class Causes:
             yield at, end, None
 
     def _host_link(self, start: int, end: int) -> Pieces:
-        channel = next(
-            index for index, one in enumerate(self.record.channels) if one.from_host == self.flow.host
-        )
+        channel = self.record.out_of_host[self.flow.host]
         for begin, stop, is_slow in _cut(self.record.injection(self.flow.host), start, end):
             if is_slow:
                 yield from self._injecting(channel, begin, stop)

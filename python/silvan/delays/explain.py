@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from silvan._core import SilvanError
 from silvan.delays.causes import Causes, Label, Piece, Pieces
-from silvan.delays.record import DATA, NONE, FlowKey, Record
+from silvan.delays.record import DATA, NONE, Channel, FlowKey, Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -258,16 +258,19 @@ def repeated(record: Record, packets: Sequence[int]) -> frozenset[int]:
     return frozenset(found)
 
 
-def ideal(message: Message, causes: Causes) -> int:
-    """Return the time (ps) that a message takes alone on its route, with usual rates."""
-    record = causes.record
-    route = [int(record.channel[row]) for row in record.hops(message.last)]
-    route = [channel for index, channel in enumerate(route) if channel not in route[:index]]
+def shape(message: Message, record: Record) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the channels of the route of a message, and the sizes of its packets with headers."""
+    channels = (int(record.channel[row]) for row in record.hops(message.last))
     first_hops = ((record.number(packet), record.hops(packet)[0]) for packet in message.packets)
-    sizes = list({number: int(record.size[row]) for number, row in first_hops}.values())
-    spans = {
-        size: [round(size * 8000 / causes.usual_rates[channel]) for channel in route] for size in set(sizes)
-    }
+    sizes = {number: int(record.size[row]) for number, row in first_hops}
+    return tuple(dict.fromkeys(channels)), tuple(sizes.values())
+
+
+def ideal_time(
+    route: Sequence[int], sizes: Sequence[int], channels: Sequence[Channel], usual_rates: Sequence[float]
+) -> int:
+    """Return the time (ps) that packets take alone on a route, with usual rates."""
+    spans = {size: [round(size * 8000 / usual_rates[channel]) for channel in route] for size in set(sizes)}
     left_out = max(len(sizes) - PACKETS_ONE_BY_ONE, 0)
     extra = sum(max(spans[size]) for size in sizes[1 : 1 + left_out])
     free = [0] * len(route)
@@ -276,9 +279,9 @@ def ideal(message: Message, causes: Causes) -> int:
         arrival = 0
         before = 0
         for hop, channel in enumerate(route):
-            known, span = record.channels[channel], spans[size][hop]
+            known, span = channels[channel], spans[size][hop]
             ready = arrival
-            if hop and not record.channels[route[hop - 1]].arrives_with_tail:
+            if hop and not channels[route[hop - 1]].arrives_with_tail:
                 ready += max(before - span, 0)
             start = max(ready, free[hop])
             free[hop] = start + span
@@ -342,8 +345,8 @@ class Explanation:
         return self.delay - sum(cause.ps for cause in self.causes)
 
 
-def explain(message: Message, causes: Causes) -> Explanation:
-    """Explain the duration of a message.
+def explain(message: Message, causes: Causes, least: int) -> Explanation:
+    """Explain the duration of a message, whose ideal duration is `least` ps.
 
     Raises :class:`SilvanError` if the pieces do not add up, which would be an error in Silvan.
     """
@@ -355,7 +358,7 @@ def explain(message: Message, causes: Causes) -> Explanation:
         at = piece.end
     if at != message.end:
         raise SilvanError(f"the causes of a message end at {at} ps instead of {message.end} ps")
-    return Explanation(message, pieces, ideal(message, causes), tuple(summed(pieces)))
+    return Explanation(message, pieces, least, tuple(summed(pieces)))
 
 
 def summed(pieces: Sequence[Piece]) -> list[Cause]:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 NONE = 2**32 - 1
 #: A time that is not known.
 NEVER = 2**64 - 1
-#: Departures that a recording holds at most by default (about 1.5 GB).
-MOST_DEPARTURES = 20_000_000
+#: Departures that a recording holds at most by default (1.4 GB).
+MOST_DEPARTURES = 10_000_000
 #: Number of packets that are searched for one that is in a buffer.
 MOST_ROWS_SEARCHED = 4096
 #: The kind of data packets in the table of packets.
@@ -200,6 +200,7 @@ class Record:
         self.is_marked = departures["flags"] >> 8 & 1
         self.lane = departures["flags"] & 255
         self.channels = _channels(tables["channels"])
+        self.hosts: list[str] = [str(name) for name in tables["hosts"]["name"]]
         self._busy, self._parcels = tables.get("busy"), tables.get("parcels")
         self._drained, self._waits = tables["drained"], tables["waits"]
         by_channel = np.lexsort((self.start, self.channel))
@@ -216,6 +217,11 @@ class Record:
         self._timelines: dict[int, Timeline] = {}
         self._buffers: dict[int, Buffer] = {}
         self._backlogs: dict[int, Backlog] = {}
+
+    @cached_property
+    def out_of_host(self) -> dict[int, int]:
+        """The channel on which each host sends."""
+        return {one.from_host: number for number, one in enumerate(self.channels) if one.from_host != NONE}
 
     def departure(self, row: int) -> Departure:
         """Return a recorded departure."""

@@ -13,7 +13,16 @@ import numpy as np
 
 from silvan._core import Scenario, SilvanError
 from silvan.delays.causes import Causes
-from silvan.delays.explain import Explanation, Message, explain, messages, repeated, usual_rates
+from silvan.delays.explain import (
+    Explanation,
+    Message,
+    explain,
+    ideal_time,
+    messages,
+    repeated,
+    shape,
+    usual_rates,
+)
 from silvan.delays.jobs import Ranks, Step
 from silvan.delays.jobs import explain as explain_step
 from silvan.delays.record import MOST_DEPARTURES, NONE, FlowKey, Record, record
@@ -85,12 +94,11 @@ class Network:
     def __init__(self, scenario: Scenario, recorded: Record, result: Result | None = None) -> None:
         self.record, self.scenario = recorded, scenario
         self.spec = tomllib.loads(scenario.to_toml(standalone=True))
-        self.hosts = [""] * (1 + max(one.from_host for one in recorded.channels if one.from_host != NONE))
-        for channel in recorded.channels:
-            if channel.from_host != NONE:
-                self.hosts[channel.from_host] = channel.name.split("->")[0]
+        self.hosts = recorded.hosts
         self.usual_rates = usual_rates(recorded)
         self._result = result
+        self._known_alternatives: dict[int, dict[int, list[int]]] = {}
+        self._ideals: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
 
     @cached_property
     def _named(self) -> dict[tuple[str, str], str]:
@@ -153,6 +161,11 @@ class Network:
         """Return, for each channel, the others of its switch from which a host is equally far."""
         if not self._has_paths:
             return {}
+        if destination not in self._known_alternatives:
+            self._known_alternatives[destination] = self._find_alternatives(destination)
+        return self._known_alternatives[destination]
+
+    def _find_alternatives(self, destination: int) -> dict[int, list[int]]:
         into: dict[int, list[int]] = {}
         for number, channel in enumerate(self.record.channels):
             into.setdefault(channel.to_switch, []).append(number)
@@ -194,7 +207,14 @@ class Network:
 
     def explain(self, message: Message) -> Explanation:
         """Explain the duration of a message."""
-        return explain(message, self.causes(message))
+        return explain(message, self.causes(message), self.ideal(message))
+
+    def ideal(self, message: Message) -> int:
+        """Return the time (ps) that a message takes alone on its route, with usual rates."""
+        key = shape(message, self.record)
+        if key not in self._ideals:
+            self._ideals[key] = ideal_time(*key, self.record.channels, self.usual_rates)
+        return self._ideals[key]
 
     def messages_of(self, flow: FlowKey) -> Iterator[Message]:
         """Yield the recorded messages of a flow."""
@@ -258,7 +278,8 @@ def choose(
             network = _network(result, begin - BEFORE, end, most, progress)
             return network, [network.find(one) for one in own]
     network = _network(result, 0, round(result.summary["simulated_ns"] * 1000), most, progress)
-    found = [(network.explain(message).delay, message) for message in network.messages(*ends)]
+    messages = network.messages(*ends)
+    found = [(message.end - message.start - network.ideal(message), message) for message in messages]
     if not found:
         raise SilvanError(f"{result.name}: no message{where} was delivered during the run")
     found.sort(key=lambda one: (-one[0], one[1].start, one[1].flow))

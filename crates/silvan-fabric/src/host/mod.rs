@@ -282,9 +282,9 @@ impl Host {
         self.is_watched = true;
     }
 
-    /// Records why flows wait.
-    pub fn record_waits(&mut self) {
-        self.waits = Some(Box::default());
+    /// Records why flows wait, from a time on.
+    pub fn record_waits(&mut self, from: Time) {
+        self.waits = Some(Box::new(WaitLog::new(from)));
         self.is_watched = true;
     }
 

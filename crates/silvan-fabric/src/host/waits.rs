@@ -1,5 +1,6 @@
 //! Records why the flows of a host wait, if departures are recorded.
 
+use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 
 use super::Host;
@@ -35,10 +36,34 @@ struct WaitRow {
     until: Time,
 }
 
-/// The waits of the flows of a host. For [`FlowWait::Injection`], source and destination have no meaning.
+/// The waits of the flows of a host, from a time on. For [`FlowWait::Injection`], source and destination have no meaning.
 #[derive(Debug, Default)]
 pub(crate) struct WaitLog {
+    from: Time,
     rows: Vec<WaitRow>,
+    /// The last wait of each flow that began before the recording, whose end is not known.
+    earlier: FxHashMap<(u16, u32), WaitRow>,
+}
+
+impl WaitLog {
+    pub fn new(from: Time) -> Self {
+        Self { from, ..Self::default() }
+    }
+
+    fn push(&mut self, row: WaitRow) {
+        if row.since >= self.from {
+            self.rows.push(row);
+        } else if row.until >= self.from {
+            self.earlier.insert((row.source, row.destination), row);
+        }
+    }
+
+    /// The rows in order of time, for each flow.
+    fn into_rows(self) -> impl Iterator<Item = WaitRow> {
+        let mut earlier: Vec<WaitRow> = self.earlier.into_values().collect();
+        earlier.sort_unstable_by_key(|row| (row.since, row.source, row.destination));
+        earlier.into_iter().chain(self.rows)
+    }
 }
 
 impl Host {
@@ -48,7 +73,7 @@ impl Host {
         if let Some(log) = &mut self.waits {
             let flow = self.flows.get(id);
             let (source, destination) = (flow.source, flow.destination);
-            log.rows.push(WaitRow { source, destination, wait, since, until: until.unwrap_or(Time::NEVER) });
+            log.push(WaitRow { source, destination, wait, since, until: until.unwrap_or(Time::NEVER) });
         }
     }
 
@@ -60,7 +85,7 @@ impl Host {
         if let Some(log) = &mut self.waits
             && until > since
         {
-            log.rows.push(WaitRow { source: 0, destination: 0, wait: FlowWait::Injection, since, until });
+            log.push(WaitRow { source: 0, destination: 0, wait: FlowWait::Injection, since, until });
         }
     }
 }
@@ -69,7 +94,7 @@ impl Host {
 pub(crate) fn wait_table(hosts: &mut [Host]) -> Table {
     let logs = hosts.iter_mut().filter_map(|host| Some((host.id, host.waits.take()?)));
     let rows: Vec<(u32, WaitRow)> =
-        logs.flat_map(|(host, log)| log.rows.into_iter().map(move |row| (host, row))).collect();
+        logs.flat_map(|(host, log)| log.into_rows().map(move |row| (host, row))).collect();
     table(
         "waits",
         vec![

@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 
 use super::{ModelError, Progress, Simulation};
-use crate::host::{Host, wait_table};
+use crate::host::wait_table;
 use crate::jobs::Jobs;
 use crate::link::ChannelId;
 use crate::outcome::{Table, Values};
@@ -22,7 +22,7 @@ impl Simulation {
         }
         let [partition] = &mut self.network.partitions[..] else { return Err("one thread") };
         partition.ctx.record(Recorder::new(plan));
-        partition.hosts.iter_mut().for_each(Host::record_waits);
+        partition.hosts.iter_mut().for_each(|host| host.record_waits(plan.from));
         partition.jobs.iter_mut().for_each(Jobs::record);
         Ok(())
     }
@@ -46,8 +46,8 @@ impl Simulation {
     }
 
     /// Ends the recording. Returns its tables: `packets`, `departures`, `drained`, `losses`, `reports`, `waits`,
-    /// `channels` and, if there are jobs, `busy` and `parcels`. Columns `packet`, `channel` and `*host` contain indexes of
-    /// packets, channels and hosts. Times are in picoseconds.
+    /// `hosts`, `channels` and, if there are jobs, `busy` and `parcels`. Columns `packet`, `channel` and `*host` contain
+    /// indexes of packets, channels and hosts. Times are in picoseconds.
     #[must_use]
     pub fn into_record(mut self) -> Vec<Table> {
         let channels = self.channel_table();
@@ -60,6 +60,9 @@ impl Simulation {
                 tables.extend(partition.jobs.iter_mut().flat_map(Jobs::take_record));
             }
         }
+        let names = &self.network.names.hosts;
+        let codes = (0..names.len() as u32).collect();
+        tables.push(table("hosts", vec![("name", Values::Name { codes, names: names.clone() })]));
         tables.push(channels);
         tables
     }
