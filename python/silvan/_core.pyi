@@ -160,8 +160,8 @@ class Record:
         """Return the tables of the recording.
 
         They are `packets`, `departures`, `drained`, `losses`, `reports`, `waits`, `hosts`, `channels` and, if
-        there are jobs, `busy` and `parcels`. Columns `packet`, `channel` and `*host` contain indexes, and times
-        are in picoseconds.
+        there are jobs, `busy` and `parcels`. Columns `packet`, `channel` and `*host` contain indexes.
+        Times are in picoseconds.
         """
 
     @property
