@@ -6,6 +6,7 @@ of a message add up exactly to its duration.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -106,6 +107,7 @@ class Causes:
     #: The packets of the message that is explained, and those among them that repeat earlier ones.
     own: frozenset[int] = frozenset()
     repeated: frozenset[int] = frozenset()
+    _owners: dict[tuple[int, int], FlowKey | None] = field(default_factory=dict)
     _main_causes: dict[tuple[int, int, tuple[str, ...]], Piece] = field(default_factory=dict)
 
     def busy(self, row: int, start: int, end: int, chain: tuple[str, ...]) -> Pieces:
@@ -313,7 +315,10 @@ class Causes:
         """Divide a time into waits of the flow for its reaction or announcement, and others (None)."""
         rows = self.record.waits(self.flow)
         at = start
-        for index, (wait, since, known) in enumerate(rows):
+        # The last wait that began before `start` may last longer. A few rows may be out of order, because a
+        # wait can begin at the end of a packet that is still being sent.
+        first = max(bisect_right(rows, start, key=lambda row: row[1]) - 8, 0)
+        for index, (wait, since, known) in enumerate(rows[first:], start=first):
             if since >= end:
                 break
             following = rows[index + 1][1] if index + 1 < len(rows) else NEVER
@@ -360,8 +365,8 @@ class Causes:
         """Return the time and the channel of the mark of which the flow was last notified before a time."""
         if self._marks is None:
             self._marks = sorted(self._find_marks())
-        known = [mark for mark in self._marks if mark[0] <= time]
-        return known[-1][1:] if known else None
+        at = bisect_right(self._marks, time, key=lambda mark: mark[0])
+        return self._marks[at - 1][1:] if at else None
 
     _marks: list[tuple[int, int, int]] | None = None
 
@@ -402,6 +407,12 @@ class Causes:
 
     def owner_of_queue(self, channel: int, time: int) -> FlowKey | None:
         """Return the flow that has most bytes in the queue of an output at a time, except the own flow."""
+        key = (channel, time)
+        if key not in self._owners:
+            self._owners[key] = self._find_owner(channel, time)
+        return self._owners[key]
+
+    def _find_owner(self, channel: int, time: int) -> FlowKey | None:
         record = self.record
         rows = [row for row, _, _ in record.timeline(channel).within(time, time + 50_000_000)]
         sums: dict[FlowKey, int] = {}
