@@ -10,11 +10,12 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cached_property, partial
 
 from silvan.delays.record import (
     ANNOUNCEMENT,
     ANSWER,
-    DATA,
+    ANSWERS,
     NEVER,
     NONE,
     REOPENED,
@@ -25,8 +26,6 @@ from silvan.delays.record import (
 #: Number of buffers that are followed at most, one behind the other. Longer chains are cycles, because no
 #: route is longer.
 MOST_HOPS = 64
-
-
 #: Length of the chain to a place that is reached through a lack of credit.
 BEHIND_CREDIT = 2
 
@@ -78,7 +77,8 @@ class Piece:
 
 
 Pieces = Iterator[Piece]
-Down = Callable[[str, int, int], Iterator[tuple[int, int]]]
+#: Divides a time from its start to its end.
+Divide = Callable[[int, int], Pieces]
 
 
 @dataclass
@@ -153,9 +153,7 @@ class Causes:
             label = Label.HASH_COLLISION
         owner = None if packet == NONE else self.data_flow(packet)
         piece = Piece(start, end, label, channel.name, owner, chain)
-        usual = self.usual_rates[departure.channel]
-        span = departure.end - departure.start
-        least = round(int(self.record.size[row]) * 8000 / usual) if usual else span
+        span, least = departure.end - departure.start, self.usual_span(row)
         if packet == NONE or span <= least + 1:
             yield piece
             return
@@ -171,7 +169,7 @@ class Causes:
         """Return the flow of a packet; for answers, the flow that they answer."""
         flow = self.record.flow(packet)
         is_answer = int(self.record.packets["kind"][packet]) in ANSWERS
-        return FlowKey(flow.destination, flow.source, flow.host) if is_answer else flow
+        return flow.back if is_answer else flow
 
     def _collides(self, channel: int, start: int, end: int) -> bool:
         others = self.alternatives.get(channel, ())
@@ -202,23 +200,31 @@ class Causes:
         if record.channels[channel].arrives_with_tail:
             return arrival, arrival
         own, span = (int(record.end[one] - record.start[one]) for one in (row, before))
-        usual = self.usual_rates[channel]
-        least = round(int(record.size[before]) * 8000 / usual) if usual else span
-        return arrival + max(span - own, 0), arrival + max(min(least, span) - own, 0)
+        least = min(self.usual_span(before), span)
+        return arrival + max(span - own, 0), arrival + max(least - own, 0)
+
+    def usual_span(self, row: int) -> int:
+        """Return how long a departure takes at the usual rate of its channel, in ps."""
+        return span_at(int(self.record.size[row]), self.usual_rates[int(self.record.channel[row])])
 
     def _at_channel(
         self, channel: int, row: int | None, start: int, end: int, chain: tuple[str, ...]
     ) -> Pieces:
         chain = (*chain, self.record.channels[channel].name)
+        idle = partial(self._idle, channel, row, chain=chain)
+        yield from self._use(channel, start, end, chain, idle)
+
+    def _use(self, channel: int, start: int, end: int, chain: tuple[str, ...], idle: Divide) -> Pieces:
+        """Divide a time into packets on a channel, and what `idle` returns for the times between them."""
         at = start
-        for other, begin, stop in self.record.timeline(channel).within(start, end):
+        for row, begin, stop in self.record.timeline(channel).within(start, end):
             if begin > at:
-                yield from self._idle(channel, row, at, begin, chain)
+                yield from idle(at, begin)
             last = min(stop, end)
-            yield from self.busy(other, max(begin, at), last, chain)
+            yield from self.busy(row, max(begin, at), last, chain)
             at = last
         if at < end:
-            yield from self._idle(channel, row, at, end, chain)
+            yield from idle(at, end)
 
     def _idle(self, channel: int, row: int | None, start: int, end: int, chain: tuple[str, ...]) -> Pieces:
         """Divide a time in which a channel sends nothing although a packet waits for it."""
@@ -334,23 +340,16 @@ class Causes:
 
     def _host_link(self, start: int, end: int) -> Pieces:
         channel = self.record.out_of_host[self.flow.host]
+        chain = (self.record.channels[channel].name,)
+
+        def injecting(begin: int, stop: int) -> Pieces:
+            yield Piece(begin, stop, Label.INJECTION, self.hosts[self.flow.host])
+
         for begin, stop, is_slow in _cut(self.record.injection(self.flow.host), start, end):
             if is_slow:
-                yield from self._injecting(channel, begin, stop)
+                yield from self._use(channel, begin, stop, chain, injecting)
             else:
                 yield from self._at_channel(channel, None, begin, stop, ())
-
-    def _injecting(self, channel: int, start: int, end: int) -> Pieces:
-        at = start
-        chain = (self.record.channels[channel].name,)
-        for row, begin, stop in self.record.timeline(channel).within(start, end):
-            if at < begin:
-                yield Piece(at, begin, Label.INJECTION, self.hosts[self.flow.host])
-            last = min(stop, end)
-            yield from self.busy(row, max(begin, at), last, chain)
-            at = last
-        if at < end:
-            yield Piece(at, end, Label.INJECTION, self.hosts[self.flow.host])
 
     def _paced(self, start: int, end: int) -> Pieces:
         mark = self.last_mark(start)
@@ -363,23 +362,18 @@ class Causes:
 
     def last_mark(self, time: int) -> tuple[int, int] | None:
         """Return the time and the channel of the mark of which the flow was last notified before a time."""
-        if self._marks is None:
-            self._marks = sorted(self._find_marks())
         at = bisect_right(self._marks, time, key=lambda mark: mark[0])
         return self._marks[at - 1][1:] if at else None
 
-    _marks: list[tuple[int, int, int]] | None = None
+    @cached_property
+    def _marks(self) -> list[tuple[int, int, int]]:
+        return sorted(self._find_marks())
 
     def _find_marks(self) -> Iterator[tuple[int, int, int]]:
         """Yield the arrival of each notification of the flow, and the time and channel of its mark."""
         record = self.record
-        back = FlowKey(self.flow.destination, self.flow.source, self.flow.host)
-        sent = {
-            int(record.packets["injected_ps"][packet]): int(packet)
-            for packet in record.packets_of(self.flow)
-            if record.packets["kind"][packet] == DATA
-        }
-        for answer in record.packets_of(back):
+        sent = record.sent(self.flow)
+        for answer in record.packets_of(self.flow.back):
             if not record.packets["echo_is_marked"][answer]:
                 continue
             hops = record.hops(int(answer))
@@ -443,41 +437,15 @@ class Causes:
     def _followed_answer(self, start: int, end: int) -> Pieces:
         """Yield the waits in a time of the answer that ends it, and of the packet that is answered."""
         record = self.record
-        ending = self._answers.get(end)
+        ending = record.answers(self.flow).get(end)
         if ending is None:
             return
-        data = self._sent.get(int(record.packets["echo_sent_ps"][ending]))
+        data = record.sent(self.flow).get(int(record.packets["echo_sent_ps"][ending]))
         for packet in (data, ending):
             if packet is not None:
                 for piece in self.waits_of(packet, start, end):
                     if piece.label != Label.NECESSARY:
                         yield piece
-
-    @property
-    def _answers(self) -> dict[int, int]:
-        if self._answer_index is None:
-            record = self.record
-            back = FlowKey(self.flow.destination, self.flow.source, self.flow.host)
-            self._answer_index = {}
-            for answer in record.packets_of(back).tolist():
-                if int(record.packets["kind"][answer]) in ANSWERS and (hops := record.hops(answer)):
-                    self._answer_index[int(record.arrival[hops[-1]])] = answer
-        return self._answer_index
-
-    _answer_index: dict[int, int] | None = None
-
-    @property
-    def _sent(self) -> dict[int, int]:
-        if self._sent_index is None:
-            packets = self.record.packets
-            self._sent_index = {
-                int(packets["injected_ps"][packet]): packet
-                for packet in self.record.packets_of(self.flow).tolist()
-                if packets["kind"][packet] == DATA
-            }
-        return self._sent_index
-
-    _sent_index: dict[int, int] | None = None
 
     def waits_of(self, packet: int, start: int, end: int) -> Pieces:
         """Divide the part of a time in which a packet is on its way, until its host has drained it."""
@@ -509,9 +477,9 @@ class Causes:
                 yield from self.waits_for_output(following, begin, stop, ())
 
 
-#: Kinds of packets that answer others: notifications, acknowledgements, grants, negative acknowledgements,
-#: receipts.
-ANSWERS = frozenset({1, 2, 4, 10, 11})
+def span_at(size: int, rate_gbit_s: float) -> int:
+    """Return the transmission time of bytes in ps."""
+    return round(size * 8000 / rate_gbit_s)
 
 
 def _cut(spans: list[tuple[int, int]] | tuple[()], start: int, end: int) -> Iterator[tuple[int, int, bool]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from silvan._core import SilvanError
-from silvan.delays.causes import Causes, Label, Piece, Pieces
+from silvan.delays.causes import Causes, Label, Piece, Pieces, span_at
 from silvan.delays.record import DATA, NONE, Channel, FlowKey, Record
 
 if TYPE_CHECKING:
@@ -196,8 +196,7 @@ class _Walk:
                 start = int(record.start[row])
                 self._add(self._wire(row, start, arrival))
                 return packet, start
-            span = round(int(record.size[row]) * 8000 / self.causes.usual_rates[int(record.channel[row])])
-            edge = min(before[0] + span, time)
+            edge = min(before[0] + self.causes.usual_span(row), time)
             self._add(
                 iter(
                     [
@@ -236,9 +235,9 @@ def walk(message: Message, causes: Causes) -> tuple[Piece, ...]:
 
 def _lost(record: Record, message: Message, packet: int, start: int, end: int) -> Pieces:
     """Return the time before a packet is sent again, with the place where it, or its answer, was lost."""
-    number, flow = record.number(packet), message.flow
+    number = record.number(packet)
     alike = [other for other in message.packets if record.number(other) == number]
-    answers = record.packets_of(FlowKey(flow.destination, flow.source, flow.host)).tolist()
+    answers = record.packets_of(message.flow.back).tolist()
     for others in (alike, answers):
         losses = [loss for other in others if (loss := record.loss(other)) and loss[0] <= end]
         if losses and losses[-1][1] != NONE:
@@ -270,7 +269,7 @@ def ideal_time(
     route: Sequence[int], sizes: Sequence[int], channels: Sequence[Channel], usual_rates: Sequence[float]
 ) -> int:
     """Return the time (ps) that packets take alone on a route, with usual rates."""
-    spans = {size: [round(size * 8000 / usual_rates[channel]) for channel in route] for size in set(sizes)}
+    spans = {size: [span_at(size, usual_rates[channel]) for channel in route] for size in set(sizes)}
     left_out = max(len(sizes) - PACKETS_ONE_BY_ONE, 0)
     extra = sum(max(spans[size]) for size in sizes[1 : 1 + left_out])
     free = [0] * len(route)

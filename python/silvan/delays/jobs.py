@@ -86,7 +86,7 @@ class Ranks:
         found = []
         for events in (self.busy, self.arrivals):
             for rank, rows in events.items():
-                at = bisect_right([row[0] for row in rows], until)
+                at = bisect_right(rows, until, key=lambda row: row[0])
                 if at:
                     found.append((rows[at - 1][0], -rank))
         if not found:
@@ -118,7 +118,7 @@ class Ranks:
         earlier = [
             rows[at - 1][0]
             for rows in (self.busy.get(rank, []), self.arrivals.get(rank, []), self.departures.get(rank, []))
-            if (at := bisect_left([row[0] for row in rows], time))
+            if (at := bisect_left(rows, time, key=lambda row: row[0]))
         ]
         begin = max(earlier, default=0)
         return begin, rank, [Piece(begin, time, Label.LOCAL, place)]

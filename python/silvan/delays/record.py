@@ -30,6 +30,9 @@ MOST_DEPARTURES = 10_000_000
 MOST_ROWS_SEARCHED = 4096
 #: The kind of data packets in the table of packets.
 DATA = 0
+#: Kinds of packets that answer others: notifications, acknowledgements, grants, negative acknowledgements,
+#: receipts.
+ANSWERS = frozenset({1, 2, 4, 10, 11})
 
 
 class FlowKey(NamedTuple):
@@ -38,6 +41,11 @@ class FlowKey(NamedTuple):
     host: int
     source: int
     destination: int
+
+    @property
+    def back(self) -> FlowKey:
+        """The flow of the answers."""
+        return FlowKey(self.destination, self.source, self.host)
 
 
 class Departure(NamedTuple):
@@ -217,6 +225,8 @@ class Record:
         self._timelines: dict[int, Timeline] = {}
         self._buffers: dict[int, Buffer] = {}
         self._backlogs: dict[int, Backlog] = {}
+        self._sent: dict[FlowKey, dict[int, int]] = {}
+        self._answers: dict[FlowKey, dict[int, int]] = {}
 
     @cached_property
     def out_of_host(self) -> dict[int, int]:
@@ -293,7 +303,8 @@ class Record:
                 yield int(self.arrival[row]), int(self.start[leaving]), int(self.end[leaving]), leaving
             else:
                 # It is still there at the end of the recording, or lost.
-                lost = self.lost_at(int(self.packet[row]), NEVER >> 1)
+                loss = self.loss(int(self.packet[row]))
+                lost = loss[0] if loss else NEVER >> 1
                 yield int(self.arrival[row]), lost, lost, -1
 
     @cached_property
@@ -325,10 +336,6 @@ class Record:
         columns = (self.losses[name].tolist() for name in ("packet", "time_ps", "channel", "loss"))
         return {packet: (time, channel, loss) for packet, time, channel, loss in zip(*columns, strict=True)}
 
-    def lost_at(self, packet: int, otherwise: int) -> int:
-        """Return when a packet was lost; `otherwise` if it was not."""
-        return self._lost.get(packet, (otherwise, NONE, 0))[0]
-
     def loss(self, packet: int) -> tuple[int, int, int] | None:
         """Return the time, channel and kind of the loss of a packet; None if it was not lost."""
         return self._lost.get(packet)
@@ -351,6 +358,22 @@ class Record:
     def packets_of(self, flow: FlowKey) -> NDArray[np.int64]:
         """Return the packets of a flow, in the order in which they started."""
         return self._by_flow.get(flow, np.empty(0, np.int64))
+
+    def sent(self, flow: FlowKey) -> dict[int, int]:
+        """Return the data packets of a flow by the time at which their source started to send them."""
+        if flow not in self._sent:
+            times, kinds = self.packets["injected_ps"], self.packets["kind"]
+            own = self.packets_of(flow).tolist()
+            self._sent[flow] = {int(times[packet]): packet for packet in own if kinds[packet] == DATA}
+        return self._sent[flow]
+
+    def answers(self, flow: FlowKey) -> dict[int, int]:
+        """Return the answers to a flow by the time of their last arrival."""
+        if flow not in self._answers:
+            kinds = self.packets["kind"]
+            own = [packet for packet in self.packets_of(flow.back).tolist() if int(kinds[packet]) in ANSWERS]
+            self._answers[flow] = {int(self.arrival[self.hops(packet)[-1]]): packet for packet in own}
+        return self._answers[flow]
 
     def flows(self) -> list[FlowKey]:
         """Return all flows that have packets, including those of answers."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -102,8 +102,7 @@ class Network:
 
     @cached_property
     def _named(self) -> dict[tuple[str, str], str]:
-        flows = self.spec.get("flow", [])
-        return {(flow["from"], flow["to"]): str(flow["name"]) for flow in flows if "name" in flow}
+        return {ends: name for name, ends in _named_flows(self.spec).items()}
 
     @cached_property
     def classes(self) -> list[str]:
@@ -238,13 +237,17 @@ class Network:
         )
 
 
+def _named_flows(spec: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """Return the hosts of the flows that have a name."""
+    return {str(flow["name"]): (flow["from"], flow["to"]) for flow in spec.get("flow", []) if "name" in flow}
+
+
 def ends_of(scenario: Scenario, name: str) -> tuple[str, str]:
     """Return the hosts of a flow, from its name or `FROM->TO`.
 
     Raises :class:`SilvanError` if there is no such flow.
     """
-    spec = tomllib.loads(scenario.to_toml(standalone=True))
-    named = {str(flow["name"]): (flow["from"], flow["to"]) for flow in spec.get("flow", []) if "name" in flow}
+    named = _named_flows(tomllib.loads(scenario.to_toml(standalone=True)))
     if name in named:
         return named[name]
     sender, arrow, receiver = name.partition("->")
