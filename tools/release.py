@@ -41,6 +41,7 @@ CRATES = (
     "silvan-network",
     "silvan-congestion",
     "silvan-fabric",
+    "silvan-delays",
     "silvan-scenario",
 )
 

@@ -153,20 +153,125 @@ def run(
     """
 
 @final
-class Record:
-    """The departures of packets in a part of a run."""
+class Recording:
+    """What a run has recorded; `Delays` takes it."""
 
-    def tables(self) -> dict[str, dict[str, ArrayView | tuple[ArrayView, list[str]]]]:
-        """Return the tables of the recording.
-
-        They are `packets`, `departures`, `drained`, `losses`, `reports`, `waits`, `hosts`, `channels` and, if
-        there are jobs, `busy` and `parcels`. Columns `packet`, `channel` and `*host` contain indexes.
-        Times are in picoseconds.
-        """
+    @property
+    def channels(self) -> list[str]:
+        """Names of the directions of links, by number."""
 
     @property
     def is_full(self) -> bool:
         """Whether the recording reached its limit, so that its end is missing."""
+
+@final
+class Delays:
+    """A recording with what the scenario states about its network.
+
+    A flow is the number of the sending host, that of the traffic source in it, and that of the receiving
+    host. Times are picoseconds.
+    """
+
+    def __new__(
+        cls,
+        recording: Recording,
+        until_ps: int,
+        *,
+        down: dict[int, list[tuple[int, int]]],
+        has_paths: bool,
+        has_one_queue: bool,
+        shares_inputs: bool,
+        requests_grants: bool,
+        senses_delays: bool,
+    ) -> Delays:
+        """Take a recording, which ends at `until_ps`.
+
+        `down` has the times in which links are down, by channel. Packets to a host may take one of several
+        paths (`has_paths`), each input of a switch may have one queue or send to one output at a time, and a
+        reaction may ask receivers for permission, or react to delays.
+
+        Raises `SilvanError` if the recording has been taken before.
+        """
+
+    @property
+    def hosts(self) -> list[str]:
+        """Names of hosts, by number."""
+
+    def activity(self, ends_ps: list[int]) -> dict[str, ArrayView]:
+        """Return what the sending port of each channel did in intervals that end at given times.
+
+        The columns `packets`, `bytes`, `notifications` and `waiting` (in picoseconds) have a row per interval
+        and channel, in this order. Packets count when they start, and bytes when they are sent.
+        """
+
+    def flows(self) -> list[tuple[int, int, int]]:
+        """Return all flows that have packets, including those of answers."""
+
+    def class_of(self, flow: tuple[int, int, int]) -> int | None:
+        """Return the number of the class of a flow; `None` if it has no packets."""
+
+    def messages(self, flow: tuple[int, int, int]) -> list[tuple[int, int, int, int]]:
+        """Return the messages of a flow that were recorded from their first packet to their delivery.
+
+        Each is its start, its end, its bytes, and the time that it takes alone.
+        """
+
+    def slowest(
+        self, sender: int | None, receiver: int | None, most: int
+    ) -> list[tuple[tuple[int, int, int], int, tuple[int, int, int, int]]]:
+        """Return the `most` messages with the longest delays, the longest first.
+
+        Each is its flow, its number, and its row in `messages`. Numbers of hosts restrict them.
+        """
+
+    def explain(self, flow: tuple[int, int, int], number: int) -> Explanation:
+        """Explain a message by its number in `messages`.
+
+        Raises `SilvanError` if there is none, or if the pieces do not add up, an error in Silvan.
+        """
+
+    def explain_step(self, job: tuple[int, str], start_ps: int, end_ps: int) -> Explanation:
+        """Explain a part of a job, which has a number and a name, to the last event that is not later.
+
+        Raises `SilvanError` if there is no such event, or if the pieces do not add up, an error in Silvan.
+        """
+
+@final
+class Explanation:
+    """The causes of the duration of a message, a job or an operation."""
+
+    @property
+    def start_ps(self) -> int:
+        """Start."""
+
+    @property
+    def end_ps(self) -> int:
+        """End."""
+
+    @property
+    def ideal_ps(self) -> int:
+        """The duration without delays."""
+
+    def causes(
+        self,
+    ) -> list[
+        tuple[str, str, int, list[tuple[tuple[int, int, int], int]], list[str], tuple[int, str, bool] | None]
+    ]:
+        """Return the causes by share, the largest first.
+
+        Each is its label, place, picoseconds, owners with their picoseconds, chain of channels, and the
+        signal of a reaction: its time, its channel, and whether a packet was marked.
+        """
+
+    def pieces(
+        self,
+    ) -> list[
+        tuple[int, int, str, str, tuple[int, int, int] | None, list[str], tuple[int, str, bool] | None]
+    ]:
+        """Return what happened when, in order, without gaps.
+
+        Each is its start, end, label, place, owner, chain of channels, and signal; see `causes`.
+        """
 
 def record(
     scenario: Scenario,
@@ -174,7 +279,7 @@ def record(
     until_ps: int,
     most: int,
     progress: Callable[[int, int, int], object] | None = None,
-) -> Record:
+) -> Recording:
     """Run a scenario until `until_ps`, and record up to `most` departures of packets from `from_ps` on.
 
     The GIL is released during the run. `progress` is called like that of `run`.

@@ -61,7 +61,11 @@ pub use error::{Reason, SetupError};
 pub use faults::completed as completed_tables;
 pub use observe::MOST_TREE_ROWS;
 pub use outcome::{Expected, Spared};
-pub use recorder::RecordPlan;
+pub use packet::FlowAddress;
+pub use recorder::{
+    NOT_RECORDED, RecordPlan, RecordedChannel, RecordedDrain, RecordedHop, RecordedLoss, RecordedPacket,
+    RecordedParcel, RecordedReport, RecordedRole, RecordedWait, RecordedWaitKind, RunRecord,
+};
 pub use setup::{
     FaultPlan, HostNames, PauseMemory, RemainingNetwork, RoundTrips, SharedPauseMemory, ShortCredit, check,
     check_links, check_routes, pause_memory, permutation, short_credit,

@@ -35,8 +35,8 @@ pub(crate) enum Kind {
 }
 
 /// Identifies a flow in the network.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Saved)]
-pub(crate) struct FlowAddress {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Saved)]
+pub struct FlowAddress {
     /// The host that sends the flow's data.
     pub host: u32,
     /// Index of the flow's source (traffic generator) at its host.

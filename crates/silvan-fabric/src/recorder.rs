@@ -9,11 +9,11 @@ use silvan_engine::Time;
 
 use crate::link::{ChannelId, Links};
 use crate::message::SourceReport;
-use crate::packet::{Contents, Packet, PacketId, Pool};
-use crate::table::{Column, Table, Values};
+use crate::packet::{Contents, FlowAddress, Kind, Packet, PacketId, Pool};
 
-/// Number of a packet that has left no host since the start of the recording, and of link-level messages.
-const NO_SERIAL: u32 = u32::MAX;
+/// Number of a packet that has left no host since the start of the recording, and of link-level messages; index that
+/// stands for no channel, host or switch.
+pub const NOT_RECORDED: u32 = u32::MAX;
 
 /// The time that a recording covers, and its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,73 +26,238 @@ pub struct RecordPlan {
     pub most: usize,
 }
 
+/// What a run has recorded. Packets, channels and hosts are indexes.
+#[derive(Debug, Default)]
+pub struct RunRecord {
+    /// The packets, in the order in which they started.
+    pub packets: Vec<RecordedPacket>,
+    /// Departures from hosts and switches in order of time.
+    pub hops: Vec<RecordedHop>,
+    /// Packets that hosts have received.
+    pub drained: Vec<RecordedDrain>,
+    /// Lost packets.
+    pub losses: Vec<RecordedLoss>,
+    /// Notifications that switches have sent to sources.
+    pub reports: Vec<RecordedReport>,
+    /// Waits of flows in hosts; those of each flow are in order of time, except for a few.
+    pub waits: Vec<RecordedWait>,
+    /// Names of hosts.
+    pub hosts: Vec<String>,
+    /// Directions of links, at the end of the recording.
+    pub channels: Vec<RecordedChannel>,
+    /// When CPUs of ranks were busy, with the number of the job.
+    pub busy: Vec<(u32, silvan_trace::execute::BusyTime)>,
+    /// Messages of ranks.
+    pub parcels: Vec<RecordedParcel>,
+    /// Whether the limit of departures was reached, so that the end is missing.
+    pub is_full: bool,
+}
+
+/// What a packet is, as far as delays depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordedRole {
+    /// It carries a part of a message.
+    Data,
+    /// It is the header of a packet whose payload was removed.
+    Header,
+    /// It notifies the sender of the flow in the other direction of a mark.
+    Notification,
+    /// It answers a packet of the flow in the other direction: an acknowledgement, or a grant.
+    Answer,
+    /// It announces a flow, or asks for a grant.
+    Other,
+}
+
+/// A packet.
+#[derive(Debug, Clone, Copy)]
+pub struct RecordedPacket {
+    /// What the packet is.
+    pub role: RecordedRole,
+    /// Its flow, in the direction of the packet.
+    pub flow: FlowAddress,
+    /// Number of its class of traffic.
+    pub class: u16,
+    /// Number of the packet in its flow, which repeated packets keep; 0 if packets have no numbers.
+    pub number: u64,
+    /// Payload in bytes.
+    pub payload: u32,
+    /// Whether it is the last packet of its message.
+    pub is_last: bool,
+    /// When its message was generated.
+    pub created: Time,
+    /// When its source started to send it.
+    pub injected: Time,
+    /// For an answer, when the source started to send the answered packet, and whether that was marked.
+    pub echo: Option<(Time, bool)>,
+}
+
 /// A packet that starts to leave a node, or a link-level message.
 #[derive(Debug, Clone, Copy)]
-struct RecordedHop {
-    serial: u32,
-    channel: ChannelId,
-    start: Time,
-    end: Time,
+pub struct RecordedHop {
+    /// The packet.
+    pub packet: u32,
+    /// The channel on which it leaves.
+    pub channel: ChannelId,
+    /// When its first bit leaves.
+    pub start: Time,
+    /// When its last bit has left.
+    pub end: Time,
     /// When the packet can be forwarded at the next switch, or when its tail reaches a host.
-    arrival: Time,
-    size: u32,
-    /// The lane, and whether the packet is marked (bit 8).
-    flags: u32,
+    pub arrival: Time,
+    /// Bytes with headers.
+    pub size: u32,
+    /// Whether the packet is marked.
+    pub is_marked: bool,
 }
 
-/// What is known of a recorded packet.
+impl RecordedHop {
+    fn new(
+        channel: ChannelId,
+        (number, packet): (u32, &Packet),
+        (start, end, arrival): (Time, Time, Time),
+    ) -> Self {
+        Self { packet: number, channel, start, end, arrival, size: packet.size, is_marked: packet.fecn }
+    }
+}
+
+/// A packet that a host has received.
 #[derive(Debug, Clone, Copy)]
-struct RecordedPacket {
-    packet: Packet,
-    /// Number of the packet in its flow, if packets have numbers.
-    number: u64,
-    /// When the packet left its host; the first recorded departure if it left earlier.
-    start: Time,
+pub struct RecordedDrain {
+    /// The channel of the host.
+    pub channel: ChannelId,
+    /// When its tail arrived.
+    pub arrival: Time,
+    /// When the host has drained it from its input buffer.
+    pub done: Time,
 }
 
-/// What a recorder has recorded.
-#[derive(Debug, Default)]
+/// A packet that was lost, or whose payload was.
+#[derive(Debug, Clone, Copy)]
+pub struct RecordedLoss {
+    /// The packet.
+    pub packet: u32,
+    /// The channel on which it was lost, or before which it was dropped or trimmed.
+    pub channel: ChannelId,
+    /// When it was lost.
+    pub time: Time,
+}
+
+/// A notification that a switch sent to a source.
+#[derive(Debug, Clone, Copy)]
+pub struct RecordedReport {
+    /// The output that has marked the packet.
+    pub channel: ChannelId,
+    /// When the switch sent the notification.
+    pub time: Time,
+    /// The flow of the packet.
+    pub flow: FlowAddress,
+}
+
+/// Why a flow, or a host, does not send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordedWaitKind {
+    /// The flow waits for its announcement, or for a probe of it.
+    Announcement,
+    /// The reaction permits the next packet at a known time.
+    Pace,
+    /// The reaction permits the next packet after an answer, a grant or a timer.
+    Answer,
+    /// The flow no longer waits for an answer.
+    Reopened,
+    /// The host waits for its injection limit or the overhead of a message. Source and destination have no meaning.
+    Injection,
+}
+
+/// A wait of a flow in its host.
+#[derive(Debug, Clone, Copy)]
+pub struct RecordedWait {
+    /// The flow.
+    pub flow: FlowAddress,
+    /// Why it waits.
+    pub kind: RecordedWaitKind,
+    /// When the wait began.
+    pub since: Time,
+    /// When the wait ends at the latest; `Time::NEVER` if that was not known.
+    pub until: Time,
+}
+
+/// A direction of a link.
+#[derive(Debug, Clone)]
+pub struct RecordedChannel {
+    /// Name, such as `S1:3->H3`.
+    pub name: String,
+    /// The switch that sends; [`NOT_RECORDED`] if a host does.
+    pub from_switch: u32,
+    /// The host that sends, or [`NOT_RECORDED`].
+    pub from_host: u32,
+    /// The switch that receives, or [`NOT_RECORDED`].
+    pub to_switch: u32,
+    /// The host that receives, or [`NOT_RECORDED`].
+    pub to_host: u32,
+    /// Rate in Gbit/s.
+    pub rate_gbit_s: f64,
+    /// Propagation delay.
+    pub delay: Time,
+    /// Time from the start of a packet until its head can be forwarded; without the transmission time if packets arrive
+    /// with their tails.
+    pub head_delay: Time,
+    /// Whether packets arrive with their tails: at hosts and store-and-forward switches.
+    pub arrives_with_tail: bool,
+}
+
+/// A message of a rank.
+#[derive(Debug, Clone, Copy)]
+pub struct RecordedParcel {
+    /// Number of the job.
+    pub job: u32,
+    /// The rank that sends.
+    pub from: u32,
+    /// The rank that receives.
+    pub to: u32,
+    /// When the rank posted the message.
+    pub handed: Time,
+    /// When its last byte left the host.
+    pub left: Option<Time>,
+    /// When it had arrived.
+    pub delivered: Option<Time>,
+    /// Its flow.
+    pub flow: FlowAddress,
+}
+
+/// Numbers of departures and packets for which memory is reserved, so that long lists are not moved often. Unused memory
+/// costs only addresses.
+const RESERVED: (usize, usize) = (1 << 22, 1 << 20);
+
+/// Records departures.
+#[derive(Debug)]
 pub(crate) struct Recorder {
     from: Time,
     most: usize,
-    /// By the identifier of a packet.
-    serials: Vec<u32>,
-    packets: Vec<RecordedPacket>,
-    departures: Vec<RecordedHop>,
-    /// The channel of packets that reached a host, their arrival, and the time at which the host has drained them.
-    drained: Vec<(ChannelId, Time, Time)>,
-    /// Lost or trimmed packets: number, channel, time, and [`Loss`].
-    losses: Vec<(u32, ChannelId, Time, Loss)>,
-    /// Notifications that switches send to sources: the output that has marked a packet, as place of the switch and
-    /// port, and the time.
-    reports: Vec<((u32, u16), Time, SourceReport)>,
-    /// Whether the limit was reached.
-    is_full: bool,
-}
-
-/// How the payload of a packet was lost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Loss {
-    /// On a link that was down or had errors.
-    OnLink = 0,
-    /// In front of a full buffer.
-    Dropped = 1,
-    /// A switch removed the payload, and forwards the header.
-    Trimmed = 2,
+    /// The numbers of packets in the recording, by identifier.
+    numbers: Vec<u32>,
+    /// For each notification to a source, the place of the switch and the port that marked the packet.
+    reporters: Vec<(u32, u16)>,
+    recording: RunRecord,
 }
 
 impl Recorder {
     pub fn new(plan: RecordPlan) -> Self {
-        Self { from: plan.from, most: plan.most, ..Self::default() }
+        let (numbers, reporters) = (Vec::new(), Vec::new());
+        let recording = RunRecord {
+            hops: Vec::with_capacity(plan.most.min(RESERVED.0)),
+            packets: Vec::with_capacity(plan.most.min(RESERVED.1)),
+            ..RunRecord::default()
+        };
+        Self { from: plan.from, most: plan.most, numbers, reporters, recording }
     }
 
     /// Whether the limit of departures was reached.
     pub fn is_full(&self) -> bool {
-        self.is_full
+        self.recording.is_full
     }
 
-    fn serial(&self, id: PacketId) -> u32 {
-        self.serials.get(id as usize).copied().unwrap_or(NO_SERIAL)
+    fn number(&self, id: PacketId) -> u32 {
+        self.numbers.get(id as usize).copied().unwrap_or(NOT_RECORDED)
     }
 
     /// Records a packet that starts now to leave a node on a channel, on which its last bit leaves at `end`.
@@ -101,26 +266,24 @@ impl Recorder {
         &mut self,
         (channel, is_from_host): (ChannelId, bool),
         (id, packets): (PacketId, &Pool),
-        (start, end, arrival): (Time, Time, Time),
+        times: (Time, Time, Time),
     ) {
-        if self.serials.len() <= id as usize {
-            self.serials.resize(id as usize + 1, NO_SERIAL);
+        if self.numbers.len() <= id as usize {
+            self.numbers.resize(id as usize + 1, NOT_RECORDED);
         }
-        let is_early = end < self.from;
         let packet = &packets[id];
-        let serial = &mut self.serials[id as usize];
+        let number = &mut self.numbers[id as usize];
         if is_from_host {
-            *serial = NO_SERIAL;
+            *number = NOT_RECORDED;
         }
-        if is_early || self.is_full {
+        if times.1 < self.from || self.recording.is_full {
             return;
         }
-        if *serial == NO_SERIAL {
-            *serial = self.packets.len() as u32;
-            self.packets.push(RecordedPacket { packet: *packet, number: packets.number(id), start });
+        if *number == NOT_RECORDED {
+            *number = self.recording.packets.len() as u32;
+            self.recording.packets.push(recorded(packet, packets.number(id), times.0));
         }
-        let flags = u32::from(packet.vl.0) | u32::from(packet.fecn) << 8;
-        let row = RecordedHop { serial: *serial, channel, start, end, arrival, size: packet.size, flags };
+        let row = RecordedHop::new(channel, (*number, packet), times);
         self.push(row);
     }
 
@@ -129,146 +292,91 @@ impl Recorder {
         &mut self,
         channel: ChannelId,
         (id, packet): (PacketId, &Packet),
-        (start, end, arrival): (Time, Time, Time),
+        times: (Time, Time, Time),
     ) {
-        let (serial, flags) = (self.serial(id), u32::from(packet.vl.0) | u32::from(packet.fecn) << 8);
-        self.push(RecordedHop { serial, channel, start, end, arrival, size: packet.size, flags });
+        self.push(RecordedHop::new(channel, (self.number(id), packet), times));
     }
 
     /// Records a link-level message that occupies a channel until `end`.
     pub fn message(&mut self, channel: ChannelId, (start, end): (Time, Time)) {
-        let (serial, arrival) = (NO_SERIAL, end);
-        self.push(RecordedHop { serial, channel, start, end, arrival, size: 0, flags: 0 });
+        let (packet, arrival) = (NOT_RECORDED, end);
+        self.push(RecordedHop { packet, channel, start, end, arrival, size: 0, is_marked: false });
     }
 
     fn push(&mut self, row: RecordedHop) {
-        self.is_full |= self.departures.len() >= self.most;
-        if row.end >= self.from && !self.is_full {
-            self.departures.push(row);
+        self.recording.is_full |= self.recording.hops.len() >= self.most;
+        if row.end >= self.from && !self.recording.is_full {
+            self.recording.hops.push(row);
         }
     }
 
     /// Records a packet that arrives now at a host, which will have drained it at `done`.
-    pub fn drained(&mut self, channel: ChannelId, now: Time, done: Time) {
-        if done >= self.from && !self.is_full {
-            self.drained.push((channel, now, done));
+    pub fn drained(&mut self, channel: ChannelId, arrival: Time, done: Time) {
+        if done >= self.from && !self.recording.is_full {
+            self.recording.drained.push(RecordedDrain { channel, arrival, done });
         }
     }
 
     /// Records a packet that is lost, or its payload.
-    pub fn lost(&mut self, id: PacketId, channel: ChannelId, now: Time, loss: Loss) {
-        let serial = self.serial(id);
-        if serial != NO_SERIAL && !self.is_full {
-            self.losses.push((serial, channel, now, loss));
+    pub fn lost(&mut self, id: PacketId, channel: ChannelId, time: Time) {
+        let packet = self.number(id);
+        if packet != NOT_RECORDED && !self.recording.is_full {
+            self.recording.losses.push(RecordedLoss { packet, channel, time });
         }
     }
 
     /// Records a notification that a port of a switch (by its place) sends to a source.
-    pub fn reports(&mut self, at: (u32, u16), now: Time, report: SourceReport) {
-        if now >= self.from && !self.is_full {
-            self.reports.push((at, now, report));
+    pub fn reports(&mut self, at: (u32, u16), time: Time, report: SourceReport) {
+        if time >= self.from && !self.recording.is_full {
+            let SourceReport { to: host, source, destination, .. } = report;
+            let (channel, flow) = (NOT_RECORDED, FlowAddress { host, source, destination });
+            self.reporters.push(at);
+            self.recording.reports.push(RecordedReport { channel, time, flow });
         }
     }
 
-    /// The tables of the recording. Times are in picoseconds.
-    pub fn into_tables(self, links: &Links) -> Vec<Table> {
-        let packets = packet_table(&self.packets);
-        let rows = &self.departures;
-        let departures = table(
-            "departures",
-            vec![
-                ("packet", small(rows, |row| row.serial)),
-                ("channel", small(rows, |row| row.channel)),
-                ("start_ps", times(rows, |row| row.start)),
-                ("end_ps", times(rows, |row| row.end)),
-                ("arrival_ps", times(rows, |row| row.arrival)),
-                ("size", small(rows, |row| row.size)),
-                ("flags", small(rows, |row| row.flags)),
-            ],
-        );
-        let rows = &self.drained;
-        let drained = table(
-            "drained",
-            vec![
-                ("channel", small(rows, |row| row.0)),
-                ("arrival_ps", times(rows, |row| row.1)),
-                ("done_ps", times(rows, |row| row.2)),
-            ],
-        );
-        let rows = &self.losses;
-        let losses = table(
-            "losses",
-            vec![
-                ("packet", small(rows, |row| row.0)),
-                ("channel", small(rows, |row| row.1)),
-                ("time_ps", times(rows, |row| row.2)),
-                ("loss", small(rows, |row| row.3 as u32)),
-            ],
-        );
-        let channel_of = |(switch, port): (u32, u16)| {
+    /// The recording, without what hosts, links and jobs add.
+    pub fn into_recording(self, links: &Links) -> RunRecord {
+        let mut recording = self.recording;
+        for (report, (switch, port)) in recording.reports.iter_mut().zip(self.reporters) {
             let is_at = |&channel: &ChannelId| {
                 links
                     .sending_switch(channel)
                     .is_some_and(|(place, output)| (place, output.0) == (switch, port))
             };
-            (0..links.count() as ChannelId).find(is_at).unwrap_or(ChannelId::MAX)
-        };
-        let rows = &self.reports;
-        let reports = table(
-            "reports",
-            vec![
-                ("channel", small(rows, |row| channel_of(row.0))),
-                ("time_ps", times(rows, |row| row.1)),
-                ("source_host", small(rows, |row| row.2.to)),
-                ("source", small(rows, |row| row.2.source.into())),
-                ("destination_host", small(rows, |row| row.2.destination)),
-                ("sent_ps", times(rows, |row| row.2.sent_at)),
-            ],
-        );
-        vec![packets, departures, drained, losses, reports]
+            report.channel = (0..links.count() as ChannelId).find(is_at).unwrap_or(NOT_RECORDED);
+        }
+        recording
     }
 }
 
-fn packet_table(rows: &[RecordedPacket]) -> Table {
-    let echoed = |row: &RecordedPacket| match row.packet.contents {
-        Contents::Cnp(echoed) | Contents::Ack(echoed) => Some(echoed),
+/// A packet of a number in its flow that starts now.
+fn recorded(packet: &Packet, number: u64, now: Time) -> RecordedPacket {
+    let role = match packet.kind() {
+        Kind::Data => RecordedRole::Data,
+        Kind::Header => RecordedRole::Header,
+        Kind::Cnp => RecordedRole::Notification,
+        Kind::Ack | Kind::Grant | Kind::Nack | Kind::Receipt => RecordedRole::Answer,
+        Kind::Request | Kind::SetUp | Kind::Probe | Kind::TearDown | Kind::Reply => RecordedRole::Other,
+    };
+    let echo = match packet.contents {
+        Contents::Cnp(echoed) | Contents::Ack(echoed) => Some((echoed.sent_at, echoed.is_marked)),
         _ => None,
     };
-    let injected = |row: &RecordedPacket| match row.packet.contents {
+    let injected = match packet.contents {
         Contents::Data { injected, .. } | Contents::Header { injected, .. } => injected,
-        _ => row.start,
+        _ => now,
     };
-    table(
-        "packets",
-        vec![
-            ("kind", small(rows, |row| row.packet.kind() as u32)),
-            ("source_host", small(rows, |row| row.packet.src)),
-            ("source", small(rows, |row| row.packet.source.into())),
-            ("destination_host", small(rows, |row| row.packet.dst)),
-            ("class", small(rows, |row| row.packet.class.into())),
-            ("number", Values::U64(rows.iter().map(|row| row.number).collect())),
-            ("payload", small(rows, |row| row.packet.payload())),
-            ("is_last", small(rows, |row| row.packet.segment().is_some_and(|part| part.is_last).into())),
-            ("created_ps", times(rows, |row| row.packet.segment().map_or(row.start, |part| part.created))),
-            ("injected_ps", times(rows, injected)),
-            ("echo_sent_ps", times(rows, |row| echoed(row).map_or(Time::NEVER, |echoed| echoed.sent_at))),
-            ("echo_is_marked", small(rows, |row| echoed(row).is_some_and(|echoed| echoed.is_marked).into())),
-        ],
-    )
-}
-
-/// A table of recorded rows.
-pub(crate) fn table(name: &'static str, columns: Vec<(&'static str, Values)>) -> Table {
-    let columns = columns.into_iter().map(|(name, values)| Column { name, values }).collect();
-    Table { name, columns }
-}
-
-/// A column of small numbers.
-pub(crate) fn small<R>(rows: &[R], value: impl Fn(&R) -> u32) -> Values {
-    Values::U32(rows.iter().map(value).collect())
-}
-
-/// A column of times.
-pub(crate) fn times<R>(rows: &[R], value: impl Fn(&R) -> Time) -> Values {
-    Values::U64(rows.iter().map(|row| value(row).0).collect())
+    let (created, is_last) = packet.segment().map_or((now, false), |part| (part.created, part.is_last));
+    RecordedPacket {
+        role,
+        flow: FlowAddress { host: packet.src, source: packet.source, destination: packet.dst },
+        class: packet.class,
+        number,
+        payload: packet.payload(),
+        is_last,
+        created,
+        injected,
+        echo,
+    }
 }

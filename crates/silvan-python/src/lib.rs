@@ -14,6 +14,7 @@
 //! | [`fluid`] | fluid rates of a scenario's flows |
 //! | [`contention`] | flows on trees, without packets |
 //! | [`trace`] | traces of applications |
+//! | [`delays`] | the causes of delays |
 //! | [`convert`] | conversions of values, and the exceptions |
 
 use pyo3::prelude::*;
@@ -22,6 +23,7 @@ use silvan_engine::memory::HugePages;
 mod checkpoint;
 mod contention;
 mod convert;
+mod delays;
 mod fabric;
 mod fluid;
 mod run;
@@ -45,7 +47,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("TraceError", py.get_type::<convert::TraceError>())?;
     module.add_class::<scenario::Scenario>()?;
     module.add_class::<run::Run>()?;
-    module.add_class::<run::Record>()?;
+    module.add_class::<delays::Recording>()?;
+    module.add_class::<delays::Delays>()?;
+    module.add_class::<delays::Explanation>()?;
     module.add_class::<fabric::FlowRoutes>()?;
     module.add_class::<tables::ArrayView>()?;
     module.add_function(wrap_pyfunction!(scenario::schema, module)?)?;

@@ -1,6 +1,5 @@
 //! A run. It advances in slices without holding the GIL, so Python can interrupt it and observe its progress.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -14,6 +13,7 @@ use silvan_fabric::simulation::{Progress, Simulation};
 
 use crate::checkpoint::{self, Checkpoints, Resumed};
 use crate::convert::{self, ScenarioError, model_error};
+use crate::delays::Recording;
 use crate::scenario::Scenario;
 use crate::tables;
 use crate::viewer::Viewer;
@@ -140,27 +140,6 @@ pub fn run(
     })
 }
 
-/// The departures of packets in a part of a run.
-#[pyclass(module = "silvan._core", frozen)]
-pub struct Record {
-    tables: Vec<(String, Py<PyDict>)>,
-    is_full: bool,
-}
-
-#[pymethods]
-impl Record {
-    /// The tables by name; see [`Simulation::into_record`].
-    fn tables(&self, py: Python<'_>) -> HashMap<String, Py<PyDict>> {
-        self.tables.iter().map(|(name, table)| (name.clone(), table.clone_ref(py))).collect()
-    }
-
-    /// Whether the recording reached its limit, so that its end is missing.
-    #[getter]
-    fn is_full(&self) -> bool {
-        self.is_full
-    }
-}
-
 /// Runs a scenario from its start, and records the departures of packets from `from_ps` to `until_ps`, at most `most`.
 /// Raises `ScenarioError` or `ModelError`. `progress` is called as by [`run`].
 #[pyfunction]
@@ -172,31 +151,16 @@ pub fn record(
     until_ps: u64,
     most: usize,
     progress: Option<Bound<'_, PyAny>>,
-) -> PyResult<Record> {
+) -> PyResult<Recording> {
     let plan = RecordPlan { from: Time(from_ps), until: Time(until_ps), most };
     let inner = scenario.get().inner();
     let recorded = py.detach(|| inner.recorded(plan));
     let mut simulation = recorded.map_err(|error| ScenarioError::new_err(error.to_string()))?;
-    let (mut slice, mut done, mut last_call): (u64, u64, Instant) = (10_000, 0, Instant::now());
-    loop {
-        let began = Instant::now();
-        let advanced = py.detach(|| simulation.advance_recording(slice, plan.until));
-        let state = advanced.map_err(model_error)?;
-        py.check_signals()?;
-        if state.done {
-            break;
-        }
-        if last_call.elapsed() >= PROGRESS_EVERY {
-            call(progress.as_ref(), Progress { end: plan.until.min(state.end), ..state })?;
-            last_call = Instant::now();
-        }
-        slice = next_slice(slice.min(state.events - done), began.elapsed());
-        done = state.events;
-    }
-    let is_full = simulation.is_record_full();
-    let tables = py.detach(|| simulation.into_record());
-    let tables = tables.into_iter().map(|table| Ok((table.name.to_owned(), tables::columns(py, table)?)));
-    Ok(Record { tables: tables.collect::<PyResult<_>>()?, is_full })
+    advance_in_slices(py, progress.as_ref(), |slice| {
+        let state = py.detach(|| simulation.advance_recording(slice, plan.until)).map_err(model_error)?;
+        Ok(Progress { end: plan.until.min(state.end), ..state })
+    })?;
+    Ok(Recording::new(py.detach(|| simulation.take_recording())))
 }
 
 /// Advances to the end. If Ctrl-C stops the run, `checkpoints` determines whether it is saved.
@@ -204,9 +168,22 @@ fn advance(
     py: Python<'_>,
     simulation: &mut Simulation,
     progress: Option<&Bound<'_, PyAny>>,
-    (viewer, mut checkpoints): (Option<Viewer<'_>>, Option<Checkpoints<'_>>),
+    (mut viewer, mut checkpoints): (Option<Viewer<'_>>, Option<Checkpoints<'_>>),
 ) -> PyResult<()> {
-    let result = advance_in_slices(py, simulation, progress, (viewer, checkpoints.as_mut()));
+    let result = advance_in_slices(py, progress, |slice| {
+        let state = match &mut viewer {
+            Some(viewer) => viewer.advance(simulation, slice, SLICE)?,
+            // Stop at samples, so that short runs also have checkpoints.
+            None if checkpoints.as_ref().is_some_and(Checkpoints::are_regular) => {
+                py.detach(|| simulation.advance_to_sample(slice)).map_err(model_error)?.0
+            }
+            None => py.detach(|| simulation.advance(slice)).map_err(model_error)?,
+        };
+        if let Some(checkpoints) = checkpoints.as_mut().filter(|_| !state.done) {
+            checkpoints.advanced(simulation, state)?;
+        }
+        Ok(state)
+    });
     if let (Err(error), Some(checkpoints)) = (&result, &mut checkpoints)
         && error.is_instance_of::<PyKeyboardInterrupt>(py)
     {
@@ -215,25 +192,17 @@ fn advance(
     result
 }
 
-/// Advances to the end and checks for signals after every slice.
+/// Advances to the end by slices of about [`SLICE`]. `step` handles at most a number of events.
 fn advance_in_slices(
     py: Python<'_>,
-    simulation: &mut Simulation,
     progress: Option<&Bound<'_, PyAny>>,
-    (mut viewer, mut checkpoints): (Option<Viewer<'_>>, Option<&mut Checkpoints<'_>>),
+    mut step: impl FnMut(u64) -> PyResult<Progress>,
 ) -> PyResult<()> {
     let (mut slice, mut done): (u64, u64) = (10_000, 0);
     let mut last_call = Instant::now();
     loop {
         let (began, before) = (Instant::now(), done);
-        let state = match &mut viewer {
-            Some(viewer) => viewer.advance(simulation, slice, SLICE)?,
-            // Stop at samples, so that short runs also have checkpoints.
-            None if checkpoints.as_ref().is_some_and(|checkpoints| checkpoints.are_regular()) => {
-                py.detach(|| simulation.advance_to_sample(slice)).map_err(model_error)?.0
-            }
-            None => py.detach(|| simulation.advance(slice)).map_err(model_error)?,
-        };
+        let state = step(slice)?;
         if let Err(error) = py.check_signals() {
             if error.is_instance_of::<PyKeyboardInterrupt>(py) {
                 call(progress, state)?;
@@ -242,9 +211,6 @@ fn advance_in_slices(
         }
         if state.done {
             return Ok(());
-        }
-        if let Some(checkpoints) = &mut checkpoints {
-            checkpoints.advanced(simulation, state)?;
         }
         if last_call.elapsed() >= PROGRESS_EVERY {
             call(progress, state)?;

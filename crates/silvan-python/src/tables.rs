@@ -18,6 +18,13 @@ enum Numbers {
     F64(Vec<f64>),
 }
 
+impl ArrayView {
+    /// A column of counts.
+    pub const fn of(values: Vec<u64>) -> Self {
+        Self { numbers: Numbers::U64(values) }
+    }
+}
+
 #[pymethods]
 impl ArrayView {
     /// The array interface of numpy: address and type of the numbers.

@@ -1,8 +1,8 @@
 //! Runs that record departures: the results do not change, and the record is complete.
 
 use silvan_engine::Time;
-use silvan_fabric::RecordPlan;
-use silvan_fabric::outcome::{Outcome, Table, Values};
+use silvan_fabric::outcome::Outcome;
+use silvan_fabric::{NOT_RECORDED, RecordPlan, RunRecord};
 use silvan_scenario::Scenario;
 
 const ALL: RecordPlan = RecordPlan { from: Time::ZERO, until: Time::NEVER, most: usize::MAX };
@@ -24,28 +24,17 @@ fn scenario(more: &str) -> Scenario {
     Scenario::from_toml(&format!("{INCAST}{more}"), "test", std::path::Path::new("."), &[]).unwrap()
 }
 
-fn recorded(scenario: &Scenario, plan: RecordPlan) -> (Outcome, Vec<Table>) {
-    let run = || {
-        let mut simulation = scenario.recorded(plan).unwrap();
-        while !simulation.advance(10_000).unwrap().done {}
-        simulation
-    };
-    (run().finish().unwrap(), run().into_record())
+fn recorded(scenario: &Scenario, plan: RecordPlan) -> (Outcome, RunRecord) {
+    let mut simulation = scenario.recorded(plan).unwrap();
+    while !simulation.advance(10_000).unwrap().done {}
+    let recording = simulation.take_recording();
+    (simulation.finish().unwrap(), recording)
 }
 
 fn plain(scenario: &Scenario) -> Outcome {
     let mut simulation = scenario.simulation().unwrap();
     while !simulation.advance(10_000).unwrap().done {}
     simulation.finish().unwrap()
-}
-
-fn column<'t>(tables: &'t [Table], table: &str, column: &str) -> &'t Values {
-    let table = tables.iter().find(|one| one.name == table).unwrap();
-    &table.columns.iter().find(|one| one.name == column).unwrap().values
-}
-
-fn times(values: &Values) -> &[u64] {
-    if let Values::U64(values) = values { values } else { panic!("not times") }
 }
 
 const MODELS: [&str; 7] = [
@@ -63,11 +52,10 @@ const MODELS: [&str; 7] = [
 fn a_record_changes_no_result_and_has_every_hop() {
     for model in MODELS {
         let scenario = scenario(model);
-        let (outcome, tables) = recorded(&scenario, ALL);
+        let (outcome, recording) = recorded(&scenario, ALL);
         let base = plain(&scenario).regardless_of_scheduler();
         assert_eq!(base, outcome.clone().regardless_of_scheduler(), "{model}");
-        let Values::U32(packets) = column(&tables, "departures", "packet") else { panic!("not numbers") };
-        let hops = packets.iter().filter(|&&packet| packet != u32::MAX).count() as u64;
+        let hops = recording.hops.iter().filter(|hop| hop.packet != NOT_RECORDED).count() as u64;
         let repeated = if model.contains("retry") { hops - outcome.summary.packet_hops } else { 0 };
         assert_eq!(hops, outcome.summary.packet_hops + repeated, "{model}");
     }
@@ -76,18 +64,14 @@ fn a_record_changes_no_result_and_has_every_hop() {
 #[test]
 fn departures_on_a_channel_do_not_overlap_and_follow_arrivals() {
     for model in MODELS {
-        let (_, tables) = recorded(&scenario(model), ALL);
-        let Values::U32(channels) = column(&tables, "departures", "channel") else { panic!("not numbers") };
-        let (starts, ends) =
-            (column(&tables, "departures", "start_ps"), column(&tables, "departures", "end_ps"));
-        let mut free = vec![0; 1 + *channels.iter().max().unwrap() as usize];
-        for ((&channel, &start), &end) in channels.iter().zip(times(starts)).zip(times(ends)) {
-            assert!(free[channel as usize] <= start && start < end, "{model}: channel {channel} at {start}");
-            free[channel as usize] = end;
+        let (_, recording) = recorded(&scenario(model), ALL);
+        let mut free = vec![Time::ZERO; recording.channels.len()];
+        for hop in &recording.hops {
+            let free = &mut free[hop.channel as usize];
+            assert!(*free <= hop.start && hop.start < hop.end, "{model}: {hop:?}");
+            *free = hop.end;
         }
-        let (arrivals, done) =
-            (column(&tables, "drained", "arrival_ps"), column(&tables, "drained", "done_ps"));
-        assert!(times(arrivals).iter().zip(times(done)).all(|(arrival, done)| arrival <= done), "{model}");
+        assert!(recording.drained.iter().all(|drain| drain.arrival <= drain.done), "{model}");
     }
 }
 
@@ -95,9 +79,8 @@ fn departures_on_a_channel_do_not_overlap_and_follow_arrivals() {
 fn a_record_covers_only_its_time_and_has_a_limit() {
     let scenario = scenario("");
     let plan = RecordPlan { from: Time(20_000_000), until: Time(40_000_000), most: usize::MAX };
-    let (_, tables) = recorded(&scenario, plan);
-    let ends = times(column(&tables, "departures", "end_ps"));
-    assert!(ends.iter().all(|&end| end >= 20_000_000));
+    let (_, recording) = recorded(&scenario, plan);
+    assert!(recording.hops.iter().all(|hop| hop.end >= plan.from));
     let mut simulation = scenario.recorded(plan).unwrap();
     while !simulation.advance_recording(50, plan.until).unwrap().done {}
     assert!(!simulation.is_record_full());
@@ -105,6 +88,5 @@ fn a_record_covers_only_its_time_and_has_a_limit() {
     let mut simulation = scenario.recorded(RecordPlan { most: 100, ..plan }).unwrap();
     while !simulation.advance_recording(50, plan.until).unwrap().done {}
     assert!(simulation.is_record_full());
-    let tables = simulation.into_record();
-    assert_eq!(times(column(&tables, "departures", "end_ps")).len(), 100);
+    assert_eq!(simulation.take_recording().hops.len(), 100);
 }

@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from silvan._terminal import clean
 from silvan.delays import subjects, text
-from silvan.delays.causes import Label, Piece
-from silvan.delays.explain import Cause, Explanation, Message
-from silvan.delays.record import MOST_DEPARTURES, FlowKey
+from silvan.delays.explanation import Cause, Explanation, FlowKey, Label, Message, Piece, Signal, Step
+from silvan.delays.subjects import MOST_DEPARTURES
 
 if TYPE_CHECKING:
     from silvan.results import Result
 
-__all__ = ["Cause", "Explanation", "FlowKey", "Label", "Message", "Piece", "Why", "why"]
+__all__ = ["Cause", "Explanation", "FlowKey", "Label", "Message", "Piece", "Signal", "Step", "Why", "why"]
 
 
 @dataclass(frozen=True)

@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silvan import _core
 from silvan._core import Scenario, SilvanError
-from silvan.delays.causes import Causes
-from silvan.delays.explain import (
-    Explanation,
-    Message,
-    explain,
-    ideal_time,
-    messages,
-    repeated,
-    shape,
-    usual_rates,
-)
-from silvan.delays.jobs import Ranks, Step
-from silvan.delays.jobs import explain as explain_step
-from silvan.delays.record import MOST_DEPARTURES, NONE, FlowKey, Record, record
+from silvan.delays.explanation import Explanation, FlowKey, Message, Step
 
 if TYPE_CHECKING:
     from silvan.results import Result
@@ -36,6 +23,10 @@ else:  # pragma: no cover - the same parser under its older name
     import tomli as tomllib
 
 Progress = Callable[[int, int, int], object]
+#: Departures that a recording holds at most by default (1.4 GB).
+MOST_DEPARTURES = 10_000_000
+#: Kinds of reactions that slow down without marks, because of delays or loads.
+SENSE_DELAYS = frozenset({"hpcc", "swift", "timely", "nscc"})
 #: A recording starts this much before the first message, for marks that caused earlier reactions (100 us, in
 #: ps).
 BEFORE = 100_000_000
@@ -89,16 +80,44 @@ def _hosts_of_ranks(result: Result) -> dict[tuple[Any, Any], str]:
 
 
 class Network:
-    """A recording with what the scenario says about the network."""
+    """A recording of the packets of a run from `begin` to `end` (ps), with what is known of the network.
 
-    def __init__(self, scenario: Scenario, recorded: Record, result: Result | None = None) -> None:
-        self.record, self.scenario = recorded, scenario
-        self.spec = tomllib.loads(scenario.to_toml(standalone=True))
-        self.hosts = recorded.hosts
-        self.usual_rates = usual_rates(recorded)
-        self._result = result
-        self._known_alternatives: dict[int, dict[int, list[int]]] = {}
-        self._ideals: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
+    Raises :class:`SilvanError` if there are more than `most` departures.
+    """
+
+    def __init__(
+        self,
+        result: Result,
+        begin: int,
+        end: int,
+        *,
+        most: int = MOST_DEPARTURES,
+        progress: Progress | None = None,
+    ) -> None:
+        self.scenario, self._result, self._until = result.scenario, result, end
+        self.spec = tomllib.loads(self.scenario.to_toml(standalone=True))
+        recording = _core.record(self.scenario, max(begin, 0), end, most, progress)
+        if recording.is_full:
+            raise SilvanError(
+                f"{self.scenario.name}: more than {most:,} packets cross links from "
+                f"{max(begin, 0) / 1e6:,.0f} to {end / 1e6:,.0f} us; explain fewer messages, or messages "
+                "that took less time"
+            )
+        switch = self.spec.get("switch", {})
+        reaction = self.spec.get("congestion", {}).get("reaction", {})
+        #: Names of the directions of links, by number.
+        self.channels: list[str] = recording.channels
+        self.delays = _core.Delays(
+            recording,
+            end,
+            down=self._down(self.channels),
+            has_paths=self._has_paths(),
+            has_one_queue=switch.get("queues") == "single",
+            shares_inputs=switch.get("architecture") in {"iq", "cioq"},
+            requests_grants=reaction.get("kind") in {"rccc"},
+            senses_delays=reaction.get("kind") in SENSE_DELAYS,
+        )
+        self.hosts: list[str] = self.delays.hosts
 
     @cached_property
     def _named(self) -> dict[tuple[str, str], str]:
@@ -107,8 +126,6 @@ class Network:
     @cached_property
     def classes(self) -> list[str]:
         """Names of the classes of traffic, by number."""
-        if self._result is None:
-            return []
         return [str(one["class"]) for one in self._result.summary["classes"]]
 
     def name_of(self, flow: FlowKey) -> str:
@@ -120,25 +137,23 @@ class Network:
 
     def class_of(self, flow: FlowKey) -> str:
         """Return the name of the class of a flow; empty if it is not known."""
-        packets = self.record.packets_of(flow)
-        number = int(self.record.packets["class"][packets[0]]) if len(packets) else len(self.classes)
-        return self.classes[number] if number < len(self.classes) else ""
+        number = self.delays.class_of(flow)
+        return self.classes[number] if number is not None and number < len(self.classes) else ""
 
-    @cached_property
-    def _down(self) -> dict[int, list[tuple[int, int]]]:
-        """The times in which each channel is down, from the table of events."""
-        if self._result is None or "events" not in self._result.tables:
+    def _down(self, channels: list[str]) -> dict[int, list[tuple[int, int]]]:
+        """Return the times in which each channel is down, from the table of events."""
+        if "events" not in self._result.tables:
             return {}
         ends: dict[frozenset[str], list[int]] = {}
-        for number, channel in enumerate(self.record.channels):
-            ends.setdefault(frozenset(channel.name.split("->")), []).append(number)
+        for number, channel in enumerate(channels):
+            ends.setdefault(frozenset(channel.split("->")), []).append(number)
         events = self._result.numpy("events")
         found: dict[int, list[tuple[int, int]]] = {}
         since: dict[str, int] = {}
         rows = zip(
             events["place"].tolist(), events["time_ns"].tolist(), events["state"].tolist(), strict=True
         )
-        last = self.record.until + 1
+        last = self._until + 1
         for place, time, state in rows:
             if state == "down":
                 since.setdefault(place, round(time * 1000))
@@ -151,86 +166,44 @@ class Network:
                 found.setdefault(number, []).append((begin, last))
         return {number: sorted(spans) for number, spans in found.items()}
 
-    @cached_property
     def _has_paths(self) -> bool:
         ecmp, adaptive = (self.spec.get(name, {}) for name in ("ecmp", "adaptive_routing"))
         return bool(ecmp.get("enabled", bool(ecmp)) or adaptive.get("enabled", bool(adaptive)))
 
-    def _alternatives(self, destination: int) -> dict[int, list[int]]:
-        """Return, for each channel, the others of its switch from which a host is equally far."""
-        if not self._has_paths:
-            return {}
-        if destination not in self._known_alternatives:
-            self._known_alternatives[destination] = self._find_alternatives(destination)
-        return self._known_alternatives[destination]
-
-    def _find_alternatives(self, destination: int) -> dict[int, list[int]]:
-        into: dict[int, list[int]] = {}
-        for number, channel in enumerate(self.record.channels):
-            into.setdefault(channel.to_switch, []).append(number)
-        first = next(one for one in self.record.channels if one.to_host == destination)
-        distance = {first.from_switch: 0}
-        queue = deque(distance)
-        while queue:
-            switch = queue.popleft()
-            for number in into.get(switch, ()):
-                before = self.record.channels[number].from_switch
-                if before != NONE and before not in distance:
-                    distance[before] = distance[switch] + 1
-                    queue.append(before)
-        groups: dict[tuple[int, int], list[int]] = {}
-        for number, channel in enumerate(self.record.channels):
-            far = distance.get(channel.to_switch)
-            if channel.from_switch != NONE and far is not None:
-                groups.setdefault((channel.from_switch, far), []).append(number)
-        return {one: [other for other in group if other != one] for group in groups.values() for one in group}
-
-    def causes(self, message: Message) -> Causes:
-        """Return what follows the waits of a message."""
-        switch = self.spec.get("switch", {})
-        reaction = self.spec.get("congestion", {}).get("reaction", {})
-        return Causes(
-            record=self.record,
-            flow=message.flow,
-            usual_rates=self.usual_rates,
-            hosts=self.hosts,
-            alternatives=self._alternatives(message.flow.destination),
-            down=self._down,
-            has_one_queue=switch.get("queues") == "single",
-            shares_inputs=switch.get("architecture") in {"iq", "cioq"},
-            requests_grants=reaction.get("kind") in {"rccc"},
-            span=(message.start, message.end),
-            own=frozenset(message.packets),
-            repeated=repeated(self.record, message.packets),
-        )
-
     def explain(self, message: Message) -> Explanation:
         """Explain the duration of a message."""
-        return explain(message, self.causes(message), self.ideal(message))
+        return Explanation(message, self.delays.explain(message.flow, message.number))
 
-    def ideal(self, message: Message) -> int:
-        """Return the time (ps) that a message takes alone on its route, with usual rates."""
-        key = shape(message, self.record)
-        if key not in self._ideals:
-            self._ideals[key] = ideal_time(*key, self.record.channels, self.usual_rates)
-        return self._ideals[key]
+    def explain_step(self, job: tuple[int, str], step: Step) -> Explanation:
+        """Explain a job, which has a number and a name, or one of its operations."""
+        found = self.delays.explain_step(job, step.start, step.end)
+        return Explanation(replace(step, end=found.end_ps), found)
 
-    def messages_of(self, flow: FlowKey) -> Iterator[Message]:
-        """Yield the recorded messages of a flow."""
-        return messages(self.record, flow)
+    def _host(self, name: str) -> int:
+        if name not in self.hosts:
+            raise SilvanError(f"--flow: the network has no host {name}; the first is {self.hosts[0]}")
+        return self.hosts.index(name)
 
-    def messages(self, sender: str | None = None, receiver: str | None = None) -> Iterator[Message]:
-        """Yield the recorded messages, of all flows or of those between some hosts."""
-        for flow in self.record.flows():
-            ends = (self.hosts[flow.host], self.hosts[flow.destination])
-            if sender in {None, ends[0]} and receiver in {None, ends[1]}:
-                yield from messages(self.record, flow)
+    def slowest(self, ends: tuple[str | None, str | None], most: int) -> list[Message]:
+        """Return the recorded messages with the longest delays, of all hosts or between some of them.
+
+        Raises :class:`SilvanError` if there is no such host.
+        """
+        sender, receiver = (None if name is None else self._host(name) for name in ends)
+        return [
+            Message(FlowKey(*flow), number, *row)
+            for flow, number, row in self.delays.slowest(sender, receiver, most)
+        ]
 
     def find(self, wanted: Wanted) -> Message:
         """Return the recording of a message of the results; raises :class:`SilvanError` if it is missing."""
-        for message in self.messages(wanted.sender, wanted.receiver):
-            if abs(message.start - wanted.start) < 1000 and abs(message.end - wanted.end) < 1000:
-                return message
+        for key in self.delays.flows():
+            flow = FlowKey(*key)
+            if (self.hosts[flow.host], self.hosts[flow.destination]) != (wanted.sender, wanted.receiver):
+                continue
+            for number, row in enumerate(self.delays.messages(flow)):
+                if abs(row[0] - wanted.start) < 1000 and abs(row[1] - wanted.end) < 1000:
+                    return Message(flow, number, *row)
         raise SilvanError(
             f"the message of {wanted.bytes:,} B from {wanted.sender} to {wanted.receiver}, from "
             f"{wanted.start / 1000:,.0f} ns to {wanted.end / 1000:,.0f} ns, was not recorded"
@@ -278,20 +251,14 @@ def choose(
         own.sort(key=lambda one: (-one.delay, one.start, one.sender, one.receiver))
         if own := own[:slowest]:
             begin, end = min(one.start for one in own), max(one.end for one in own)
-            network = _network(result, begin - BEFORE, end, most, progress)
+            network = Network(result, begin - BEFORE, end, most=most, progress=progress)
             return network, [network.find(one) for one in own]
-    network = _network(result, 0, round(result.summary["simulated_ns"] * 1000), most, progress)
-    messages = network.messages(*ends)
-    found = [(message.end - message.start - network.ideal(message), message) for message in messages]
+    end = round(result.summary["simulated_ns"] * 1000)
+    network = Network(result, 0, end, most=most, progress=progress)
+    found = network.slowest(ends, slowest)
     if not found:
         raise SilvanError(f"{result.name}: no message{where} was delivered during the run")
-    found.sort(key=lambda one: (-one[0], one[1].start, one[1].flow))
-    return network, [message for _, message in found[:slowest]]
-
-
-def _network(result: Result, begin: int, end: int, most: int, progress: Progress | None) -> Network:
-    recorded = record(result.scenario, begin, end, most=most, progress=progress)
-    return Network(result.scenario, recorded, result)
+    return network, found
 
 
 def job_of(result: Result, name: str) -> int:
@@ -339,5 +306,5 @@ def explain_job(
     Raises :class:`SilvanError` if there is none.
     """
     index, step = job_of(result, job), step_of(result, job, number)
-    network = _network(result, step.start - BEFORE, step.end, most, progress)
-    return network, explain_step(Ranks(network, index, job), step)
+    network = Network(result, step.start - BEFORE, step.end, most=most, progress=progress)
+    return network, network.explain_step((index, job), step)

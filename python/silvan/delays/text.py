@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from silvan.delays.causes import Label
-from silvan.delays.explain import Cause, Explanation, Message
-from silvan.delays.jobs import Step
-from silvan.delays.record import FlowKey
+from silvan.delays.explanation import Cause, Explanation, FlowKey, Label, Message
 from silvan.delays.subjects import Network
 
 #: Version of the JSON form.
@@ -70,18 +67,17 @@ def _owners(owners: tuple[tuple[FlowKey, int], ...], network: Network) -> str:
 def _cause(cause: Cause, found: Explanation, network: Network) -> list[str]:
     clause = CLAUSES[cause.label].format(place=cause.place or "an unknown link")
     lines = [f"{_share(cause.ps, found.delay)} ({duration(cause.ps)}): {clause}"]
-    if cause.mark is not None:
-        lines[0] += (
-            f"; the last notification was for a packet marked at {cause.mark[1]} at {duration(cause.mark[0])}"
-        )
-    what = {
+    if (signal := cause.signal) is not None:
+        what = "for a packet marked" if signal.is_mark else "for a packet that waited longest"
+        lines[0] += f"; the last answer was {what} at {signal.queue} at {duration(signal.ps)}"
+    use = {
         Label.OUTPUT_BUSY: "with",
         Label.HASH_COLLISION: "with",
         Label.SLOW_RECEIVER: "draining",
         Label.PACING: "in its queue",
     }.get(cause.label)
-    if cause.owners and what is not None:
-        lines.append(f"{what}: {_owners(cause.owners, network)}")
+    if cause.owners and use is not None:
+        lines.append(f"{use}: {_owners(cause.owners, network)}")
     if len(cause.chain) > 1:
         lines.append(f"reached through: {' <- '.join(cause.chain)}")
     return lines
@@ -95,7 +91,6 @@ def _head(found: Explanation, network: Network) -> str:
             f"The message of {size(subject.bytes)} of {network.name_of(subject.flow)}, generated at "
             f"{duration(subject.start)}, {took}; alone it takes {duration(found.ideal)}."
         )
-    assert isinstance(subject, Step)
     return (
         f"{subject.name}, from {duration(subject.start)} on, {took}; {duration(found.ideal)} of its critical "
         "path are necessary."
@@ -136,8 +131,14 @@ def _subject(found: Explanation, network: Network) -> dict[str, Any]:
             "to": network.hosts[subject.flow.destination],
             "bytes": subject.bytes,
         }
-    assert isinstance(subject, Step)
     return {"kind": "step", "name": subject.name}
+
+
+def _signal(cause: Cause) -> dict[str, Any]:
+    if cause.signal is None:
+        return {}
+    kind = "mark" if cause.signal.is_mark else "wait"
+    return {kind: {"at_ps": cause.signal.ps, "queue": cause.signal.queue}}
 
 
 def as_json(found: Explanation, network: Network) -> dict[str, Any]:
@@ -157,7 +158,7 @@ def as_json(found: Explanation, network: Network) -> dict[str, Any]:
                 "ps": cause.ps,
                 "owners": [{"flow": network.name_of(flow), "ps": ps} for flow, ps in cause.owners],
                 "chain": list(cause.chain),
-                **({"mark": {"at_ps": cause.mark[0], "queue": cause.mark[1]}} if cause.mark else {}),
+                **_signal(cause),
             }
             for cause in found.causes
         ],

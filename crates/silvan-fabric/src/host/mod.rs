@@ -52,6 +52,7 @@ use crate::limiter::Limiter;
 use crate::link::ChannelId;
 use crate::order::Order;
 use crate::packet::{FlowAddress, Packet, PacketId};
+use crate::recorder::RecordedWaitKind;
 
 pub(crate) use adapter::Adapter;
 pub(crate) use announce::Announcer;
@@ -69,8 +70,7 @@ pub(crate) use sizes::PacketSizes;
 use timers::Timers;
 use turns::HostTurn;
 pub(crate) use turns::take_turns;
-use waits::FlowWait;
-pub(crate) use waits::{WaitLog, wait_table};
+pub(crate) use waits::{WaitLog, recorded_waits};
 
 /// The result of an attempt to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -599,20 +599,22 @@ impl Host {
         if self.announcer.is_some() {
             match self.leave(id, now) {
                 Leave::Go => {}
-                Leave::At(time) => return self.makes_wait(id, FlowWait::Announcement, now, Some(time)),
-                Leave::Wait => return self.makes_wait(id, FlowWait::Announcement, now, None),
+                Leave::At(time) => {
+                    return self.makes_wait(id, RecordedWaitKind::Announcement, now, Some(time));
+                }
+                Leave::Wait => return self.makes_wait(id, RecordedWaitKind::Announcement, now, None),
             }
         }
         match self.may_send_at(id, now) {
             Some(time) if time <= now => false,
-            Some(time) => self.makes_wait(id, FlowWait::Pace, now, Some(time)),
-            None => self.makes_wait(id, FlowWait::Answer, now, None),
+            Some(time) => self.makes_wait(id, RecordedWaitKind::Pace, now, Some(time)),
+            None => self.makes_wait(id, RecordedWaitKind::Answer, now, None),
         }
     }
 
     /// Adds a flow to the throttled flows or, if the end of its wait is not known, to the closed ones. Returns true.
     #[inline]
-    fn makes_wait(&mut self, id: FlowId, wait: FlowWait, now: Time, until: Option<Time>) -> bool {
+    fn makes_wait(&mut self, id: FlowId, wait: RecordedWaitKind, now: Time, until: Option<Time>) -> bool {
         match until {
             Some(time) => self.flows.throttle(id, time),
             None => self.flows.close(id),

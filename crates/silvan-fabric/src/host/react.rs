@@ -7,11 +7,12 @@ use silvan_engine::Time;
 use silvan_network::routing::spraying::RouteFeedback;
 
 use super::flows::{Connection, FlowId, QueuedFlow};
-use super::{FlowWait, Host, level};
+use super::{Host, level};
 use crate::congestion_log::TriggerEvent;
 use crate::context::Context;
 use crate::message::SourceReport;
 use crate::packet::{Contents, Echoed, Marks, Packet, Segment};
+use crate::recorder::RecordedWaitKind;
 
 impl Host {
     /// A reference to a flow for the reaction.
@@ -273,7 +274,7 @@ impl Host {
     /// If a flow waits for the reaction, checks again whether it may send.
     pub(super) fn reconsider(&mut self, id: FlowId, now: Time) {
         if self.flows.reopen(id) {
-            self.note_wait(id, FlowWait::Reopened, now, None);
+            self.note_wait(id, RecordedWaitKind::Reopened, now, None);
             self.enlist(id, now);
         }
     }

@@ -38,7 +38,7 @@ use crate::context::Context;
 use crate::host::Host;
 use crate::link::{Class, key};
 use crate::message::{JobMessage, Mailbox};
-use crate::table::Table;
+use crate::recorder::RunRecord;
 
 pub(crate) use closed::Closed;
 pub use closed::JobSummary;
@@ -129,9 +129,9 @@ impl Jobs {
         self.list.iter_mut().for_each(|job| job.ranks.record_busy_times());
     }
 
-    /// The tables of a recording: when CPUs of ranks were busy, and the messages of ranks, in picoseconds.
-    pub fn take_record(&mut self) -> [Table; 2] {
-        record::tables(&mut self.list)
+    /// Adds when CPUs of ranks were busy, and the messages of ranks, to a recording.
+    pub fn add_to(&mut self, recording: &mut RunRecord) {
+        record::add(&mut self.list, recording);
     }
 
     /// Creates the jobs of a network, whose classes are consecutive, in one partition; `None` if there are no

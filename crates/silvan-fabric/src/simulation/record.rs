@@ -4,11 +4,11 @@ use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 
 use super::{ModelError, Progress, Simulation};
-use crate::host::wait_table;
+use crate::host::recorded_waits;
 use crate::jobs::Jobs;
 use crate::link::ChannelId;
-use crate::outcome::{Table, Values};
-use crate::recorder::{RecordPlan, Recorder, table};
+use crate::observe::LinkName;
+use crate::recorder::{NOT_RECORDED, RecordPlan, RecordedChannel, Recorder, RunRecord};
 use crate::setup::Network;
 
 impl Simulation {
@@ -45,57 +45,48 @@ impl Simulation {
         recorders.any(Recorder::is_full)
     }
 
-    /// Ends the recording. Returns its tables: `packets`, `departures`, `drained`, `losses`, `reports`, `waits`,
-    /// `hosts`, `channels` and, if there are jobs, `busy` and `parcels`. Columns `packet`, `channel` and `*host` contain
-    /// indexes of packets, channels and hosts. Times are in picoseconds.
+    /// Ends the recording.
     #[must_use]
-    pub fn into_record(mut self) -> Vec<Table> {
-        let channels = self.channel_table();
-        let Network { partitions, .. } = &mut self.network;
-        let mut tables = Vec::new();
+    pub fn take_recording(&mut self) -> RunRecord {
+        let channels = self.channels();
+        let Network { partitions, names, .. } = &mut self.network;
+        let mut recording = RunRecord::default();
+        // There is one partition.
         for partition in partitions {
             if let Some(recorder) = partition.ctx.take_recorder() {
-                tables.extend(recorder.into_tables(&partition.ctx.links));
-                tables.push(wait_table(&mut partition.hosts));
-                tables.extend(partition.jobs.iter_mut().flat_map(Jobs::take_record));
+                recording = recorder.into_recording(&partition.ctx.links);
             }
+            recording.waits = recorded_waits(&mut partition.hosts);
+            partition.jobs.iter_mut().for_each(|jobs| jobs.add_to(&mut recording));
         }
-        let names = &self.network.names.hosts;
-        let codes = (0..names.len() as u32).collect();
-        tables.push(table("hosts", vec![("name", Values::Name { codes, names: names.clone() })]));
-        tables.push(channels);
-        tables
+        RunRecord { hosts: names.hosts.to_vec(), channels, ..recording }
     }
 
-    /// A row for each channel: its name, its ends, and its parameters at the end of the run.
-    fn channel_table(&self) -> Table {
-        const NONE: u32 = u32::MAX;
+    /// Each direction of a link, with its parameters at the end of the run.
+    fn channels(&self) -> Vec<RecordedChannel> {
         let Network { partitions, receiver, names, series, .. } = &self.network;
         let links = &partitions[0].ctx.links;
         let hosts = &partitions[0].hosts;
-        let channels: Vec<ChannelId> = series.links.iter().map(|link| link.channel).collect();
-        let numbers =
-            |value: &dyn Fn(ChannelId) -> u32| Values::U32(channels.iter().map(|&id| value(id)).collect());
-        let times =
-            |value: &dyn Fn(ChannelId) -> Time| Values::U64(channels.iter().map(|&id| value(id).0).collect());
         let from: FxHashMap<ChannelId, u32> = hosts.iter().map(|host| (host.out, host.id)).collect();
         let to: FxHashMap<ChannelId, u32> = hosts.iter().map(|host| (host.into, host.id)).collect();
-        let codes = (0..channels.len() as u32).collect();
-        let rates = channels.iter().map(|&id| links.rate(id).as_gbit_f64()).collect();
-        table(
-            "channels",
-            vec![
-                ("channel", numbers(&|id| id)),
-                ("name", Values::Name { codes, names: names.links.clone() }),
-                ("from_switch", numbers(&|id| links.sending_switch(id).map_or(NONE, |(switch, _)| switch))),
-                ("from_host", numbers(&|id| from.get(&id).copied().unwrap_or(NONE))),
-                ("to_switch", numbers(&|id| receiver[id as usize].map_or(NONE, |(switch, _)| switch))),
-                ("to_host", numbers(&|id| to.get(&id).copied().unwrap_or(NONE))),
-                ("rate_gbit_s", Values::F64(rates)),
-                ("delay_ps", times(&|id| links.delay(id))),
-                ("head_delay_ps", times(&|id| links.arrival_delay(id).0)),
-                ("arrives_with_tail", numbers(&|id| links.arrival_delay(id).1.into())),
-            ],
-        )
+        let named = |(link, name): (&LinkName, &String)| {
+            let id = link.channel;
+            let (head_delay, arrives_with_tail) = links.arrival_delay(id);
+            let channel = RecordedChannel {
+                name: name.clone(),
+                from_switch: links.sending_switch(id).map_or(NOT_RECORDED, |(switch, _)| switch),
+                from_host: from.get(&id).copied().unwrap_or(NOT_RECORDED),
+                to_switch: receiver[id as usize].map_or(NOT_RECORDED, |(switch, _)| switch),
+                to_host: to.get(&id).copied().unwrap_or(NOT_RECORDED),
+                rate_gbit_s: links.rate(id).as_gbit_f64(),
+                delay: links.delay(id),
+                head_delay,
+                arrives_with_tail,
+            };
+            (id, channel)
+        };
+        let mut channels: Vec<_> = series.links.iter().zip(names.links.iter()).map(named).collect();
+        channels.sort_unstable_by_key(|&(id, _)| id);
+        channels.into_iter().map(|(_, channel)| channel).collect()
     }
 }

@@ -1,0 +1,187 @@
+//! Messages, and the times that they take alone.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use silvan_fabric::{FlowAddress, NOT_RECORDED, RecordedRole};
+
+use crate::Picos;
+use crate::record::{Record, picos, span_at};
+
+/// Number of packets of a message that are sent one by one to compute the ideal time. The others follow at the pace of
+/// the slowest link.
+const PACKETS_ONE_BY_ONE: usize = 64;
+
+/// A message whose last packet has been delivered.
+#[derive(Debug, Clone)]
+pub struct Message {
+    /// Its flow.
+    pub flow: FlowAddress,
+    /// When it was generated.
+    pub start: Picos,
+    /// When its last packet was delivered.
+    pub end: Picos,
+    /// Payload.
+    pub bytes: u64,
+    /// The time that it takes alone on its route, with usual rates.
+    pub ideal: Picos,
+    /// The packets that carry its data, in the order in which they left the host, repeated ones included.
+    pub(crate) packets: Vec<u32>,
+    /// The packet that was delivered last.
+    pub(crate) last: u32,
+}
+
+impl Message {
+    /// Duration beyond the ideal one.
+    #[must_use]
+    pub fn delay(&self) -> Picos {
+        self.end - self.start - self.ideal
+    }
+
+    /// The packets that repeat earlier ones.
+    pub(crate) fn repeated(&self, record: &Record) -> FxHashSet<u32> {
+        let mut seen = FxHashSet::default();
+        self.packets.iter().copied().filter(|&packet| !seen.insert(record.number(packet))).collect()
+    }
+}
+
+/// The messages of a flow that were recorded from their first packet to their delivery.
+pub(crate) fn messages(record: &Record, flow: FlowAddress) -> Vec<Message> {
+    let mut parts: Vec<(Picos, Vec<u32>)> = Vec::new();
+    let mut places: FxHashMap<Picos, usize> = FxHashMap::default();
+    for &packet in record.packets_of(flow) {
+        if matches!(record.packet(packet).role, RecordedRole::Data | RecordedRole::Header) {
+            let created = picos(record.packet(packet).created);
+            let place = *places.entry(created).or_insert_with(|| {
+                parts.push((created, Vec::new()));
+                parts.len() - 1
+            });
+            parts[place].1.push(packet);
+        }
+    }
+    let mut ideals = FxHashMap::default();
+    let mut found = Vec::new();
+    for (created, packets) in parts {
+        // Messages that a source generates at the same time follow each other.
+        for group in split(record, packets) {
+            found.extend(message(record, flow, created, group, &mut ideals));
+        }
+    }
+    found
+}
+
+/// Divides the packets of messages of the same time. A message ends with its last packet.
+fn split(record: &Record, packets: Vec<u32>) -> Vec<Vec<u32>> {
+    let mut groups = vec![Vec::new()];
+    let mut numbers = FxHashSet::default();
+    let mut has_ended = false;
+    for packet in packets {
+        let number = record.number(packet);
+        if has_ended && !numbers.contains(&number) {
+            groups.push(Vec::new());
+            numbers.clear();
+            has_ended = false;
+        }
+        if let Some(group) = groups.last_mut() {
+            group.push(packet);
+        }
+        numbers.insert(number);
+        has_ended |= record.packet(packet).is_last;
+    }
+    groups
+}
+
+/// The route of a message and the sizes of its packets.
+type Shape = (Vec<u32>, Vec<u32>);
+
+fn message(
+    record: &Record,
+    flow: FlowAddress,
+    start: Picos,
+    packets: Vec<u32>,
+    ideals: &mut FxHashMap<Shape, Picos>,
+) -> Option<Message> {
+    packets.iter().find(|&&packet| record.packet(packet).is_last)?;
+    let mut first: FxHashMap<i64, (Picos, u32)> = FxHashMap::default();
+    let mut payloads: FxHashMap<i64, u32> = FxHashMap::default();
+    for &packet in &packets {
+        let number = record.number(packet);
+        payloads.insert(number, record.packet(packet).payload);
+        let is_data = record.packet(packet).role == RecordedRole::Data;
+        if let Some(done) = is_data.then(|| delivered(record, packet)).flatten() {
+            let known = first.entry(number).or_insert((done, packet));
+            *known = (*known).min((done, packet));
+        }
+    }
+    if first.len() != payloads.len() {
+        return None;
+    }
+    let &(end, last) = first.values().max()?;
+    let bytes = payloads.values().map(|&bytes| u64::from(bytes)).sum();
+    let shape = shape(record, &packets, last);
+    let ideal = match ideals.get(&shape) {
+        Some(&ideal) => ideal,
+        None => {
+            let ideal = ideal_time(record, &shape);
+            ideals.insert(shape, ideal);
+            ideal
+        }
+    };
+    Some(Message { flow, start, end, bytes, ideal, packets, last })
+}
+
+/// When a host has drained a packet; `None` if that was not recorded.
+pub(crate) fn delivered(record: &Record, packet: u32) -> Option<Picos> {
+    let rows = record.hops(packet);
+    let (&first, &last) = (rows.first()?, rows.last()?);
+    let is_there = record.channel(last).to_host == record.packet(packet).flow.destination;
+    let is_whole = record.channel(first).from_host != NOT_RECORDED;
+    let arrival = record.arrival(last);
+    (is_there && is_whole && record.loss(packet).is_none() && arrival <= record.until)
+        .then(|| record.drained_at(record.hop(last).channel, arrival))
+}
+
+/// The channels of the route of a message, and the sizes of its packets with headers.
+fn shape(record: &Record, packets: &[u32], last: u32) -> Shape {
+    let mut route: Vec<u32> = Vec::new();
+    for &row in record.hops(last) {
+        let channel = record.hop(row).channel;
+        if !route.contains(&channel) {
+            route.push(channel);
+        }
+    }
+    let mut places: FxHashMap<i64, usize> = FxHashMap::default();
+    let mut sizes = Vec::new();
+    for &packet in packets {
+        let size = record.hop(record.hops(packet)[0]).size;
+        let place = *places.entry(record.number(packet)).or_insert(sizes.len());
+        if place == sizes.len() {
+            sizes.push(size);
+        }
+        sizes[place] = size;
+    }
+    (route, sizes)
+}
+
+/// The time that packets take alone on a route, with usual rates.
+fn ideal_time(record: &Record, (route, sizes): &Shape) -> Picos {
+    let channels = record.channels();
+    let span = |channel: u32, size: u32| span_at(size, record.usual_rate(channel));
+    let longest = |&size: &u32| route.iter().map(|&channel| span(channel, size)).max().unwrap_or(0);
+    let left_out = sizes.len().saturating_sub(PACKETS_ONE_BY_ONE);
+    let extra: Picos = sizes.iter().skip(1).take(left_out).map(longest).sum();
+    let mut free = vec![0; route.len()];
+    let mut arrival = 0;
+    for &size in sizes.iter().take(1).chain(sizes.iter().skip(1 + left_out)) {
+        arrival = 0;
+        let (mut before, mut came_whole) = (0, true);
+        for (&channel, free) in route.iter().zip(&mut free) {
+            let known = &channels[channel as usize];
+            let own = span(channel, size);
+            let ready = if came_whole { arrival } else { arrival + (before - own).max(0) };
+            let start = ready.max(*free);
+            *free = start + own;
+            arrival = start + picos(known.head_delay) + if known.arrives_with_tail { own } else { 0 };
+            (before, came_whole) = (own, known.arrives_with_tail);
+        }
+    }
+    arrival + extra
+}

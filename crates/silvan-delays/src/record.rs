@@ -1,0 +1,512 @@
+//! What a run has recorded, with indexes to search it.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use rustc_hash::FxHashMap;
+use silvan_engine::Time;
+use silvan_fabric::{
+    FlowAddress, NOT_RECORDED, RecordedChannel, RecordedHop, RecordedPacket, RecordedRole, RecordedWaitKind,
+    RunRecord,
+};
+
+use crate::channel::{Backlog, Buffer, Passage};
+use crate::message::{Message, messages};
+use crate::piece::{Place, Signal};
+use crate::{NEVER, Picos};
+
+/// Number of waits of a flow that may be out of order, because a wait can begin at the end of a packet that is still being
+/// sent.
+const OUT_OF_ORDER: usize = 8;
+
+/// A wait of a flow: why, its start, and its end or [`NEVER`].
+type FlowWait = (RecordedWaitKind, Picos, Picos);
+
+/// A recording of a part of a run.
+#[derive(Debug)]
+pub struct Record {
+    pub(crate) recording: RunRecord,
+    /// The end of the recording.
+    pub(crate) until: Picos,
+    by_channel: Groups,
+    by_packet: Groups,
+    /// The position of each departure among those of its channel.
+    positions: Vec<u32>,
+    /// The departures of the same packet before and after each departure, or [`NOT_RECORDED`].
+    previous: Vec<u32>,
+    next: Vec<u32>,
+    losses: FxHashMap<u32, (Picos, u32)>,
+    /// By channel: the arrivals of packets at a host, and when they were drained.
+    drains: Vec<Vec<(Picos, Picos)>>,
+    /// By host: the times in which it waited for its injection limit, in order, without overlaps.
+    injections: FxHashMap<u32, Vec<(Picos, Picos)>>,
+    flows: BTreeMap<FlowAddress, Flow>,
+    /// By channel, Gbit/s.
+    usual_rates: Vec<f64>,
+    out_of_host: FxHashMap<u32, u32>,
+    has_numbers: bool,
+    buffers: Vec<OnceLock<Buffer>>,
+    backlogs: Vec<OnceLock<Backlog>>,
+}
+
+/// What is known of a flow.
+#[derive(Debug, Default)]
+struct Flow {
+    /// In the order in which they started.
+    packets: Vec<u32>,
+    /// In order of time, except for a few.
+    waits: Vec<FlowWait>,
+    messages: OnceLock<Vec<Message>>,
+    sent: OnceLock<FxHashMap<Picos, u32>>,
+    answers: OnceLock<FxHashMap<Picos, u32>>,
+    /// When the flow learned of marks or waits.
+    signals: OnceLock<Vec<(Picos, Signal)>>,
+}
+
+/// Rows by a key, in the order of their starts.
+#[derive(Debug)]
+struct Groups {
+    edges: Vec<usize>,
+    rows: Vec<u32>,
+}
+
+impl Groups {
+    /// Rows whose key is not below `count` are left out.
+    fn new(count: usize, hops: &[RecordedHop], key: impl Fn(&RecordedHop) -> u32) -> Self {
+        let mut edges = vec![0; count + 2];
+        for hop in hops {
+            edges[(key(hop) as usize).min(count) + 1] += 1;
+        }
+        for at in 1..edges.len() {
+            edges[at] += edges[at - 1];
+        }
+        let mut free = edges.clone();
+        let mut rows = vec![0; hops.len()];
+        for (row, hop) in (0..).zip(hops) {
+            let place = &mut free[(key(hop) as usize).min(count)];
+            rows[*place] = row;
+            *place += 1;
+        }
+        for group in edges.windows(2) {
+            rows[group[0]..group[1]].sort_by_key(|&row: &u32| hops[row as usize].start);
+        }
+        Self { edges, rows }
+    }
+
+    fn of(&self, key: u32) -> &[u32] {
+        &self.rows[self.edges[key as usize]..self.edges[key as usize + 1]]
+    }
+}
+
+pub(crate) fn picos(time: Time) -> Picos {
+    Picos::try_from(time.0).map_or(NEVER, |time| time.min(NEVER))
+}
+
+/// The transmission time of bytes at a rate in Gbit/s.
+pub(crate) fn span_at(size: u32, rate: f64) -> Picos {
+    (f64::from(size) * 8000.0 / rate).round_ties_even() as Picos
+}
+
+fn is_answer(packet: &RecordedPacket) -> bool {
+    matches!(packet.role, RecordedRole::Answer | RecordedRole::Notification)
+}
+
+/// The flow of the answers.
+pub(crate) fn back(flow: FlowAddress) -> FlowAddress {
+    FlowAddress { host: flow.destination, destination: flow.host, ..flow }
+}
+
+impl Record {
+    pub(crate) fn new(mut recording: RunRecord, until: Picos) -> Self {
+        let hops = &recording.hops;
+        let channels = recording.channels.len();
+        let by_channel = Groups::new(channels, hops, |hop| hop.channel);
+        let by_packet = Groups::new(recording.packets.len(), hops, |hop| hop.packet);
+        let mut positions = vec![0; hops.len()];
+        for group in by_channel.edges.windows(2) {
+            for (at, &row) in (0..).zip(&by_channel.rows[group[0]..group[1]]) {
+                positions[row as usize] = at;
+            }
+        }
+        let mut previous = vec![NOT_RECORDED; hops.len()];
+        let mut next = previous.clone();
+        for packet in 0..recording.packets.len() as u32 {
+            for pair in by_packet.of(packet).windows(2) {
+                let (before, after) = (pair[0] as usize, pair[1] as usize);
+                previous[after] = pair[0];
+                // A packet that a link sends again leaves the same place twice.
+                if hops[before].channel != hops[after].channel {
+                    next[before] = pair[1];
+                }
+            }
+        }
+        let mut flows: BTreeMap<FlowAddress, Flow> = BTreeMap::new();
+        for (number, packet) in (0..).zip(&recording.packets) {
+            flows.entry(packet.flow).or_default().packets.push(number);
+        }
+        let mut injections: FxHashMap<u32, Vec<(Picos, Picos)>> = FxHashMap::default();
+        for wait in std::mem::take(&mut recording.waits) {
+            let (since, until) = (picos(wait.since), picos(wait.until));
+            if wait.kind != RecordedWaitKind::Injection {
+                if let Some(flow) = flows.get_mut(&wait.flow) {
+                    flow.waits.push((wait.kind, since, until));
+                }
+                continue;
+            }
+            let known = injections.entry(wait.flow.host).or_default();
+            match known.last_mut() {
+                Some(last) if since <= last.1 => last.1 = last.1.max(until),
+                _ => known.push((since, until)),
+            }
+        }
+        let mut drains = vec![Vec::new(); channels];
+        for drain in std::mem::take(&mut recording.drained) {
+            drains[drain.channel as usize].push((picos(drain.arrival), picos(drain.done)));
+        }
+        let losses =
+            recording.losses.iter().map(|loss| (loss.packet, (picos(loss.time), loss.channel))).collect();
+        let is_from_host = |&(_, channel): &(u32, &RecordedChannel)| channel.from_host != NOT_RECORDED;
+        let numbered = (0..).zip(&recording.channels);
+        Self {
+            until,
+            by_channel,
+            by_packet,
+            positions,
+            previous,
+            next,
+            losses,
+            drains,
+            injections,
+            flows,
+            usual_rates: usual_rates(&recording.channels),
+            out_of_host: numbered.filter(is_from_host).map(|(id, channel)| (channel.from_host, id)).collect(),
+            has_numbers: recording.packets.iter().any(|packet| packet.number != 0),
+            buffers: recording.channels.iter().map(|_| OnceLock::new()).collect(),
+            backlogs: recording.channels.iter().map(|_| OnceLock::new()).collect(),
+            recording,
+        }
+    }
+
+    /// All directions of links.
+    #[must_use]
+    pub fn channels(&self) -> &[RecordedChannel] {
+        &self.recording.channels
+    }
+
+    /// Names of hosts.
+    #[must_use]
+    pub fn hosts(&self) -> &[String] {
+        &self.recording.hosts
+    }
+
+    /// The name of a channel, host or rank; empty if it is not known.
+    #[must_use]
+    pub fn name_of(&self, place: Place) -> String {
+        match place {
+            Place::Channel(channel) => self.recording.channels[channel as usize].name.clone(),
+            Place::Host(host) => self.recording.hosts[host as usize].clone(),
+            Place::Rank(rank) => format!("rank {rank}"),
+            Place::Unknown => String::new(),
+        }
+    }
+
+    /// All flows that have packets, including those of answers, in order.
+    pub fn flows(&self) -> impl Iterator<Item = FlowAddress> {
+        self.flows.keys().copied()
+    }
+
+    /// The number of the class of a flow; `None` if it has no packets.
+    #[must_use]
+    pub fn class_of(&self, flow: FlowAddress) -> Option<u16> {
+        Some(self.packet(*self.packets_of(flow).first()?).class)
+    }
+
+    pub(crate) fn packet(&self, packet: u32) -> &RecordedPacket {
+        &self.recording.packets[packet as usize]
+    }
+
+    pub(crate) fn hop(&self, row: u32) -> &RecordedHop {
+        &self.recording.hops[row as usize]
+    }
+
+    pub(crate) fn start(&self, row: u32) -> Picos {
+        picos(self.hop(row).start)
+    }
+
+    pub(crate) fn end(&self, row: u32) -> Picos {
+        picos(self.hop(row).end)
+    }
+
+    pub(crate) fn arrival(&self, row: u32) -> Picos {
+        picos(self.hop(row).arrival)
+    }
+
+    pub(crate) fn channel(&self, row: u32) -> &RecordedChannel {
+        &self.recording.channels[self.hop(row).channel as usize]
+    }
+
+    /// The departure of the same packet before another one.
+    pub(crate) fn previous(&self, row: u32) -> Option<u32> {
+        Some(self.previous[row as usize]).filter(|&before| before != NOT_RECORDED)
+    }
+
+    /// The rows of the departures of a packet in order of time.
+    pub(crate) fn hops(&self, packet: u32) -> &[u32] {
+        self.by_packet.of(packet)
+    }
+
+    /// When the recording starts.
+    pub(crate) fn begin(&self) -> Picos {
+        self.recording.hops.first().map_or(0, |hop| picos(hop.start))
+    }
+
+    /// Number of a packet in its flow, which repeated packets keep. Without loss and reordering, packets have no
+    /// numbers. Each then has another negative number.
+    pub(crate) fn number(&self, packet: u32) -> i64 {
+        if self.has_numbers { self.packet(packet).number as i64 } else { -1 - i64::from(packet) }
+    }
+
+    /// The usual rate of a channel in Gbit/s.
+    pub(crate) fn usual_rate(&self, channel: u32) -> f64 {
+        self.usual_rates[channel as usize]
+    }
+
+    /// How long a departure takes at the usual rate of its channel.
+    pub(crate) fn usual_span(&self, row: u32) -> Picos {
+        let hop = self.hop(row);
+        span_at(hop.size, self.usual_rate(hop.channel))
+    }
+
+    /// When a departure from a switch could start at the earliest, because its tail must not arrive too late, and the same
+    /// time if the packet had come over a link with its usual rate. `before` is the previous departure of the packet.
+    pub(crate) fn ready_times(&self, row: u32, before: u32) -> (Picos, Picos) {
+        let arrival = self.arrival(before);
+        if self.channel(before).arrives_with_tail {
+            return (arrival, arrival);
+        }
+        let length = |row| self.end(row) - self.start(row);
+        let (own, span) = (length(row), length(before));
+        let least = self.usual_span(before).min(span);
+        (arrival + (span - own).max(0), arrival + (least - own).max(0))
+    }
+
+    /// The channel on which a host sends.
+    pub(crate) fn out_of(&self, host: u32) -> u32 {
+        self.out_of_host[&host]
+    }
+
+    /// The departures on a channel, in order.
+    pub(crate) fn departures(&self, channel: u32) -> &[u32] {
+        self.by_channel.of(channel)
+    }
+
+    /// The row, the start and the end of each departure on a channel that overlaps with a time, in order.
+    pub(crate) fn within(
+        &self,
+        channel: u32,
+        begin: Picos,
+        end: Picos,
+    ) -> impl Iterator<Item = (u32, Picos, Picos)> {
+        let rows = self.departures(channel);
+        let first = rows.partition_point(|&row| self.start(row) <= begin).saturating_sub(1);
+        rows[first..]
+            .iter()
+            .map(|&row| (row, self.start(row), self.end(row)))
+            .take_while(move |&(_, start, _)| start < end)
+            .filter(move |&(_, _, stop)| stop > begin)
+    }
+
+    /// The lack of credit that is nearest to a departure; see [`Backlog::blocked_near`].
+    pub(crate) fn blocked_near(&self, row: u32, span: (Picos, Picos)) -> Option<(Picos, Picos)> {
+        let channel = self.hop(row).channel;
+        let backlog = self.backlogs[channel as usize].get_or_init(|| {
+            // Packets in hosts do not count.
+            let arrival = |row| self.previous(row).map_or(self.start(row), |before| self.arrival(before));
+            let times = |&row: &u32| (arrival(row), self.start(row), self.end(row));
+            Backlog::new(&self.departures(channel).iter().map(times).collect::<Vec<_>>())
+        });
+        backlog.blocked_near(self.positions[row as usize] as usize, span)
+    }
+
+    /// The packets in the buffer at the end of a channel.
+    pub(crate) fn buffer(&self, channel: u32) -> &Buffer {
+        self.buffers[channel as usize].get_or_init(|| Buffer::new(self.passages(channel)))
+    }
+
+    fn passages(&self, channel: u32) -> Vec<Passage> {
+        let rows = self.departures(channel);
+        if self.recording.channels[channel as usize].to_host != NOT_RECORDED {
+            let arrived: FxHashMap<Picos, u32> = rows.iter().map(|&row| (self.arrival(row), row)).collect();
+            let passage = |&(arrival, left): &(Picos, Picos)| {
+                let row = arrived.get(&arrival).copied();
+                Passage { arrival, leaves: arrival, left, row }
+            };
+            return self.drains[channel as usize].iter().map(passage).collect();
+        }
+        let passage = |&row: &u32| {
+            let arrival = self.arrival(row);
+            let next = self.next[row as usize];
+            if next != NOT_RECORDED {
+                return Passage { arrival, leaves: self.start(next), left: self.end(next), row: Some(next) };
+            }
+            // It is still there at the end of the recording, or lost.
+            let lost = self.losses.get(&self.hop(row).packet).map_or(NEVER, |loss| loss.0);
+            Passage { arrival, leaves: lost, left: lost, row: None }
+        };
+        rows.iter().map(passage).collect()
+    }
+
+    /// When a host has drained a packet; its arrival if that is not known.
+    pub(crate) fn drained_at(&self, channel: u32, arrival: Picos) -> Picos {
+        let drains = &self.drains[channel as usize];
+        let at = drains.partition_point(|&(time, _)| time < arrival);
+        drains.get(at).filter(|drain| drain.0 == arrival).map_or(arrival, |drain| drain.1)
+    }
+
+    /// The time and the channel of the loss of a packet; `None` if it was not lost.
+    pub(crate) fn loss(&self, packet: u32) -> Option<(Picos, u32)> {
+        self.losses.get(&packet).copied()
+    }
+
+    /// The packets of a flow, in the order in which they started.
+    pub(crate) fn packets_of(&self, flow: FlowAddress) -> &[u32] {
+        self.flows.get(&flow).map_or(&[], |known| &known.packets)
+    }
+
+    /// The times in which a host waited for its injection limit, in order, without overlaps.
+    pub(crate) fn injection(&self, host: u32) -> &[(Picos, Picos)] {
+        self.injections.get(&host).map_or(&[], Vec::as_slice)
+    }
+
+    pub(crate) fn messages(&self, flow: FlowAddress) -> &[Message] {
+        self.flows.get(&flow).map_or(&[], |known| known.messages.get_or_init(|| messages(self, flow)))
+    }
+
+    /// The data packet of a flow whose source started to send it at a time.
+    pub(crate) fn sent(&self, flow: FlowAddress, time: Picos) -> Option<u32> {
+        let known = self.flows.get(&flow)?;
+        let sent = known.sent.get_or_init(|| {
+            let is_data = |&&packet: &&u32| self.packet(packet).role == RecordedRole::Data;
+            let data = known.packets.iter().filter(is_data);
+            data.map(|&packet| (picos(self.packet(packet).injected), packet)).collect()
+        });
+        sent.get(&time).copied()
+    }
+
+    /// The answer to a flow that arrived at a time.
+    pub(crate) fn answer(&self, flow: FlowAddress, time: Picos) -> Option<u32> {
+        let known = self.flows.get(&flow)?;
+        let answers = known.answers.get_or_init(|| {
+            let arrived = |&packet: &u32| {
+                let last = self.hops(packet).last()?;
+                is_answer(self.packet(packet)).then(|| (self.arrival(*last), packet))
+            };
+            self.packets_of(back(flow)).iter().filter_map(arrived).collect()
+        });
+        answers.get(&time).copied()
+    }
+
+    /// What a flow last learned before a time: a mark or, if it never learned of one and `senses_delays`, the longest wait
+    /// of an answered packet.
+    pub(crate) fn last_signal(&self, flow: FlowAddress, time: Picos, senses_delays: bool) -> Option<Signal> {
+        let known = self.flows.get(&flow)?;
+        let signals = known.signals.get_or_init(|| {
+            let answers = self.packets_of(back(flow));
+            let mut found: Vec<_> = answers.iter().filter_map(|&answer| self.mark(flow, answer)).collect();
+            for report in &self.recording.reports {
+                if report.flow == flow && report.channel != NOT_RECORDED {
+                    let (time, channel) = (picos(report.time), report.channel);
+                    found.push((time, Signal { time, channel, is_mark: true }));
+                }
+            }
+            if found.is_empty() && senses_delays {
+                found.extend(answers.iter().filter_map(|&answer| self.longest_wait(flow, answer)));
+            }
+            found.sort_unstable();
+            found
+        });
+        let at = signals.partition_point(|signal| signal.0 <= time);
+        Some(signals[at.checked_sub(1)?].1)
+    }
+
+    /// When an answer to a flow arrived, and the packet that it answers.
+    fn answered(&self, flow: FlowAddress, answer: u32) -> Option<(Picos, u32, bool)> {
+        let (sent, is_marked) = self.packet(answer).echo?;
+        let last = *self.hops(answer).last()?;
+        let data = self.sent(flow, picos(sent)).filter(|_| self.channel(last).to_host == flow.host)?;
+        Some((self.arrival(last), data, is_marked))
+    }
+
+    /// When an answer that notifies a flow arrived, and the mark.
+    fn mark(&self, flow: FlowAddress, answer: u32) -> Option<(Picos, Signal)> {
+        let (arrival, data, _) = self.answered(flow, answer).filter(|known| known.2)?;
+        let marked = *self.hops(data).iter().find(|&&row| self.hop(row).is_marked)?;
+        let (time, channel) = (self.start(marked), self.hop(marked).channel);
+        Some((arrival, Signal { time, channel, is_mark: true }))
+    }
+
+    /// When an answer to a flow arrived, and the longest wait of the packet that it answers.
+    fn longest_wait(&self, flow: FlowAddress, answer: u32) -> Option<(Picos, Signal)> {
+        let (arrival, data, _) = self.answered(flow, answer)?;
+        let waits = self.hops(data).windows(2).map(|pair| {
+            let came = self.arrival(pair[0]);
+            (self.start(pair[1]) - came, Reverse(came), self.hop(pair[1]).channel)
+        });
+        let (length, Reverse(time), channel) = waits.max()?;
+        (length > 0).then_some((arrival, Signal { time, channel, is_mark: false }))
+    }
+
+    /// Divides a time into waits of a flow for its reaction or announcement, and others (`None`).
+    pub(crate) fn flow_waits(
+        &self,
+        flow: FlowAddress,
+        (start, end): (Picos, Picos),
+    ) -> Vec<(Picos, Picos, Option<RecordedWaitKind>)> {
+        let rows = self.flows.get(&flow).map_or(&[][..], |known| &known.waits);
+        let mut found = Vec::new();
+        let mut at = start;
+        // The last wait that began before `start` may last longer.
+        let first = rows.partition_point(|row| row.1 <= start).saturating_sub(OUT_OF_ORDER);
+        for (index, &(wait, since, until)) in rows.iter().enumerate().skip(first) {
+            if since >= end {
+                break;
+            }
+            let following = rows.get(index + 1).map_or(NEVER, |row| row.1);
+            let (begin, stop) = (since.max(at), until.min(following).min(end));
+            if wait == RecordedWaitKind::Reopened || begin >= stop {
+                continue;
+            }
+            if at < begin {
+                found.push((at, begin, None));
+            }
+            found.push((begin, stop, Some(wait)));
+            at = stop;
+        }
+        if at < end {
+            found.push((at, end, None));
+        }
+        found
+    }
+
+    /// The flow of a packet; for answers, the flow that they answer.
+    pub(crate) fn data_flow(&self, packet: u32) -> FlowAddress {
+        let known = self.packet(packet);
+        if is_answer(known) { back(known.flow) } else { known.flow }
+    }
+}
+
+/// The usual rate of each channel: the most frequent one of the channels with the same kinds of ends.
+fn usual_rates(channels: &[RecordedChannel]) -> Vec<f64> {
+    let kind = |one: &RecordedChannel| (one.from_host != NOT_RECORDED, one.to_host != NOT_RECORDED);
+    let mut kinds: FxHashMap<(bool, bool), BTreeMap<u64, u32>> = FxHashMap::default();
+    for channel in channels {
+        // Positive numbers have the order of their bits.
+        *kinds.entry(kind(channel)).or_default().entry(channel.rate_gbit_s.to_bits()).or_default() += 1;
+    }
+    let usual = |channel| {
+        let rates = kinds.get(&kind(channel)).into_iter().flatten();
+        rates.max_by_key(|&(_, &count)| count).map_or(channel.rate_gbit_s, |(&bits, _)| f64::from_bits(bits))
+    };
+    channels.iter().map(usual).collect()
+}
