@@ -7,10 +7,10 @@ use std::path::Path;
 
 use serde_json::Value as Json;
 use silvan_engine::Time;
-use silvan_fabric::RecordPlan;
 use silvan_fabric::config::Scheduler;
 use silvan_fabric::outcome::{Outcome, Table as Rows, Values};
 use silvan_fabric::simulation::{ModelError, Simulation};
+use silvan_fabric::{RecordPlan, RunRecord};
 use silvan_scenario::checkpoint::{Checkpoint, Saver, Written};
 use silvan_scenario::{Scenario, ScenarioError};
 use toml::Table;
@@ -133,14 +133,17 @@ pub fn run_with(scenario: &Scenario, scheduler: Scheduler) -> Run {
     }
 }
 
-/// Runs a scenario to its end, and records all departures of packets.
-pub fn run_recorded(scenario: &Scenario) -> Run {
+/// Runs a scenario to its end, and records all departures of packets. There is no recording of a run with an error.
+pub fn run_recorded(scenario: &Scenario) -> (Run, Option<RunRecord>) {
     let plan = RecordPlan { from: Time::ZERO, until: Time::NEVER, most: usize::MAX };
-    match guarded(|| scenario.recorded(plan).map(to_the_end)) {
+    let mut recording = None;
+    let mut take = |simulation: &mut Simulation| recording = Some(simulation.take_recording());
+    let run = match guarded(|| scenario.recorded(plan).map(|simulation| ends(simulation, &mut take))) {
         Ok(Ok(run)) => run,
         Ok(Err(error)) => Run { end: End::Explained("refused", error.to_string()), outcome: None },
         Err(panic) => Run { end: End::Failed("panic", panic), outcome: None },
-    }
+    };
+    (run, recording)
 }
 
 fn advance(scenario: &Scenario, scheduler: Scheduler) -> Run {
@@ -150,15 +153,22 @@ fn advance(scenario: &Scenario, scheduler: Scheduler) -> Run {
     }
 }
 
-fn to_the_end(mut simulation: Simulation) -> Run {
-    loop {
+fn to_the_end(simulation: Simulation) -> Run {
+    ends(simulation, &mut |_| ())
+}
+
+/// Runs to the end, and calls a function with the state there.
+fn ends(mut simulation: Simulation, last: &mut dyn FnMut(&mut Simulation)) -> Run {
+    let end = loop {
         match simulation.advance(SLICE) {
-            Ok(progress) if progress.done => return closed(simulation, End::Done),
-            Ok(progress) if progress.events > MOST_EVENTS => return closed(simulation, End::Costly),
+            Ok(progress) if progress.done => break End::Done,
+            Ok(progress) if progress.events > MOST_EVENTS => break End::Costly,
             Ok(_) => {}
             Err(error) => return Run { end: explained(&error), outcome: None },
         }
-    }
+    };
+    last(&mut simulation);
+    closed(simulation, end)
 }
 
 /// Runs a scenario like [`run_with`], but twice saves the run and continues the saved copy. The seed

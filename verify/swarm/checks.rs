@@ -9,7 +9,7 @@ use crate::case::{
     Case, End, Hash, OF_TREES, Run, digest_beside_older, digest_of, digests_of_trees, read, read_text, run,
     run_interrupted, run_recorded, run_with, simulation_with, summary,
 };
-use crate::{accounting, finish, variants};
+use crate::{accounting, explained, finish, variants};
 
 /// A failed check.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,7 +27,7 @@ impl Failure {
 }
 
 /// All checks by name.
-pub const CHECKS: [&str; 28] = [
+pub const CHECKS: [&str; 29] = [
     "panic",
     "broken",
     "deadlock",
@@ -36,6 +36,7 @@ pub const CHECKS: [&str; 28] = [
     "engine",
     "threads",
     "recorded",
+    "explained",
     "resume",
     "resolved",
     "defaults",
@@ -113,11 +114,11 @@ impl Wanted<'_> {
 }
 
 impl Findings {
-    fn fail(&mut self, check: &'static str, what: impl Into<String>) {
+    pub fn fail(&mut self, check: &'static str, what: impl Into<String>) {
         self.failures.push(Failure { variant: self.variant.clone(), ..Failure::new(check, what) });
     }
 
-    fn ensure(&mut self, fine: bool, check: &'static str, what: impl FnOnce() -> String) {
+    pub fn ensure(&mut self, fine: bool, check: &'static str, what: impl FnOnce() -> String) {
         if !fine {
             self.fail(check, what());
         }
@@ -195,7 +196,7 @@ pub fn check(case: &Case, wanted: &Wanted<'_>) -> Findings {
         findings.made.push("repeat");
         same(&base, &run(scenario), "repeat", &mut findings);
     }
-    if wanted.has("engine") || wanted.has("threads") || wanted.has("recorded") {
+    if ["engine", "threads", "recorded", "explained"].into_iter().any(|name| wanted.has(name)) {
         schedulers(&base, scenario, wanted, &mut findings);
         plain(variants::plain(table, scenario), wanted, &mut findings);
     }
@@ -269,9 +270,13 @@ fn schedulers(base: &Run, scenario: &Scenario, wanted: &Wanted<'_>, findings: &m
         end: run.end.clone(),
         outcome: run.outcome.clone().map(Outcome::regardless_of_scheduler),
     };
-    if wanted.has("recorded") {
+    if wanted.has("recorded") || wanted.has("explained") {
         findings.made.push("recorded");
-        same(&plain(base), &plain(&run_recorded(scenario)), "recorded", findings);
+        let (run, recording) = run_recorded(scenario);
+        same(&plain(base), &plain(&run), "recorded", findings);
+        if let Some(recording) = recording.filter(|_| wanted.has("explained")) {
+            explained::check(recording, scenario.spec.seed, findings);
+        }
     }
     if simulation.is_binned() && wanted.has("engine") {
         findings.made.push("engine");

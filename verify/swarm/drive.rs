@@ -363,6 +363,7 @@ fn print_case(seed: u64, case: &Case, options: &Options) -> Done {
     if debug_build_differs(case, options)? {
         findings.failures.push(Failure::new("books", "the debug build differs"));
     }
+    findings.made.dedup();
     println!("# checks made: {}", findings.made.join(", "));
     println!("# ends: {}", findings.ends.join(", "));
     for failure in &findings.failures {

@@ -13,6 +13,7 @@ mod checks;
 mod coverage;
 mod draw;
 mod drive;
+mod explained;
 mod finish;
 mod minimize;
 mod options;
