@@ -55,6 +55,13 @@ def counters(
         int,
         typer.Option("--tick-bytes", metavar="N", min=1, help="Byte times of a tick of PortXmitWait."),
     ] = 8,
+    second_run: Annotated[
+        bool,
+        typer.Option(
+            "--second-run",
+            help="Run the scenario again to count packets, PortXmitWait, and CNPs of adapters.",
+        ),
+    ] = False,
     top: Annotated[
         int, typer.Option("--top", metavar="N", min=1, help="Number of ports in a table on the terminal.")
     ] = 20,
@@ -74,7 +81,7 @@ def counters(
     if form == "table" and to_file:
         raise typer.BadParameter("a table is for the terminal; choose another --format", param_hint="--out")
     time_ns = None if at is None else _time_ns(at)
-    found = silvan.counters(silvan.load(folder), tick_bytes=tick_bytes)
+    found = silvan.counters(silvan.load(folder), tick_bytes=tick_bytes, second_run=second_run)
     if form == "table":
         _print(found, found.at(time_ns), top)
         return

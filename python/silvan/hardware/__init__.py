@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from silvan.results import Result
 
 
-def counters(run: Result, *, tick_bytes: int = TICK_BYTES) -> Counters:
+def counters(run: Result, *, tick_bytes: int = TICK_BYTES, second_run: bool = False) -> Counters:
     """Return the counters that the ports of a run would show in hardware.
 
     >>> import silvan
@@ -31,11 +31,14 @@ def counters(run: Result, *, tick_bytes: int = TICK_BYTES) -> Counters:
     Args:
         run: A finished run with the time series of links (``measure.links``).
         tick_bytes: Byte times of a tick of PortXmitWait: 8 on present devices, 32 on older ones.
+        second_run: Run the scenario again, with the same results, to count what tables do not contain:
+            packets, PortXmitWait, and the notifications of adapters.
 
     Raises:
-        SilvanError: the run has no time series of links, or `tick_bytes` is not positive.
+        SilvanError: the run has no time series of links, `tick_bytes` is not positive, or the second run has
+            too many packets.
 
     """
     from silvan.hardware.ports import Counters
 
-    return Counters(run, tick_bytes)
+    return Counters(run, tick_bytes, second_run=second_run)

@@ -67,6 +67,16 @@ COUNTERS = (
         sai="SAI_PORT_STAT_ECN_MARKED_PACKETS",
     ),
     Counter(
+        "cnps_sent",
+        "notifications (CNPs) that the adapter sent: `np_cnp_sent`",
+        prometheus="silvan_port_cnps_sent_total",
+    ),
+    Counter(
+        "cnps_received",
+        "notifications (CNPs) that left the port at the other end of the cable: `rp_cnp_handled`",
+        prometheus="silvan_port_cnps_received_total",
+    ),
+    Counter(
         "link_downed",
         "how often the link went down",
         "LinkDownedCounter",

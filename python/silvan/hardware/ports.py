@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from silvan import _files, _tables
 from silvan._core import SilvanError
+from silvan.delays.subjects import Network
 from silvan.hardware import units
 from silvan.hardware.names import COUNTERS
 from silvan.results import ResultError
@@ -35,9 +36,6 @@ if TYPE_CHECKING:
     from silvan.results import Result
 
 Ints = NDArray[np.int64]
-#: Columns of the table `links` that not each run has: packets sent in the interval, and the time in it in
-#: which the channel had a packet to send and sent nothing.
-PACKETS, WAITING = "sent_packets", "waiting_ns"
 
 
 @dataclass(frozen=True)
@@ -107,7 +105,7 @@ class Counters:
     #: What the counters lack or count in another way than hardware does, as a list of sentences.
     notes: list[str]
 
-    def __init__(self, run: Result, tick_bytes: int = units.TICK_BYTES) -> None:
+    def __init__(self, run: Result, tick_bytes: int = units.TICK_BYTES, *, second_run: bool = False) -> None:
         if tick_bytes < 1:
             raise SilvanError(f"tick_bytes = {tick_bytes}: must be 1 or more; present devices have 8")
         if "links" not in run.tables or not run.table("links").num_rows:
@@ -124,6 +122,7 @@ class Counters:
         self._opposite = np.array([number[port.peer] for port in self.ports], dtype=np.int64)
         spec = tomllib.loads(run.scenario_toml)
         self._is_pfc, self._lane_count = spec["flow_control"]["kind"] == "pfc", int(spec["lanes"]["count"])
+        self._has_second_run = second_run
         self.times_ns, self._series = self._read()
         self.notes = self._notes()
 
@@ -231,16 +230,37 @@ class Counters:
 
         sent = summed("sent_bytes")
         far = self._opposite
+        more: dict[str, Ints] = {}
+        if self._has_second_run:
+            sent, more = self._recorded(times)
         series = {"xmit_words": units.words(sent), "rcv_words": units.words(sent[:, far])}
         series |= {"xmit_bytes": sent, "rcv_bytes": sent[:, far], "marked_packets": summed("fecn_marks")}
-        if PACKETS in links:
-            packets = summed(PACKETS)
-            series |= {"xmit_packets": packets, "rcv_packets": packets[:, far]}
-        if WAITING in links:
-            series["xmit_wait_ticks"] = units.ticks(summed(WAITING), self._rates, self._tick_bytes)
+        series |= more
         queued = np.asarray(links["queued_bytes"], dtype=np.int64)[order].reshape(len(times), count)
         series["queued_bytes_maximum"] = np.maximum.accumulate(queued, axis=0)
         return times, series
+
+    def _recorded(self, times: Ints) -> tuple[Ints, dict[str, Ints]]:
+        """Run the scenario again, and return the bytes of packets and the counters that this run adds."""
+        network = Network(self.run, 0, int(times[-1]) * 1000)
+        number = {name: at for at, name in enumerate(network.channels)}
+        order = [number[port.link] for port in self.ports]
+        columns = {
+            name: np.asarray(view).astype(np.int64).reshape(len(times), -1)[:, order].cumsum(axis=0)
+            for name, view in network.delays.activity([int(time) * 1000 for time in times]).items()
+        }
+        packets, notifications = columns["packets"], columns["notifications"]
+        far = self._opposite
+        # Switches forward notifications, but do not count them.
+        is_adapter = np.array([port.is_host for port in self.ports])
+        more = {
+            "xmit_packets": packets,
+            "rcv_packets": packets[:, far],
+            "xmit_wait_ticks": units.ticks(columns["waiting"] / 1000, self._rates, self._tick_bytes),
+            "cnps_sent": notifications * is_adapter,
+            "cnps_received": notifications[:, far] * is_adapter,
+        }
+        return columns["bytes"], more
 
     def _downed(self, when: int) -> Ints:
         """Return how often the link of each port has gone down until a time."""
@@ -305,27 +325,25 @@ class Counters:
         return lanes
 
     def _notes(self) -> list[str]:
-        links, tables = self.run.columns["links"], self.run.tables
+        tables = self.run.tables
         notes = [
             "received data and packets are counted when they leave the port at the other end of the cable",
             "queued_bytes_maximum is the maximum of the samples since the run began; a watermark of hardware "
             "can be larger",
         ]
-        if self._is_pfc and self.run.table("pauses").num_rows:
-            notes.append("data contain pause frames, which are not packets")
-        if WAITING not in links:
+        if self._has_second_run:
             notes.append(
-                "PortXmitWait is omitted: the run does not record the time in which a port had a packet to "
-                "send and sent nothing"
+                "PortXmitWait lacks the waits of packets that had not left their buffer at the end of the run"
             )
-        if PACKETS not in links:
-            notes.append("numbers of packets are omitted: the run does not record them for each link"
-                         + (", except in the whole run" if "retries" in tables else ""))  # fmt: skip
-        if self.run.summary.get("becn_received"):
-            notes.append(
-                "notifications (CNPs) are known only for the whole network, not for each adapter: "
-                "silvan_notifications_received_total"
-            )
+        else:
+            if self._is_pfc and self.run.table("pauses").num_rows:
+                notes.append("data contain pause frames, which are not packets")
+            missing = ["PortXmitWait"]
+            if "retries" not in tables:
+                missing.append("numbers of packets")
+            if self.run.summary.get("becn_received"):
+                missing.append("notifications (CNPs) of each adapter")
+            notes.append(f"{', '.join(missing)}: only known with a second run (--second-run)")
         if "losses" in tables and self._totals()["lost_packets"].any():
             notes.append(
                 "PortXmitDiscards is omitted: the run does not distinguish packets that a port discards, "
