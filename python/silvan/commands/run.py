@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +13,7 @@ import typer
 
 from silvan import _folder, _notes, _opensm, checkpoints
 from silvan._core import SilvanError
+from silvan._terminal import clean
 from silvan.commands import _show, common
 from silvan.results import AUTOMATIC
 
@@ -152,7 +154,8 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
         if quiet and not as_json:
             _show.warnings(common.err_console(), result)
         else:
-            _show_result(result, written, out, as_json)
+            run = _run_of(out, scenario, settings, seed) if resume is None and opensm_conf is None else None
+            _show_result(result, [*written, *_explanation(result, run)], out, as_json)
         if server:
             _linger(server, result, watch_limit)
 
@@ -183,6 +186,37 @@ def _load(
     for note in notes:
         common.err_console().print(f"note: {note}", markup=False)
     return loaded
+
+
+def _run_of(
+    out: Path | None, scenario: str | None, settings: list[str] | None, seed: int | None
+) -> list[str] | None:
+    """Return the words of a command line that name a run; None if no command can name it."""
+    if out is not None:
+        return [str(out)]
+    if scenario in {None, common.STDIN}:
+        return None
+    assert scenario is not None
+    # The end of the warm-up affects averages, but no message.
+    kept = [setting for setting in settings or [] if setting != f"warmup={AUTOMATIC}"]
+    words = [scenario, *(word for setting in kept for word in ("--set", setting))]
+    return words if seed is None else [*words, "--seed", str(seed)]
+
+
+def _explanation(result: Result, run: list[str] | None) -> list[str]:
+    """Return the lines that name the command which explains the slowest job or transfer, if there is one."""
+    if run is None:
+        return []
+    finished = [job for job in result.summary.get("jobs", []) if job["slowdown"] is not None]
+    if finished:
+        slowest = max(finished, key=lambda job: job["slowdown"] or 0)
+        run = [*run, "--job", slowest["job"]]
+        what = f"what job `{slowest['job']}` waited for"
+    elif (known := result.summary.get("transfers")) and known["started"] > known["undelivered"]:
+        what = "why the slowest transfer was slow"
+    else:
+        return []
+    return ["", clean(f"Find out {what}: silvan why {shlex.join(run)}")]
 
 
 def _serve(stack: contextlib.ExitStack, title: str) -> Server:
