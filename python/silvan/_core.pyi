@@ -230,6 +230,13 @@ class Delays:
         Raises `SilvanError` if there is none, or if the pieces do not add up, an error in Silvan.
         """
 
+    def rank_times(self, job: int, start_ps: int, end_ps: int) -> list[tuple[int, int, int, int]]:
+        """Return what each rank of a job did that posts a message from a time to another.
+
+        Each is the rank, when it posted its first message, and for how long it was busy and waited from then
+        to its last event.
+        """
+
     def explain_step(self, job: tuple[int, str], start_ps: int, end_ps: int) -> Explanation:
         """Explain a part of a job, which has a number and a name, to the last event that is not later.
 

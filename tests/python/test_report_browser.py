@@ -367,3 +367,55 @@ def test_words_are_explained_where_they_stand(page, compared):
         "document.getElementById('tip').textContent"
     )
     assert page.run("document.querySelectorAll('.term').length") > 12
+
+
+#: A victim behind an incast, whose root is three links away.
+INCAST = """
+name = "incast"
+duration = "2 ms"
+warmup = "0 s"
+[topology]
+kind = "two-level-fat-tree"
+leaves = 2
+spines = 1
+hosts_per_leaf = 8
+[switch]
+buffer = "64 KiB"
+[measure]
+interval = "10 us"
+[[flow]]
+name = "victim"
+from = "H6"
+to = "H10"
+message = "100 kB"
+total = "100 kB"
+start = "200 us"
+[[traffic]]
+name = "incast"
+hosts = ["H[1-2]", "H[11-14]"]
+pattern = { kind = "hotspots", to = ["H9"] }
+message = "100 kB"
+"""
+
+
+def test_a_row_of_a_cause_shows_its_links_while_it_acts(page, tmp_path):
+    result = silvan.run(silvan.Scenario.from_toml(INCAST))
+    found = silvan.why(result, flow="victim")
+    file = report.write([result], tmp_path / "incast.html", explained=[found])
+    page.open(file)
+    before = page.picture(".stage")
+    page.run("document.querySelector('#causes-0 tbody tr').click()")
+    page.settle()
+    told = page.run("document.getElementById('details').innerText")
+    assert "victim (H6->H10), 100 kB" in told
+    assert "L1.2:1->H9 was busy with other packets" in told
+    assert "acts now" in told
+    assert differ(before, page.picture(".stage")) > 0.002
+    chain = list(found[0].explanation.causes[0].chain)
+    assert chain[-1] == "L1.2:1->H9"
+    assert page.run("[...Page.cause.links].map((link) => Page.cause.run.links[link])") == chain
+    slide(page, 0.05)
+    assert "does not act now" in page.run("document.getElementById('details').innerText")
+    page.press("Escape")
+    assert page.run("document.getElementById('details').hidden")
+    page.requests.clear()

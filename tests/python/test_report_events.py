@@ -105,6 +105,32 @@ def test_trees_and_counters_are_the_runs(runs, events):
     assert [one["ts"] for one in counters] == pytest.approx([0, *times[:-1] / 1e3])
 
 
+def test_causes_partition_a_message_and_arrows_lead_to_their_places(runs, tmp_path):
+    found = silvan.why(runs[0], slowest=2)
+    path = report.trace_events(runs, tmp_path / "why.json", explained=[found, []])
+    events = json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
+    process = next(pid for (pid, _), name in named(events, "process_name").items() if "causes" in name)
+    own = [one for one in events if one["pid"] == process]
+    threads = {tid: name for (_, tid), name in named(own, "thread_name").items()}
+    for number, one in enumerate(found, start=1):
+        title = f"{number}. {one.subject}"
+        slices = [event for event in own if event["ph"] == "X" and threads[event["tid"]] == title]
+        edges = [(event["args"]["start_ps"], event["args"]["end_ps"]) for event in slices]
+        subject = one.explanation.subject
+        assert [start for start, _ in edges] == [subject.start, *(end for _, end in edges[:-1])]
+        assert edges[-1][1] == subject.end
+        assert [event["ts"] for event in slices] == [start / 1e6 for start, _ in edges]
+    begin = {event["id"]: event for event in own if event["ph"] == "s"}
+    end = {event["id"]: event for event in own if event["ph"] == "f"}
+    assert begin.keys() == end.keys()
+    assert begin
+    assert {threads[event["tid"]].partition(". ")[2] for event in end.values()} >= {
+        one.explanation.causes[0].place for one in found
+    }
+    with pytest.raises(ValueError, match="explanations of 1 runs for 2 runs"):
+        report.html(runs, explained=[found])
+
+
 def test_a_name_with_gz_is_packed_and_the_same_each_time(runs, tmp_path):
     plain = report.trace_events(runs, tmp_path / "trace.json")
     packed = [report.trace_events(runs, tmp_path / name) for name in ("a.json.gz", "b.json.gz")]

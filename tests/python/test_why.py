@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 import silvan
-from silvan.delays import Label, Why, subjects
+from silvan.delays import Label, Step, Why, subjects
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Transmission time of 1 MB at 100 Gbit/s without headers, ps.
@@ -225,7 +225,14 @@ def test_straggling_rank_of_a_ring(tmp_path: Path, slow: int) -> None:
     (found,) = silvan.why(result, job="ring")
     assert shares(found) == {("compute", f"rank {slow} of ring"): 30_000_000}
     assert found.explanation.duration == round(result.summary["jobs"][0]["span_ns"] * 1000)
-    assert f"rank {slow} of ring computed longer" in found.sentences[1]
+    assert f"rank {slow} of ring computed longer" in found.sentences[2]
+    subject = found.explanation.subject
+    assert isinstance(subject, Step)
+    arrivals = [rank.arrival for rank in subject.ranks]
+    assert arrivals == [80_000_000 if rank == slow else 50_000_000 for rank in range(4)]
+    # All ranks end at about the same time, so the late rank waits least.
+    assert min(subject.ranks, key=lambda rank: rank.waiting).rank == slow
+    assert f"within 30 us, rank {slow} last" in found.sentences[1]
 
 
 def test_operations_of_a_job() -> None:

@@ -31,6 +31,7 @@ mod walk;
 pub use message::Message;
 pub use piece::{Cause, Chains, Explanation, Label, Piece, Place, Signal};
 pub use ports::PortActivity;
+pub use ranks::RankTime;
 pub use record::Record;
 
 /// A time in picoseconds, or the difference of two times.
@@ -147,6 +148,12 @@ impl Delays {
     /// [`StepError`].
     pub fn explain_step(&self, job: u32, start: Picos, end: Picos) -> Result<Explanation, StepError> {
         ranks::explain(self, job, (start, end))
+    }
+
+    /// When each rank of a job that posts a message from `start` to `end` arrived there, and how long it waited inside.
+    #[must_use]
+    pub fn rank_times(&self, job: u32, start: Picos, end: Picos) -> Vec<RankTime> {
+        ranks::times(self, job, (start, end))
     }
 
     /// Divides the time of a message from its generation to its delivery.

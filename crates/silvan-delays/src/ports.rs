@@ -12,8 +12,8 @@ type Span = (Picos, Picos);
 /// What the sending port of each channel did in each interval. The lists have an element per interval and channel: those of
 /// the first interval, then those of the second.
 ///
-/// Packets count in the interval in which they start, and their bytes in those in which they are sent. Packets that have not left their buffer at the end of the recording do
-/// not count, and neither does the time for which they have waited.
+/// Packets count in the interval in which they start, and their bytes in those in which they are sent. Packets that have
+/// not left their buffer at the end of the recording do not count, and neither does the time for which they have waited.
 #[derive(Debug)]
 pub struct PortActivity {
     /// Packets, without link-level messages.
@@ -105,7 +105,7 @@ fn waits_in_host(record: &Record, host: u32) -> Vec<Span> {
 }
 
 /// The union of spans, in order.
-fn united(mut spans: Vec<Span>) -> Vec<Span> {
+pub(crate) fn united(mut spans: Vec<Span>) -> Vec<Span> {
     spans.sort_unstable();
     let mut found: Vec<Span> = Vec::new();
     for (start, end) in spans {

@@ -4,12 +4,28 @@
 //! rank, or a message, and then with the rank that sent the message. A rank that is late because it waited for another
 //! one is therefore not blamed.
 
+use std::collections::BTreeMap;
+
 use rustc_hash::FxHashMap;
 use silvan_fabric::{FlowAddress, RecordedParcel};
 
 use crate::piece::{Chains, Explanation, Label, Piece, Place, summed};
+use crate::ports::united;
 use crate::record::picos;
 use crate::{Delays, Gap, Picos, StepError};
+
+/// What a rank did in a part of its job, such as a collective operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RankTime {
+    /// The rank.
+    pub rank: u32,
+    /// When it posted its first message.
+    pub arrival: Picos,
+    /// From then to its last event, the time in which its CPUs were busy.
+    pub busy: Picos,
+    /// The rest of this time.
+    pub waiting: Picos,
+}
 
 /// What the ranks of a job did. All lists are in order of time.
 struct Ranks<'d> {
@@ -144,6 +160,33 @@ impl<'d> Ranks<'d> {
         Ok(pieces)
     }
 
+    /// What each rank that posts a message from `start` to `end` did in this time, in order of ranks.
+    fn times(&self, (start, end): (Picos, Picos)) -> Vec<RankTime> {
+        let mut arrivals: BTreeMap<u32, Picos> = BTreeMap::new();
+        for (_, parcel) in self.departures.values().flatten() {
+            let handed = picos(parcel.handed);
+            if (start..=end).contains(&handed) {
+                let first = arrivals.entry(parcel.from).or_insert(handed);
+                *first = handed.min(*first);
+            }
+        }
+        let time = |(rank, arrival): (u32, Picos)| {
+            let busy = self.busy.get(&rank);
+            let until = end + 1;
+            let ends = [
+                before(busy, until, |row| row.0),
+                before(self.arrivals.get(&rank), until, |row| row.0),
+                before(self.departures.get(&rank), until, |row| row.0),
+            ];
+            let last = ends.into_iter().flatten().max().unwrap_or(arrival).max(arrival);
+            let inside = busy.into_iter().flatten().map(|row| (row.1.max(arrival), row.0.min(last)));
+            let busy = united(inside.filter(|span| span.0 < span.1).collect());
+            let busy = busy.into_iter().map(|(begin, stop)| stop - begin).sum::<Picos>();
+            RankTime { rank, arrival, busy, waiting: last - arrival - busy }
+        };
+        arrivals.into_iter().map(time).collect()
+    }
+
     /// The median of the times that ranks computed.
     fn usual_computation(&self) -> Picos {
         let computed = |rows: &Vec<(Picos, Picos, bool)>| {
@@ -153,6 +196,11 @@ impl<'d> Ranks<'d> {
         sums.sort_unstable();
         sums.get(sums.len().saturating_sub(1) / 2).copied().unwrap_or(0)
     }
+}
+
+/// See [`Delays::rank_times`].
+pub(crate) fn times(delays: &Delays, job: u32, span: (Picos, Picos)) -> Vec<RankTime> {
+    Ranks::new(delays, job).times(span)
 }
 
 /// See [`Delays::explain_step`].

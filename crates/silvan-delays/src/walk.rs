@@ -65,7 +65,7 @@ pub(crate) fn walk(message: &Message, causes: Causes<'_>) -> (Vec<Piece>, Chains
 
 impl Walk<'_> {
     fn run(&mut self) {
-        let (mut packet, mut time) = self.from_drain(self.message.last, self.message.end);
+        let (mut packet, mut time) = self.at_receiver(self.message.last, self.message.end);
         let mut stage = self.routes[&packet].len() - 1;
         while stage > 0 {
             let (row, before) = (self.routes[&packet][stage], self.routes[&packet][stage - 1]);
@@ -124,7 +124,7 @@ impl Walk<'_> {
     }
 
     /// Walks back to a packet that waited for no earlier one at the host, and to its last departure.
-    fn from_drain(&mut self, mut packet: u32, mut time: Picos) -> (u32, Picos) {
+    fn at_receiver(&mut self, mut packet: u32, mut time: Picos) -> (u32, Picos) {
         let mut at = self.drained.partition_point(|&drain| drain < (time, packet));
         loop {
             let route = &self.routes[&packet];
@@ -180,8 +180,8 @@ impl Walk<'_> {
         let answers = self.record.packets_of(back(self.message.flow)).iter();
         let loss_before = |&other: &u32| self.record.loss(other).filter(|loss| loss.0 <= span.1);
         let known = |loss: &(Picos, u32)| loss.1 != NOT_RECORDED;
-        let own = alike.filter_map(loss_before).last().filter(known);
-        let loss = own.or_else(|| answers.filter_map(loss_before).last().filter(known));
+        let own = alike.filter_map(loss_before).next_back().filter(known);
+        let loss = own.or_else(|| answers.filter_map(loss_before).next_back().filter(known));
         let place = loss.map_or(Place::Unknown, |(_, channel)| Place::Channel(channel));
         self.parts.push(Piece::new(span, Label::Loss, place));
     }

@@ -159,6 +159,13 @@ impl Delays {
         Ok(Explanation { found, delays: slf.clone().unbind(), job: String::new() })
     }
 
+    /// The rank, its arrival, and its busy and waiting times, of each rank of a job that posts a message from a time to
+    /// another.
+    fn rank_times(&self, py: Python<'_>, job: u32, start_ps: i64, end_ps: i64) -> Vec<(u32, i64, i64, i64)> {
+        let found = py.detach(|| self.inner.rank_times(job, start_ps, end_ps));
+        found.into_iter().map(|time| (time.rank, time.arrival, time.busy, time.waiting)).collect()
+    }
+
     /// Explains the part of a job, which has a number and a name, from a time to the last event until another time.
     /// Raises `SilvanError` if there is no such event, or if the pieces do not add up, which would be an error in Silvan.
     fn explain_step(

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from silvan.commands import common
+
+if TYPE_CHECKING:
+    from silvan.delays import Why
+    from silvan.results import Result
 
 
 def register(app: typer.Typer) -> None:
@@ -32,6 +36,16 @@ def report(
         bool, typer.Option("--force", help="Replace --out even if it is not a report of Silvan.")
     ] = False,
     titles: common.Titles = None,
+    why: Annotated[
+        int,
+        typer.Option(
+            "--why",
+            metavar="K",
+            min=0,
+            max=100,
+            help="Explain the jobs and the K messages with the longest delays, by further runs.",
+        ),
+    ] = 0,
     trace_events: Annotated[
         Path | None,
         typer.Option(
@@ -57,6 +71,18 @@ def report(
     if not force and target.is_file() and not reports.is_report(target):
         common.fail(f"{target}: exists and is not a report of Silvan; choose another file, or use --force")
     runs = [silvan.load(folder) for folder in folders]
-    typer.echo(f"Report in {reports.write(runs, target, titles=titles or None)}")
+    explained = [_explained(run, why) for run in runs] if why else []
+    written = reports.write(runs, target, titles=titles or None, explained=explained)
+    typer.echo(f"Report in {written}")
     if trace_events is not None:
-        typer.echo(f"Trace events in {reports.trace_events(runs, trace_events, titles=titles or None)}")
+        written = reports.trace_events(runs, trace_events, titles=titles or None, explained=explained)
+        typer.echo(f"Trace events in {written}")
+
+
+def _explained(run: Result, most: int) -> list[Why]:
+    """Explain the finished jobs of a run, and its messages with the longest delays."""
+    import silvan
+
+    jobs = [job["job"] for job in run.summary.get("jobs", []) if job["finished_ns"] is not None]
+    found: list[Why] = [one for job in jobs for one in silvan.why(run, job=job)]
+    return [*found, *silvan.why(run, slowest=most)]

@@ -39,6 +39,19 @@ class Why:
         """The explanation, one line per cause."""
         return [clean(line) for line in text.sentences(self.explanation, self._network)]
 
+    @property
+    def subject(self) -> str:
+        """The name of what is explained, such as `victim (H17->H26), 1 MB`."""
+        return clean(text.title(self.explanation, self._network))
+
+    def lines_of(self, cause: Cause) -> list[str]:
+        """Return a cause with its share, and the flows and links behind it, one per line."""
+        return [clean(line) for line in text.lines_of(cause, self.explanation, self._network)]
+
+    def name_of(self, flow: FlowKey) -> str:
+        """Return the name of a flow: its own, or its class and its hosts."""
+        return clean(self._network.name_of(flow))
+
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as an object; `docs/why.schema.json` describes it."""
         return text.as_json(self.explanation, self._network)

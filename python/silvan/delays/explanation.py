@@ -77,6 +77,17 @@ class Message:
         return self.end - self.start - self.ideal
 
 
+class RankTime(NamedTuple):
+    """What a rank did in a job or an operation. Times are picoseconds."""
+
+    rank: int
+    #: When it posted its first message.
+    arrival: int
+    #: From then to its last event, the times in which its CPUs were busy, and in which they were not.
+    busy: int
+    waiting: int
+
+
 @dataclass(frozen=True)
 class Step:
     """A job, or one of its collective operations."""
@@ -85,6 +96,8 @@ class Step:
     name: str
     start: int
     end: int
+    #: The ranks that post messages.
+    ranks: tuple[RankTime, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 
 from silvan import _core
 from silvan._core import Scenario, SilvanError
-from silvan.delays.explanation import Explanation, FlowKey, Message, Step
+from silvan.delays.explanation import Explanation, FlowKey, Message, RankTime, Step
 
 if TYPE_CHECKING:
     from silvan.results import Result
@@ -177,7 +177,9 @@ class Network:
     def explain_step(self, job: tuple[int, str], step: Step) -> Explanation:
         """Explain a job, which has a number and a name, or one of its operations."""
         found = self.delays.explain_step(job, step.start, step.end)
-        return Explanation(replace(step, end=found.end_ps), found)
+        times = self.delays.rank_times(job[0], step.start, step.end)
+        ranks = tuple(RankTime(*one) for one in times)
+        return Explanation(replace(step, end=found.end_ps, ranks=ranks), found)
 
     def _host(self, name: str) -> int:
         if name not in self.hosts:

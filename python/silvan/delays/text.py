@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from silvan.delays.explanation import Cause, Explanation, FlowKey, Label, Message
+from silvan.delays.explanation import Cause, Explanation, FlowKey, Label, Message, Step
 from silvan.delays.subjects import Network
 
 #: Version of the JSON form.
@@ -64,7 +64,8 @@ def _owners(owners: tuple[tuple[FlowKey, int], ...], network: Network) -> str:
     return ", ".join(named)
 
 
-def _cause(cause: Cause, found: Explanation, network: Network) -> list[str]:
+def lines_of(cause: Cause, found: Explanation, network: Network) -> list[str]:
+    """Return a cause with its share, and the flows and links behind it, one per line."""
     clause = CLAUSES[cause.label].format(place=cause.place or "an unknown link")
     lines = [f"{_share(cause.ps, found.delay)} ({duration(cause.ps)}): {clause}"]
     if (signal := cause.signal) is not None:
@@ -83,6 +84,14 @@ def _cause(cause: Cause, found: Explanation, network: Network) -> list[str]:
     return lines
 
 
+def title(found: Explanation, network: Network) -> str:
+    """Return the name of what is explained: a flow with the size of its message, a job or an operation."""
+    subject = found.subject
+    if isinstance(subject, Message):
+        return f"{network.name_of(subject.flow)}, {size(subject.bytes)}"
+    return subject.name
+
+
 def _head(found: Explanation, network: Network) -> str:
     subject = found.subject
     took = f"took {duration(found.duration)}"
@@ -97,9 +106,25 @@ def _head(found: Explanation, network: Network) -> str:
     )
 
 
+def _ranks(step: Step) -> str:
+    """Return when the ranks arrived, and how long they waited: the last to arrive often waits least."""
+    last = max(step.ranks, key=lambda one: (one.arrival, -one.rank))
+    first = min(one.arrival for one in step.ranks)
+    least, most = (choose(step.ranks, key=lambda one: (one.waiting, one.rank)) for choose in (min, max))
+    arrived = "at the same time"
+    if last.arrival > first:
+        arrived = f"within {duration(last.arrival - first)}, rank {last.rank} last"
+    return (
+        f"Its ranks posted their first messages {arrived}, and from then on waited "
+        f"{duration(least.waiting)} (rank {least.rank}) to {duration(most.waiting)} (rank {most.rank})."
+    )
+
+
 def sentences(found: Explanation, network: Network) -> list[str]:
     """Return an explanation: what took how long, the root, and all causes, one per line."""
     lines = [_head(found, network)]
+    if isinstance(found.subject, Step) and len(found.subject.ranks) > 1:
+        lines.append(_ranks(found.subject))
     if found.delay <= 0 or not found.causes:
         lines.append("Nothing delayed it.")
         return lines
@@ -109,7 +134,7 @@ def sentences(found: Explanation, network: Network) -> list[str]:
         f"It was delayed by {duration(found.delay)}, {_share(first.ps, found.delay)} of it because {clause}."
     )
     for cause in found.causes[:CAUSES_NAMED]:
-        head, *rest = _cause(cause, found, network)
+        head, *rest = lines_of(cause, found, network)
         lines.append(f"- {head}")
         lines += [f"    {line}" for line in rest]
     if others := found.causes[CAUSES_NAMED:]:
@@ -131,7 +156,11 @@ def _subject(found: Explanation, network: Network) -> dict[str, Any]:
             "to": network.hosts[subject.flow.destination],
             "bytes": subject.bytes,
         }
-    return {"kind": "step", "name": subject.name}
+    ranks = [
+        {"rank": one.rank, "arrival_ps": one.arrival, "busy_ps": one.busy, "waiting_ps": one.waiting}
+        for one in subject.ranks
+    ]
+    return {"kind": "step", "name": subject.name, "ranks": ranks}
 
 
 def _signal(cause: Cause) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 import silvan
 from silvan import _comparison_text, _control, _files, comparison
 from silvan._pages import digest, fill
-from silvan.report import _events, _roots, _series, _summary, _text
+from silvan.report import _events, _roots, _series, _summary, _text, _waits
 from silvan.report._embedded import Embedded
 from silvan.report._frames import MOST_FRAMES, Clock
 from silvan.report._pack import Pack
@@ -31,6 +31,7 @@ from silvan.report._roots import Roots, letter
 from silvan.report._scene import Scene
 
 if TYPE_CHECKING:
+    from silvan.delays import Why
     from silvan.results import Result
 
 #: Scripts in the order in which the page contains them.
@@ -50,6 +51,7 @@ def write(
     *,
     titles: Sequence[str] | None = None,
     lead: Sequence[str] = (),
+    explained: Sequence[Sequence[Why]] = (),
 ) -> Path:
     """Write a report on runs to an HTML file; return its path.
 
@@ -57,7 +59,7 @@ def write(
     written.
     """
     path = _new_file(file, "report.html")
-    _files.write_text(path, html(results, titles=titles, lead=lead))
+    _files.write_text(path, html(results, titles=titles, lead=lead, explained=explained))
     return path
 
 
@@ -76,16 +78,20 @@ def embed(results: Sequence[Result], *, titles: Sequence[str] | None = None, hei
 
 
 def trace_events(
-    results: Sequence[Result], file: str | os.PathLike[str], *, titles: Sequence[str] | None = None
+    results: Sequence[Result],
+    file: str | os.PathLike[str],
+    *,
+    titles: Sequence[str] | None = None,
+    explained: Sequence[Sequence[Why]] = (),
 ) -> Path:
-    """Write counters, trees and waiting links as trace events for Perfetto; return the path.
+    """Write counters, trees, waiting links, and causes of delays as trace events for Perfetto.
 
-    The file is JSON, compressed if its name ends in ``.gz``. Raises the same errors as :func:`html`, and
-    `OSError` if the file cannot be written.
+    Returns the path. The file is JSON, compressed if its name ends in ``.gz``. The other arguments and the
+    errors are those of :func:`html`; raises `OSError` if the file cannot be written.
     """
     titles = _titled(results, titles)
     path = _new_file(file, "trace.json")
-    _events.write(results, titles, path)
+    _events.write(results, titles, path, _explained(results, explained))
     return path
 
 
@@ -97,12 +103,18 @@ def _new_file(file: str | os.PathLike[str], such_as: str) -> Path:
     return path
 
 
-def html(results: Sequence[Result], *, titles: Sequence[str] | None = None, lead: Sequence[str] = ()) -> str:
+def html(
+    results: Sequence[Result],
+    *,
+    titles: Sequence[str] | None = None,
+    lead: Sequence[str] = (),
+    explained: Sequence[Sequence[Why]] = (),
+) -> str:
     """Return a report on runs as an HTML page.
 
     `titles` contains one title per run; the default is :func:`run_titles`. The page starts with the sentences
     in `lead`; the part of a sentence up to a colon is in bold. Sentences on what is worse follow, as in
-    :func:`silvan.compare`.
+    :func:`silvan.compare`. `explained` contains explanations of each run, from :func:`silvan.why`.
 
     Raises `ValueError` if there are no runs, too many runs, or not as many titles as runs, and
     :class:`silvan.SilvanError` for a run without tables.
@@ -110,11 +122,14 @@ def html(results: Sequence[Result], *, titles: Sequence[str] | None = None, lead
     titles = _titled(results, titles)
     pack = Pack()
     roots = _roots.of(results)
-    gathered = [_gather(result, pack, roots) for result in results]
+    explained = _explained(results, explained)
+    pairs = zip(results, explained, strict=True)
+    gathered = [_gather(result, found, pack, roots) for result, found in pairs]
     data = {"runs": [run | {"title": title} for (run, _), title in zip(gathered, titles, strict=True)]}
     stills = [still for _, still in gathered]
     return _page(
         results,
+        explained,
         titles,
         [*lead, *_losses(results, titles)],
         stills,
@@ -182,7 +197,13 @@ def _mechanism(result: Result) -> str:
     return _control.of_toml(result.scenario_toml)
 
 
-def _gather(result: Result, pack: Pack, roots: Roots) -> tuple[dict[str, Any], str]:
+def _explained(results: Sequence[Result], explained: Sequence[Sequence[Why]]) -> Sequence[Sequence[Why]]:
+    if explained and len(explained) != len(results):
+        raise ValueError(f"explanations of {len(explained)} runs for {len(results)} runs")
+    return explained or [()] * len(results)
+
+
+def _gather(result: Result, explained: Sequence[Why], pack: Pack, roots: Roots) -> tuple[dict[str, Any], str]:
     """Return the data of a run for the scripts, and a still image of its network."""
     clock = Clock.of(result)
     run: dict[str, Any] = {
@@ -219,6 +240,7 @@ def _gather(result: Result, pack: Pack, roots: Roots) -> tuple[dict[str, Any], s
         "contributors": _roles(result, "contributors", host, pack),
         "victims": _roles(result, "victims", host, pack),
         "failures": _failures(result, scene.number, pack),
+        "causes": _waits.for_page(explained, wiring.link_names),
         "utilisation": _utilisation(result, clock, scene.number, pack),
     }
     return run, scene.still()
@@ -267,6 +289,7 @@ def _asset(name: str) -> str:
 
 def _page(
     results: Sequence[Result],
+    explained: Sequence[Sequence[Why]],
     titles: Sequence[str],
     lead: Sequence[str],
     stills: Sequence[str],
@@ -292,7 +315,9 @@ def _page(
         "WORDS": _summary.words(results, titles),
         "SUMMARY": _summary.side_by_side(results, titles),
         "NETWORKS": "".join(_network(at, *one) for at, one in enumerate(zip(titles, stills, strict=True))),
-        "TABLES": "".join(_run(at, *one, roots) for at, one in enumerate(zip(titles, results, strict=True))),
+        "TABLES": "".join(
+            _run(at, *one, roots) for at, one in enumerate(zip(titles, results, explained, strict=True))
+        ),
         "SETTINGS": _text.settings(results, titles),
         # Escape this character, so that the data cannot contain the end tag of their element.
         "DATA": data.replace("<", "\\u003c"),
@@ -311,10 +336,11 @@ def _network(at: int, title: str, still: str) -> str:
     )
 
 
-def _run(at: int, title: str, result: Result, roots: Roots) -> str:
+def _run(at: int, title: str, result: Result, explained: Sequence[Why], roots: Roots) -> str:
     return (
         f'<section class="run" data-run="{at}"><h2>{escape(title)}</h2>'
-        f'<div class="account">{_text.account(result)}</div>{_text.run_tables(result, at, roots)}</section>'
+        f'<div class="account">{_text.account(result)}</div>{_waits.table(explained, at)}'
+        f"{_text.run_tables(result, at, roots)}</section>"
     )
 
 

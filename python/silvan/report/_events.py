@@ -2,8 +2,10 @@
 
 Each run has a process for its counters. If trees were recorded, there are two more processes: one for the
 trees, with a thread for each tree, and one for their links, with a thread for each link. A link's thread has
-one slice for each span of time in which the link keeps its position in a tree. Times have the resolution of
-the run's samples: a slice starts with the first interval at whose end the link was waiting.
+one slice for each span of time in which the link keeps its position in a tree. If delays were explained,
+another process has a thread for each message or job, with arrows to the threads of the places that delayed
+it. Times of trees have the resolution of the run's samples: a slice starts with the first interval at whose
+end the link was waiting.
 
 Google's document "Trace Event Format" (2016) describes the format. The events are the list
 `traceEvents` of a JSON object.
@@ -24,23 +26,31 @@ import numpy as np
 
 import silvan
 from silvan import _files
-from silvan.report import _series
+from silvan.report import _series, _waits
 from silvan.report._frames import Clock, spans
 
 if TYPE_CHECKING:
+    from silvan.delays import Why
     from silvan.results import Result
 
 Event = dict[str, Any]
+#: Processes of a run.
+PROCESSES = 4
 
 
-def write(results: Sequence[Result], titles: Sequence[str], path: Path) -> None:
-    """Write the events of runs to a file, one per line; compress it if its name ends in ``.gz``."""
+def write(
+    results: Sequence[Result], titles: Sequence[str], path: Path, explained: Sequence[Sequence[Why]]
+) -> None:
+    """Write the events of runs to a file, one per line; compress it if its name ends in ``.gz``.
+
+    `explained` contains explanations of each run.
+    """
     head = {"displayTimeUnit": "ns", "otherData": {"generator": f"silvan {silvan.__version__}"}}
     with _files.replacing(path) as partial, _opened(partial, is_packed=path.suffix == ".gz") as file:
         file.write(json.dumps(head)[:-1] + ', "traceEvents": [')
         separator = "\n"
-        for number, (result, title) in enumerate(zip(results, titles, strict=True)):
-            for event in _of_run(result, title, 3 * number + 1):
+        for number, (result, title, found) in enumerate(zip(results, titles, explained, strict=True)):
+            for event in _of_run(result, title, found, PROCESSES * number + 1):
                 file.write(separator + json.dumps(event, ensure_ascii=False, allow_nan=False))
                 separator = ",\n"
         file.write("\n]}\n")
@@ -61,10 +71,13 @@ def _opened(path: Path, *, is_packed: bool) -> Iterator[IO[str]]:
         yield file
 
 
-def _of_run(result: Result, title: str, process: int) -> Iterator[Event]:
+def _of_run(result: Result, title: str, explained: Sequence[Why], process: int) -> Iterator[Event]:
     clock = Clock.of(result, most=len(result.numpy("network")["time_ns"]) or 1)
     yield from _named_process(process, f"{title}: counters")
     yield from _counters(result, clock, process)
+    if explained:
+        yield from _named_process(process + 3, f"{title}: causes of delays")
+        yield from _waits.events(explained, process + 3)
     if "wiring" not in result.tables:
         return
     yield from _named_process(process + 1, f"{title}: trees")

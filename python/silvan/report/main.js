@@ -8,6 +8,8 @@ const Page = {
   // The tree and the link that were clicked, with their runs.
   chosen: null,
   link: null,
+  // The cause of a delay that was clicked: its run, links, spans of time, and what is said about it.
+  cause: null,
   isPlaying: false,
   isDue: false,
   // Rises when colours change.
@@ -42,7 +44,7 @@ const Page = {
     this.makeCharts();
     Save.start(this);
     Terms.start(this);
-    Tables.start((at, tree) => this.chooseTree(runs[at], tree));
+    Tables.start((at, kind, number) => (kind === "cause" ? this.chooseCause(runs[at], number) : this.chooseTree(runs[at], number)));
     this.listen();
     for (const name of ["player", "hint", "filter", "theme"]) document.getElementById(name).hidden = false;
     this.go(this.mostTelling());
@@ -265,6 +267,7 @@ const Page = {
       return;
     }
     const { run } = network;
+    this.cause = null;
     this.link = { run, ...found };
     const span = found.link === undefined ? -1 : Data.spansAt(run, network.frame)[found.link];
     this.chosen = span >= 0 ? { run, tree: run.spans.tree[span] } : null;
@@ -276,14 +279,37 @@ const Page = {
     if (!run?.spans) return;
     const [, , born, last] = run.trees[tree - 1];
     this.link = null;
+    this.cause = null;
     this.chosen = { run, tree };
     Tables.pick(this.data.runs.indexOf(run), tree);
     if (this.time <= born || this.time > last) this.go((born + last) / 2);
     this.redraw();
   },
 
+  // Shows the links from what waits to the cause, at a time at which it acts.
+  chooseCause(run, number) {
+    const found = run?.causes?.[number - 1];
+    if (!found) return;
+    this.link = null;
+    this.chosen = null;
+    this.cause = { run, ...found, links: new Set(found.links) };
+    Tables.pick(this.data.runs.indexOf(run), number, "cause");
+    const longest = found.spans.reduce((one, other) => (other[1] - other[0] > one[1] - one[0] ? other : one), [0, 0]);
+    if (!this.acts()) this.go((longest[0] + longest[1]) / 2);
+    this.redraw();
+  },
+
+  // Whether the cause that was clicked acts in the frame of this time.
+  acts() {
+    const { frames } = this.cause.run;
+    const at = Data.frameAt(this.cause.run, this.time);
+    const [from, to] = [at > 0 ? frames[at - 1] : 0, frames[at]];
+    return this.cause.spans.some(([begin, end]) => begin < to && end > from);
+  },
+
   letGo() {
     this.link = null;
+    this.cause = null;
     this.chosen = null;
     Tables.pick(0, null);
     this.redraw();
@@ -368,9 +394,13 @@ const Page = {
 
   detail() {
     const details = document.getElementById("details");
-    const network = this.networks.find((one) => one.run === (this.link ?? this.chosen)?.run);
+    const network = this.networks.find((one) => one.run === (this.link ?? this.cause ?? this.chosen)?.run);
     details.hidden = !network;
     if (!network) return;
+    if (this.cause) {
+      this.fill(details, [...this.cause.lines, this.acts() ? "acts now" : "does not act now"]);
+      return;
+    }
     if (this.link) {
       this.fill(details, this.describe(network, this.link));
       return;

@@ -108,6 +108,8 @@ class Network {
   // Colour (red, green, blue, 0 to 255), opacity (0 to 1) and width of a link now.
   style(link, span, chosen, idle) {
     const { run } = this;
+    if (this.way?.has(link)) return [this.page.colour("--warning"), this.acts ? 1 : 0.5, 5 * this.thin];
+    if (this.way) return [idle, 0.16, 0.7 * this.thin];
     if (span >= 0) {
       const tree = run.spans.tree[span];
       const isApart = chosen !== null && chosen !== tree;
@@ -133,6 +135,9 @@ class Network {
     }
     const chosen = page.chosen && page.chosen.run === run ? page.chosen.tree : null;
     const idle = page.colour("--soft");
+    // The links of the cause that was clicked, and whether it acts now.
+    this.way = page.cause?.run === run ? page.cause.links : null;
+    this.acts = this.way !== null && page.acts();
     if (this.gl) this.drawFast(spans, chosen, idle, ratio);
     else this.drawPlain(spans, chosen, idle, ratio);
     this.drawMarks(spans, chosen, ratio);

@@ -22,12 +22,13 @@ const Tables = (() => {
     table.tBodies[0].append(...rows);
   }
 
-  // `show(run, tree)` is told which tree of which run a row is about.
+  // `show(run, kind, number)` is told which tree or cause of which run a row is about.
   function start(show) {
     for (const table of document.querySelectorAll("section.run table, section.settings table")) {
       const run = Number(table.closest("section.run")?.dataset.run ?? -1);
       const heads = [...table.tHead.rows[0].cells];
-      const tree = heads.findIndex((head) => head.textContent === "tree");
+      const kind = ["tree", "cause"].find((name) => heads.some((head) => head.textContent === name));
+      const column = heads.findIndex((head) => head.textContent === kind);
       const span = ["born", "from"].map((name) => heads.findIndex((head) => head.textContent === name));
       const end = ["last seen", "to"].map((name) => heads.findIndex((head) => head.textContent === name));
       all.push({ table, first: Math.max(...span), last: Math.max(...end) });
@@ -37,14 +38,14 @@ const Tables = (() => {
         head.addEventListener("click", () => sort(table, head));
         head.addEventListener("keydown", (event) => event.key === "Enter" && sort(table, head));
       }
-      if (tree < 0) continue;
+      if (column < 0) continue;
       for (const row of table.tBodies[0].rows) {
         row.tabIndex = 0;
-        const pick = () => show(run, Number(row.cells[tree].dataset.v));
+        const pick = () => show(run, kind, Number(row.cells[column].dataset.v));
         row.addEventListener("click", pick);
         row.addEventListener("keydown", (event) => event.key === "Enter" && pick());
         row.dataset.run = run;
-        row.dataset.tree = row.cells[tree].dataset.v;
+        row.dataset[kind] = row.cells[column].dataset.v;
       }
     }
   }
@@ -63,10 +64,10 @@ const Tables = (() => {
     }
   }
 
-  function pick(run, tree) {
+  function pick(run, number, kind = "tree") {
     for (const row of document.querySelectorAll("tr.picked")) row.classList.remove("picked");
-    if (tree === null) return;
-    const rows = document.querySelectorAll(`tr[data-run="${run}"][data-tree="${tree}"]`);
+    if (number === null) return;
+    const rows = document.querySelectorAll(`tr[data-run="${run}"][data-${kind}="${number}"]`);
     for (const row of rows) row.classList.add("picked");
   }
 
