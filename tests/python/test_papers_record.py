@@ -449,6 +449,10 @@ def test_the_history_has_the_fixed_set_and_its_totals(recorded: dict[str, Any]) 
     for n, label in enumerate(fixed.points):
         assert shown[label] == {row.name: row.verdicts[n] for row in fixed.rows}
     assert fixed.points[0].endswith(" c29aaddd")
+    # What was recorded in the past stays the same.
+    stored = [[row.verdicts[n] for row in fixed.rows] for n in range(7)]
+    assert [own.count("met") for own in stored] == [113, 116, 120, 120, 120, 120, 120]
+    assert [own.count("open") for own in stored] == [7, 6, 6, 9, 8, 10, 10]
     table = CliRunner().invoke(cli.application(), ["papers", "score", "--history"]).stdout
     over_time = page.summary(recorded, fixed)
     for label, own in shown.items():
