@@ -19,7 +19,11 @@ def compare(results):
     rate = _rates(results)
     total = sum(rate[flow] for flow in FLOWS[1:])
     shares = {f"share_{flow}": rate[flow] / total for flow in FLOWS[1:]}
-    return shares | {"F1_over_F2": rate["F1"] / rate["F2"], "F1_over_F3": rate["F1"] / rate["F3"]}
+    return shares | {
+        "F1_over_F2": rate["F1"] / rate["F2"],
+        "F1_over_F3": rate["F1"] / rate["F3"],
+        "F4_over_F2": rate["F4"] / rate["F2"],
+    }
 
 
 def plot(results, out):

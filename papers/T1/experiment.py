@@ -17,6 +17,7 @@ def compare(results):
     for active in range(1, 6):
         for flow in FLOWS[:active]:
             rates[f"{flow}_of_{active}"] = staged.settled(results["off"], flow, active, 5)
+    rates["F4_over_F2_and_F3_of_4"] = rates["F4_of_4"] / (rates["F2_of_4"] + rates["F3_of_4"])
     return rates
 
 

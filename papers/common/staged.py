@@ -21,10 +21,10 @@ CC = {"congestion.mechanism": "ib-cc", "congestion.marking.hysteresis": "2112 B"
 #: Gbit/s.
 HOSTS = {"host.message_overhead": "1 us", "host.injection_rate": "13.33 Gbit/s"}
 
-#: Switches of the testbed, with a queue per output at each input, and a buffer at each output, as in the
-#: switch that Paper I describes. The size of this buffer is not published. It was fitted to the latencies of
-#: the ping-pong and of the natural ring next to a congestion tree (T9, b). The ping-pong then takes the time
-#: of twelve packets at the rate of the link to H5.
+#: Switches of the testbed, with a queue per output at each input, and a buffer at each output. Paper I
+#: describes such a buffer of its simulator. Whether the hardware has one is not published. Its size was
+#: fitted to the latencies of the ping-pong and of the natural ring next to a congestion tree (T9, b). The
+#: ping-pong then takes the time of twelve packets at the rate of the link to H5.
 SWITCHES = {
     "switch.architecture": "cioq",
     "switch.queues": "per-output",

@@ -12,8 +12,18 @@ from typer.testing import CliRunner
 
 from conftest import ROOT
 from silvan import cli
-from silvan.papers import PapersError, RunData, list_experiments, page, record, run_experiments, runner, score
-from silvan.papers.catalogue import ONE_SIDED, UNMET
+from silvan.papers import (
+    PapersError,
+    RunData,
+    history,
+    list_experiments,
+    page,
+    record,
+    run_experiments,
+    runner,
+    score,
+)
+from silvan.papers.catalogue import ONE_SIDED, READINGS, UNMET
 from silvan.papers.causes import read_causes
 
 ROWS = """
@@ -160,8 +170,8 @@ def test_a_page_has_counts_rows_and_reasons(papers: Path, monkeypatch: pytest.Mo
     (papers / "notes" / "nowhere.md").write_text("The speed was chosen.\n")
     overview, written = record.write_pages(papers / "pages", path)
     text = overview.read_text()
-    assert text.startswith("# The score\n\n**The eight papers print 2 values that simulation can check; ")
-    assert "Silvan reproduces 1 of them (50 %). The papers state 0 times" in text
+    assert text.startswith("# The score\n\n**Of 2 values that the eight papers print, 2 are counted; ")
+    assert "Silvan reproduces 1 of them (50 %): 1 of 2 free of calibration, and 0 of 0 that were used" in text
     assert "| published numbers, two-sided | 2 | 1 | 1 | 0 | 0 | 0 | 0 | 0 |" in text
     assert "| Nowhere | 1 of 2 | 0 of 0 | 1, 2 |" in text
     assert "Experiments recorded from quick runs: X2." in text
@@ -186,7 +196,7 @@ def test_each_row_is_counted_once(papers: Path) -> None:
         "orderings": 'read = 1.0\nbasis = "More."',
         "published bounds": "published = 9.0",
         "computed, no packets simulated": "published = 10.0\ncomputed = true",
-        "restated: gains and losses between other rows": "published = 10.0\nrestated = true",
+        "restated: levels and results of other rows": 'published = 10.0\nrestated = "X1.k0"',
         "weak numbers": 'published = 10.0\nweak = "Hardly."',
         "quick runs with wide tolerances": "published = 10.0\nquick_tolerance = 0.5",
         "shown without a verdict": 'read = 10.0\nbasis = "Ten or so."',
@@ -212,14 +222,15 @@ def test_each_row_is_counted_once(papers: Path) -> None:
     (papers / "X2" / "published.toml").write_text("law = true\n" + ROWS)
     path = record.find_record()
     run_experiments(["X1", "X2"], quick=True, record=path)
-    text = page.summary(record.rows_by_experiment(path, list_experiments()))
+    text = page.summary(record.rows_by_experiment(path, list_experiments()), None)
     for name in own:
         verdicts = "0 | 0 | 0 | 0 | 0 | 1 | 0" if name.startswith("shown") else "1 | 0 | 0 | 0 | 0 | 0 | 0"
         assert f"| {name} | 1 | {verdicts} |" in text
     assert "1 laws and closed forms are not counted; 1 of them are met." in text
     # The ordering has a margin of ten, so this result proves little.
     assert (
-        "The papers state 1 times that one value is larger than another; 1 of these orderings hold. "
+        "The papers state 1 times that one value is larger than another; 1 of these orderings hold "
+        "(1 of 1 free of calibration). "
         "For these, the median ratio of the two simulated values is 10, and 1 ratios are more than 2." in text
     )
 
@@ -242,7 +253,76 @@ def test_what_is_on_record_has_five_seeds_or_is_deterministic(recorded: dict[str
 def test_the_readme_has_the_headline_of_the_record(recorded: dict[str, Any]) -> None:
     """`silvan papers pages DIR` writes the headline into the first lines of `score.md`."""
     text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    assert page.headline(recorded) in text
+    assert page.headline(recorded, history.of_papers()) in text
+
+
+def test_the_readme_states_the_three_figures_of_the_rows(recorded: dict[str, Any]) -> None:
+    """Count the figures from the rows themselves instead of with the functions that write them."""
+    rows = [
+        row
+        for experiment, _, own in recorded.values()
+        for row in own
+        if not experiment.law and not experiment.other_source
+    ]
+    counted = [row for row in rows if score.category(row) == score.NUMBERS]
+    figures = {}
+    for mark in (False, True):
+        own = [row["verdict"] for row in counted if ("calibrated" in row) is mark]
+        figures[mark] = f"{own.count('met')} of {len(own)}"
+    printed = sum(row["published"] is not None for row in rows)
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert f"Of {printed} values that the eight papers print, {len(counted)} are counted" in text
+    assert f"{figures[False]} free of calibration, and {figures[True]} that were used to choose" in text
+
+
+def test_each_row_has_one_verdict_and_one_category(recorded: dict[str, Any]) -> None:
+    names = [f"{row['id']}.{row['key']}" for _, _, own in recorded.values() for row in own]
+    laws = {e.id for e, _, _ in recorded.values() if e.law}
+    listed = [
+        name
+        for categories in score.rows_by_category(recorded).values()
+        for verdicts in categories.values()
+        for own in verdicts.values()
+        for name in own
+    ]
+    assert sorted(listed) == sorted(name for name in names if name.partition(".")[0] not in laws)
+    assert len(set(listed)) == len(listed)
+
+
+#: Rows whose own numbers chose a parameter, a rule or a time span of the model.
+CALIBRATED = (
+    *(f"T4.on_mean{suffix}" for suffix in ("", "_F1", "_F2", "_F3", "_I")),
+    *(f"S3.n{flows}_b{packets}" for flows in range(1, 6) for packets in (2, 4)),
+    *("T9.b_random_latency", "T9.c_random_bandwidth", "F5.gain_10", "F6.gain_10", "T2.together_hardware"),
+    *("H5.IB-ITh_1", "H7.EcoCC_over_HFDI_6", "M1.none_peak", "F1.hotspots_loss", "H6.EcoCC_1VL_1"),
+)
+
+
+def test_a_calibrated_row_is_never_counted_as_free(recorded: dict[str, Any]) -> None:
+    rows = [row for _, _, own in recorded.values() for row in own]
+    free, calibrated = score.by_calibration(rows)
+    assert not [row for row in free if row.get("calibrated")]
+    assert len(free) + len(calibrated) == len(rows)
+    marked = {f"{row['id']}.{row['key']}" for row in calibrated}
+    assert set(CALIBRATED) <= marked
+    # Every row of an experiment whose rule was chosen by its rows.
+    assert {row["id"] for row in free}.isdisjoint({"H5", "H7"})
+
+
+def test_effects_are_counted_and_their_levels_are_not(recorded: dict[str, Any]) -> None:
+    rows = {f"{row['id']}.{row['key']}": row for _, _, own in recorded.values() for row in own}
+    for name, row in rows.items():
+        if "restated" in row:
+            other = rows[row["restated"]]
+            assert "restated" not in other, name
+            assert score.category(row) not in score.HEADLINE, name
+    for effect in ("T4.change", "F5.gain_10", "F1.hotspots_loss", "F1.others_left", "F2.loss_percent"):
+        assert score.category(rows[effect]) == score.NUMBERS
+        assert rows[effect]["verdict"] == "missed"
+    assert all(rows[f"S3.n{n}_b16"]["duplicate_of"] == f"S3.n{n}_b8" for n in range(1, 6))
+    assert (rows["M1.none_peak"]["kind"], rows["M1.none_peak"]["verdict"]) == ("two-sided", "incompatible")
+    assert (score.category(rows["H3.best"]), rows["H3.best"]["verdict"]) == (score.ORDERS, "open")
+    assert score.category(rows["M9.outstanding"]) == "not decidable"
 
 
 def test_what_is_not_met_has_a_cause(recorded: dict[str, Any]) -> None:
@@ -290,9 +370,9 @@ def test_other_sources_and_compatible_draws_are_counted_on_their_own(
         score.PAPERS: {"compatible: draws vary by more than the tolerance": {"compatible": ["X1.speed"]}},
         score.OTHERS: {score.NUMBERS: {"missed": ["X2.speed"]}},
     }
-    assert "| published numbers, two-sided | 0/1 | 0 | 0/1 | 0 | 0 | 0 | 0 | 0 |" in page.summary(found)
+    assert "| published numbers, two-sided | 0/1 | 0 | 0/1 | 0 | 0 | 0 | 0 | 0 |" in page.summary(found, None)
     assert score.rows_by_category(found, reading=3) == {}
-    assert page.headline(found).endswith("Of 1 values from other sources, Silvan reproduces 0 (0 %).")
+    assert page.headline(found, None).endswith("Of 1 values from other sources, Silvan reproduces 0 (0 %).")
 
 
 def test_duplicates_name_a_row_with_the_same_printed_number() -> None:
@@ -309,9 +389,9 @@ def test_every_published_count_is_that_of_a_list_of_rows(recorded: dict[str, Any
     lists = score.rows_by_category(found)
     numbers = lists[score.PAPERS][score.NUMBERS]
     total, met = sum(map(len, numbers.values())), len(numbers["met"])
-    assert page.headline(found).startswith(f"The eight papers print {total} values ")
-    assert f"Silvan reproduces {met} of them (" in page.headline(found)
-    readings = [score.rows_by_category(found, reading) for reading in (1, 2, 3)]
+    assert f" values that the eight papers print, {total} are counted; " in page.headline(found, None)
+    assert f"Silvan reproduces {met} of them (" in page.headline(found, None)
+    readings = [score.rows_by_category(found, reading) for reading in READINGS]
     for line, categories in lists.items():
         for name, verdicts in categories.items():
             for verdict, rows in verdicts.items():
@@ -358,3 +438,90 @@ def test_an_experiment_is_shown_with_its_causes() -> None:
     result = CliRunner().invoke(cli.application(), ["papers", "score"])
     assert "the eight papers" in result.stdout
     assert "other sources" in result.stdout
+
+
+def test_the_history_has_the_fixed_set_and_its_totals(recorded: dict[str, Any]) -> None:
+    fixed = history.read(history.find_history())
+    assert len(fixed.rows) == 185
+    result = CliRunner().invoke(cli.application(), ["papers", "score", "--history", "--json"])
+    shown = json.loads(result.stdout)
+    assert list(shown) == [*fixed.points, "now"]
+    for n, label in enumerate(fixed.points):
+        assert shown[label] == {row.name: row.verdicts[n] for row in fixed.rows}
+    assert fixed.points[0].endswith(" c29aaddd")
+    # What was recorded in the past stays the same.
+    stored = [[row.verdicts[n] for row in fixed.rows] for n in range(7)]
+    assert [own.count("met") for own in stored] == [113, 116, 120, 120, 120, 120, 120]
+    assert [own.count("open") for own in stored] == [7, 6, 6, 9, 8, 10, 10]
+    table = CliRunner().invoke(cli.application(), ["papers", "score", "--history"]).stdout
+    over_time = page.summary(recorded, fixed)
+    for label, own in shown.items():
+        verdicts = list(own.values())
+        counts = [verdicts.count(one) for one in ("met", "missed", "open", "not run")]
+        assert sum(counts) == 185
+        assert f"| {label} | {' | '.join(map(str, counts))} |" in over_time
+        (line,) = (line for line in table.splitlines() if line.strip().startswith(f"{label} "))
+        assert line.split()[-5:-1] == ["185", *map(str, counts[:3])]
+    now = list(shown["now"].values()).count("met")
+    assert f"Silvan reproduced 113 then and reproduces {now} now, by the same tolerances." in page.headline(
+        recorded, fixed
+    )
+
+
+#: A row that was called X1.pace when it was missed.
+HISTORY = "row,expected,tolerance,gain,now,2026-01-01 abc\nX1.pace,10.0,0.1,,X1.speed,missed\n"
+
+
+def test_a_row_that_was_renamed_is_followed(papers: Path) -> None:
+    run_experiments(["X1"], seeds=2, record=record.find_record())
+    path = history.find_history()
+    path.write_text(HISTORY)
+    # Later changes of the tolerance do not change the verdicts of the fixed set.
+    (papers / "X1" / "published.toml").write_text(ROWS.replace("tolerance = 0.1", "tolerance = 0.0"))
+    found = record.rows_by_experiment(record.find_record(), list_experiments())
+    assert found["X1"][2][0]["verdict"] == "open"
+    history.add(path, "2026-01-02 def", found)
+    assert path.read_text() == HISTORY.replace(" abc", " abc,2026-01-02 def").replace("missed", "missed,met")
+    assert history.points(history.read(path), found) == {
+        "2026-01-01 abc": {"X1.pace": "missed"},
+        "2026-01-02 def": {"X1.pace": "met"},
+        "now": {"X1.pace": "met"},
+    }
+    with pytest.raises(PapersError, match="there is a point `2026-01-02 def` already"):
+        history.add(path, "2026-01-02 def", found)
+    (papers / "X1" / "scenario.toml").write_text("seed = 2")
+    found = record.rows_by_experiment(record.find_record(), list_experiments())
+    assert history.judge(history.read(path), found) == ("not run",)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ("", "not a history"),
+        (HISTORY.replace("row,", "name,"), "line 1: must begin with row,expected,tolerance,gain,now"),
+        (HISTORY.replace(",missed", ""), "line 2: has 5 fields instead of 6"),
+        (HISTORY.replace("10.0", "ten"), "line 2: expected and tolerance must be numbers"),
+        (HISTORY.replace("missed", "lost"), "line 2: gain must be empty or `gain`, and verdicts met, missed"),
+        (HISTORY + HISTORY.splitlines()[1], "two lines have the same row"),
+        (
+            HISTORY.replace(",X1.speed", ","),
+            "X1.pace of the history: there is no row X1.pace; the column `now`",
+        ),
+    ],
+)
+def test_a_history_that_is_invalid_is_refused(papers: Path, wrong: str, message: str) -> None:
+    run_experiments(["X1"], record=record.find_record())
+    history.find_history().write_text(wrong)
+    result = CliRunner().invoke(cli.application(), ["papers", "score", "--history"])
+    assert result.exit_code != 0
+    with pytest.raises(PapersError, match=message):
+        history.judge(
+            history.read(history.find_history()),
+            record.rows_by_experiment(record.find_record(), list_experiments()),
+        )
+
+
+@pytest.mark.parametrize("options", [["--add", "2026-01-02 def"], ["--history", "--reading", "1"]])
+def test_options_of_the_score_that_exclude_each_other_are_refused(options: list[str]) -> None:
+    result = CliRunner().invoke(cli.application(), ["papers", "score", *options])
+    assert result.exit_code == 2

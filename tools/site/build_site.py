@@ -41,6 +41,7 @@ from silvan import _columns, _reference, report
 from silvan.papers import find_papers, list_experiments, record, score
 from silvan.papers.catalogue import VERDICTS
 from silvan.papers.causes import read_causes
+from silvan.papers.history import of_papers
 from silvan.papers.page import by_paper, paper_pages, slug, summary
 from silvan.papers.rows import expected_text, marks, simulated_text, tolerance_text
 
@@ -238,7 +239,7 @@ def make_scoreboard() -> None:
 def make_papers() -> None:
     """Write the score and the page of each paper from the record."""
     found = record.rows_by_experiment(record.find_record(), list_experiments())
-    replace_line(PAGES / "docs" / "papers.md", SCORE, summary(found))
+    replace_line(PAGES / "docs" / "papers.md", SCORE, summary(found, of_papers()))
     for name, text in paper_pages(found, read_causes(), find_papers() / "notes", "../img").items():
         write(f"docs/papers/{name}", relisted(text))
 

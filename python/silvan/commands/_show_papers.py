@@ -79,3 +79,22 @@ def score(console: Console, rows: Mapping[str, Mapping[str, Mapping[str, Sequenc
                 numbers = [len(own.get(one, ())) for one in shown]
                 table.add_row(category, str(sum(numbers)), *map(str, numbers))
         console.print(table)
+
+
+def over_time(console: Console, points: Mapping[str, Mapping[str, str]]) -> None:
+    """Print how many rows of a fixed set have each verdict at each point, and what changed."""
+    from silvan.papers.catalogue import VERDICTS
+
+    shown = [one for one in VERDICTS if any(one in own.values() for own in points.values())]
+    table = Table(box=None, header_style="bold")
+    table.add_column("date and commit")
+    for name in ("rows", *shown, "changed"):
+        table.add_column(name, justify="right")
+    before: Mapping[str, str] = {}
+    for label, own in points.items():
+        verdicts = list(own.values())
+        changed = sum(before.get(name, one) != one for name, one in own.items())
+        numbers = [len(verdicts), *map(verdicts.count, shown), changed]
+        table.add_row(escape(label), *map(str, numbers))
+        before = own
+    console.print(table)

@@ -118,7 +118,16 @@ def record_(
 def score_(
     reading: Annotated[
         int | None,
-        typer.Option("--reading", metavar="N", min=1, max=3, help="Only rows that this reading added."),
+        typer.Option("--reading", metavar="N", min=1, max=4, help="Only rows that this reading added."),
+    ] = None,
+    over_time: Annotated[
+        bool, typer.Option("--history", help="Follow the rows that commit c29aadd counted over time.")
+    ] = False,
+    point: Annotated[
+        str | None,
+        typer.Option(
+            "--add", metavar="TEXT", help="Add the present verdicts to the history, with date and commit."
+        ),
     ] = None,
     as_json: common.AsJson = False,
     file: Annotated[
@@ -127,9 +136,22 @@ def score_(
     ] = None,
 ) -> None:
     """Count the recorded rows by category and verdict; with --json, list the rows behind each count."""
-    from silvan.papers import list_experiments, record, score
+    from silvan.papers import history, list_experiments, record, score
 
+    if point is not None and not over_time:
+        raise typer.BadParameter("only with --history", param_hint="--add")
+    if over_time and reading is not None:
+        raise typer.BadParameter("not with --history, which follows a fixed set", param_hint="--reading")
     found = record.rows_by_experiment(file or record.find_record(), list_experiments())
+    if over_time:
+        if point is not None:
+            history.add(history.find_history(), point, found)
+        verdicts = history.points(history.read(history.find_history()), found)
+        if as_json:
+            common.print_json(verdicts)
+        else:
+            _show_papers.over_time(common.out_console(), verdicts)
+        return
     rows = score.rows_by_category(found, reading)
     if as_json:
         common.print_json(rows)

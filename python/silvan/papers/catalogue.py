@@ -41,7 +41,7 @@ UNMET = ("missed", "open", INCOMPATIBLE)
 PUBLISHED = "published"
 PROVENANCES = (PUBLISHED, "read", "derived", "assumed")
 #: Readings of the sources. Each added rows.
-READINGS = (1, 2, 3)
+READINGS = (1, 2, 3, 4)
 #: Kinds of comparisons: a number with a tolerance on both sides; an ordering, which compares the ratio of two
 #: simulated numbers with 1; and another bound. `SHOWN` is the fourth kind.
 TWO_SIDED, ORDERING, BOUND = "two-sided", "ordering", "bound"
@@ -98,9 +98,10 @@ class Published:
     calibrated: bool
     #: Whether the number is computed from formulas or by counting, without simulating packets.
     computed: bool
-    #: Whether the source derives the number from numbers of other rows, such as a relative gain.
-    restated: bool
-    #: The reading of the sources that added the row: 1, 2 or 3.
+    #: ``<ID>.<key>`` of a row that states the same and is counted instead: the effect to which this level
+    #: belongs, or a level from which the source derives this number. Empty if there is none.
+    restated: str
+    #: The reading of the sources that added the row, one of `READINGS`.
     reading: int = 1
     #: Whether the number is a ratio that states a gain or a loss. The tolerance then applies to the gain,
     #: which is the difference from 1.
@@ -366,9 +367,9 @@ def _row(raw: dict[str, Any], common: dict[str, Any], where: str) -> Published:
         cause=cause,
         basis=basis,
         weak=_text(raw, "weak", where),
-        calibrated=_flag(raw, "calibrated", where),
+        calibrated=_flag(raw, "calibrated", where) or common["calibrated"],
         computed=_flag(raw, "computed", where) or common["computed"],
-        restated=_flag(raw, "restated", where),
+        restated=_text(raw, "restated", where),
         reading=_reading(raw, where),
         gain=_flag(raw, "gain", where),
         trivial=_text(raw, "trivial", where),
@@ -392,6 +393,7 @@ def read_experiment(folder: Path) -> Experiment:
         "source": raw["source"],
         "assumption": raw.get("assumption", ""),
         "basis": raw.get("basis", ""),
+        "calibrated": _flag(raw, "calibrated", str(path)),
         "computed": _flag(raw, "computed", str(path)),
         "undecidable": _text(raw, "undecidable", str(path)),
         "mean_of": _mean_of(raw, str(path)),

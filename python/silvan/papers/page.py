@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from silvan import _files
-from silvan.papers import score
+from silvan.papers import history, score
 from silvan.papers.catalogue import (
     CAUSES,
     COMPATIBLE,
@@ -22,22 +22,28 @@ from silvan.papers.catalogue import (
     Experiment,
 )
 from silvan.papers.causes import Cause
+from silvan.papers.history import History
 from silvan.papers.record import Entry, Found
 from silvan.papers.rows import Row, counts, marks, simulated_text, tolerance_text
 
 
-def headline(found: Found) -> str:
-    """Return the score in a few sentences."""
+def headline(found: Found, fixed: History | None) -> str:
+    """Return the score in a few sentences; `fixed` is the set of rows that is followed over time."""
     rows = score.compared(found, score.PAPERS)
     numbers, orders = (score.of_category(rows, name) for name in (score.NUMBERS, score.ORDERS))
     others = score.of_category(score.compared(found, score.OTHERS), score.NUMBERS)
     met, held, of_others = score.met(numbers), score.met(orders), score.met(others)
+    free, calibrated = score.by_calibration(numbers)
+    free_orders, _ = score.by_calibration(orders)
     margins = sorted(row["margin"] for row in held if "margin" in row)
     sentences = [
-        f"The eight papers print {len(numbers)} values that simulation can check; Silvan reproduces "
-        f"{len(met)} of them ({_percent(len(met), len(numbers))}).",
+        f"Of {len(score.printed(rows))} values that the eight papers print, {len(numbers)} are counted; "
+        f"Silvan reproduces {len(met)} of them ({_percent(len(met), len(numbers))}): "
+        f"{len(score.met(free))} of {len(free)} free of calibration, and {len(score.met(calibrated))} of "
+        f"{len(calibrated)} that were used to choose parameters.",
+        *([_followed(fixed, found)] if fixed else []),
         f"The papers state {len(orders)} times that one value is larger than another; {len(held)} of these "
-        "orderings hold.",
+        f"orderings hold ({len(score.met(free_orders))} of {len(free_orders)} free of calibration).",
     ]
     if margins:
         large = sum("weak" in row for row in held)
@@ -55,9 +61,20 @@ def headline(found: Found) -> str:
     return " ".join(sentences)
 
 
-def summary(found: Found) -> str:
-    """Return the score as Markdown: the headline, counts by category, by paper and by reading."""
-    lines = [f"**{headline(found)}**", "", *_categories(found)]
+def _followed(fixed: History, found: Found) -> str:
+    """Return a sentence on the first point of the fixed set and the present."""
+    met = [sum(one == "met" for one in own.values()) for own in history.points(fixed, found).values()]
+    return (
+        f"Of the {len(fixed.rows)} values that were counted on {fixed.points[0].split()[0]}, Silvan "
+        f"reproduced {met[0]} then and reproduces {met[-1]} now, by the same tolerances."
+    )
+
+
+def summary(found: Found, fixed: History | None) -> str:
+    """Return the score as Markdown: the headline, counts by category, over time, by paper and by reading."""
+    lines = [f"**{headline(found, fixed)}**", "", *_categories(found)]
+    if fixed:
+        lines += _over_time(fixed, found)
     laws = [row for experiment, _, own in found.values() if experiment.law for row in own]
     if laws:
         met = len(score.met(laws))
@@ -75,7 +92,7 @@ def summary(found: Found) -> str:
         lines.append(f"| {paper} | {' | '.join(cells)} |")
     quick = [e.id for e, entry, _ in found.values() if entry and entry.quick]
     lines += ["", f"Experiments recorded from quick runs: {', '.join(quick) or 'none'}."]
-    lines += ["", "The eight papers were read three times, and each reading added rows:", ""]
+    lines += ["", f"The eight papers were read {len(READINGS)} times, and each reading added rows:", ""]
     rows = score.compared(found, score.PAPERS)
     for reading in READINGS:
         numbers, orders = _met_of([row for row in rows if row["reading"] == reading])
@@ -91,17 +108,20 @@ def _met_of(rows: Sequence[Row]) -> list[str]:
 
 def _categories(found: Found) -> list[str]:
     """Return the counts by category and verdict as a table, with other sources after a slash."""
-    lines = []
+    lines = [
+        "| | met, free of calibration | met, calibrated | counted of printed |",
+        "| --- | --- | --- | --- |",
+    ]
     by_line = {line: score.compared(found, line) for line in score.LINES}
     for line, rows in by_line.items():
-        met = score.met(score.of_category(rows, score.NUMBERS))
-        calibrated = sum("calibrated" in row for row in met)
-        if met:
+        free, calibrated = score.by_calibration(score.of_category(rows, score.NUMBERS))
+        if free or calibrated:
             lines.append(
-                f"{line[:1].upper()}{line[1:]}: {calibrated} of the {len(met)} numbers that are met were "
-                "used to choose parameters of the model."
+                f"| {line} | {len(score.met(free))} of {len(free)} | {len(score.met(calibrated))} of "
+                f"{len(calibrated)} | {len(free) + len(calibrated)} of {len(score.printed(rows))} |"
             )
     lines += [
+        "",
         "Rows by category and verdict; those of other sources follow after a slash:",
         "",
         f"| category | rows | {' | '.join(VERDICTS)} |",
@@ -112,6 +132,20 @@ def _categories(found: Found) -> list[str]:
         if any(own):
             numbers = zip(*([len(rows), *counts(rows).values()] for rows in own), strict=True)
             lines.append(f"| {name} | {' | '.join(_pair(*each) for each in numbers)} |")
+    return [*lines, ""]
+
+
+def _over_time(fixed: History, found: Found) -> list[str]:
+    """Return the counts of the fixed set by point and verdict as a table."""
+    lines = [
+        f"The same {len(fixed.rows)} rows over time, judged by the same expected numbers and tolerances:",
+        "",
+        "| date and commit | met | missed | open | not run |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for label, own in history.points(fixed, found).items():
+        numbers = [sum(one == name for one in own.values()) for name in ("met", "missed", "open", NOT_RUN)]
+        lines.append(f"| {label} | {' | '.join(map(str, numbers))} |")
     return [*lines, ""]
 
 
@@ -280,6 +314,7 @@ def _notes(rows: Sequence[Row]) -> list[str]:
         ("Reasons why rows cannot fail", "trivial"),
         ("Reasons why the source does not allow a decision", "undecidable"),
         ("Rows with the same printed number", "duplicate_of"),
+        ("Rows that are counted instead of rows that state the same", "restated"),
     ):
         found: dict[str, list[str]] = {}
         for row in rows:

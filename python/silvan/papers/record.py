@@ -164,13 +164,14 @@ def write_pages(folder: Path, record: Path) -> list[Path]:
     """Write the score, a page per paper and the figures that these show into a folder; return the pages."""
     # `page` imports this module.
     from silvan.papers.causes import read_causes
+    from silvan.papers.history import of_papers
     from silvan.papers.page import paper_pages, summary
 
     experiments = list_experiments()
     found = rows_by_experiment(record, experiments)
     papers = find_papers()
     folder.mkdir(parents=True, exist_ok=True)
-    pages = {"score.md": f"# The score\n\n{summary(found)}\n"}
+    pages = {"score.md": f"# The score\n\n{summary(found, of_papers())}\n"}
     pages |= paper_pages(found, read_causes(), papers / "notes", "img")
     written = []
     for name, text in pages.items():

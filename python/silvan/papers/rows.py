@@ -65,7 +65,7 @@ MARKS = {
     "trivial": "cannot fail; a note states why",
     "undecidable": "the source does not allow a decision; a note states why",
     "duplicate_of": "another row has the same printed number",
-    "restated": "the source derives it from numbers of other rows",
+    "restated": "a level or a result of another row, which is counted instead",
     "weak": "clears its bound by a factor of more than two, or could hardly be missed",
     "smoke": "a quick run, which checks the number only roughly",
 }

@@ -22,7 +22,7 @@ LINES = (PAPERS, OTHERS)
 NUMBERS = "published numbers, two-sided"
 ORDERS = "orderings"
 HEADLINE = (NUMBERS, ORDERS)
-RESTATED = "restated: gains and losses between other rows"
+RESTATED = "restated: levels and results of other rows"
 #: All categories. The fifth and later categories exclude a row from the headline. If several of these apply,
 #: the last one counts.
 CATEGORIES = (
@@ -86,6 +86,17 @@ def of_category(rows: Iterable[Row], name: str) -> list[Row]:
 def met(rows: Iterable[Row]) -> list[Row]:
     """Return the rows that are met."""
     return [row for row in rows if row["verdict"] == "met"]
+
+
+def printed(rows: Iterable[Row]) -> list[Row]:
+    """Return the rows whose expected number the source prints, counted or not."""
+    return [row for row in rows if row["provenance"] == PUBLISHED]
+
+
+def by_calibration(rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
+    """Return the rows that chose no parameter of the model, and the rows that did."""
+    rows = list(rows)
+    return [row for row in rows if "calibrated" not in row], [row for row in rows if "calibrated" in row]
 
 
 def rows_by_category(found: Found, reading: int | None = None) -> dict[str, dict[str, dict[str, list[str]]]]:
