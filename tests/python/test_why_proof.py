@@ -58,7 +58,10 @@ def proven(toml: str, name: str | None = None, **options: Any) -> tuple[Why, Pro
             "drain rate",
         ),
         (SLOW_CABLE + flow("H1", "H2"), "lower rate of A:2->B:1"),
-        (LEAVES.format(spines=2) + "[ecmp]\n" + flow("H1", "H9") + flow("H4", "H12"), "to another path"),
+        (
+            LEAVES.format(spines=2) + "[ecmp]\n" + flow("H1", "H9") + flow("H4", "H12"),
+            "H4->H12 takes another path",
+        ),
         (STAR + LOSS + flow("H1", "H3", "200 kB"), "faults of H3->S1:3"),
     ],
 )
@@ -71,6 +74,15 @@ def test_gain_is_the_share_of_the_cause(toml: str, removed: str) -> None:
     assert trial.predicted == found.explanation.causes[0].ps
     assert trial.actual == pytest.approx(found.explanation.delay, abs=1)
     assert f"Proof: without {trial.removed}, it takes " in found.sentences[-1]
+
+
+def test_collision_of_a_host_with_other_traffic() -> None:
+    """Another path for the flow would change the path of the other flow of its host."""
+    toml = LEAVES.format(spines=2) + "[ecmp]\n" + flow("H1", "H9") + flow("H4", "H12")
+    found, proof = proven(toml + flow("H4", "H5", start="900 us"))
+    (trial,) = proof.trials
+    assert trial.removed == "flow H1->H9, which the scenario cannot move to another path"
+    assert trial.actual == found.explanation.delay == MEGABYTE
 
 
 def test_window_of_the_round_trip() -> None:

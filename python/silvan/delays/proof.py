@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 PARALLEL = 0.5
 #: Number of flows that are named.
 FLOWS_NAMED = 3
+#: Number of silent flows that are added at most to change the path of a flow.
+MOST_SILENT = 16
 #: Picoseconds per nanosecond, the unit of tables.
 NS = 1000
 
@@ -134,7 +136,7 @@ def _gain(duration: int, after: Span) -> int | None:
 def _with_messages(question: Question, found: Explanation) -> Question:
     """Return the question about a run that records its messages."""
     result = question.result
-    if not isinstance(found.subject, Message) or {"transfers", "messages"} & set(result.tables):
+    if not isinstance(found.subject, Message) or "transfers" in result.tables:
         return question
     scenario = result.scenario.with_overrides({"measure.transfers": True})
     return question.of(results.run(scenario, progress=question.progress))
@@ -253,11 +255,10 @@ class _Removal:
         subject = self.found.subject
         own = subject.flow if isinstance(subject, Message) else None
         by_source: dict[tuple[str, int], list[tuple[FlowKey, int]]] = {}
-        sources = _sources(self.spec, self.network.classes)
         for flow, ps in self.cause.owners:
             if own is None or (flow.host, flow.destination) != (own.host, own.destination):
-                by_source.setdefault(sources[self._class_of(flow)], []).append((flow, ps))
-        own_source = ("job", self._job()) if own is None else sources[self._class_of(own)]
+                by_source.setdefault(self._source_of(flow), []).append((flow, ps))
+        own_source = ("job", self._job()) if own is None else self._source_of(own)
         tables: dict[str, list[dict[str, Any]]] = {}
         removed, predicted = [], 0
         for (kind, index), flows in by_source.items():
@@ -284,10 +285,11 @@ class _Removal:
             raise self.refuse(f"the packets are those of {what}" if self.cause.owners else "it has no owners")
         return Change(_listed(removed, "others"), predicted, tables)
 
-    def _class_of(self, flow: FlowKey) -> int:
+    def _source_of(self, flow: FlowKey) -> tuple[str, int]:
+        """Return the table and the index of the flow, pattern or job to which a flow belongs."""
         number = self.network.delays.class_of(flow)
         assert number is not None
-        return number
+        return _sources(self.spec, self.network.classes)[number]
 
     def _job(self) -> int:
         assert self.question.job is not None
@@ -334,10 +336,53 @@ class _Removal:
         return {"name": name, "pattern": {"kind": "listed", "file": str(file)}}
 
     def collision(self) -> Change:
-        """Remove the flows of a collision."""
+        """Let the flow take another path; if the scenario cannot express that, remove the other flows."""
+        subject = self.found.subject
+        if isinstance(subject, Message) and (flows := self._on_another_path(subject.flow)):
+            name = self.network.name_of(subject.flow)
+            return self.change(f"the collision, because {name} takes another path", {"flow": flows})
         change = self.owners()
-        note = "which a scenario cannot move to another path"
-        return replace(change, removed=f"{change.removed} ({note})")
+        return replace(change, removed=f"{change.removed}, which the scenario cannot move to another path")
+
+    def _on_another_path(self, flow: FlowKey) -> list[dict[str, Any]] | None:
+        """Return the flows with additional silent ones, so that the hash of a flow selects the idlest path.
+
+        Hashes depend on the number of the source in its host, and sources are in the order of their names.
+        Returns None if other sources of the host would change, or if there is no other path.
+        """
+        flows, (kind, index) = self.spec.get("flow", []), self._source_of(flow)
+        host, receiver = (self.network.hosts[number] for number in (flow.host, flow.destination))
+        is_alone = [one["from"] for one in flows].count(host) == 1 and not self.spec.get("job")
+        patterns = self.spec.get("traffic", [])
+        if kind != "flow" or not is_alone or any(host in one.get("hosts", [host]) for one in patterns):
+            return None
+        try:
+            routes = self.network.scenario.routes()
+        except SilvanError:
+            return None
+        sent = self._sent()
+        paths = {}
+        for count in range(1, MOST_SILENT + 1):
+            _, numbers, shares = routes.ways([flow.host], [flow.destination], [count])
+            links = [routes.links[number] for number in numbers]
+            if self.cause.place not in links and min(shares) == 1:
+                # The ends of the route belong to all paths.
+                paths[count] = sorted((sent[link] for link in links), reverse=True)
+        if not paths:
+            return None
+        silent = {**flows[index], "to": receiver, "start": self.late}
+        silent.pop("start_after_packets", None)
+        count = min(paths, key=lambda one: (paths[one], one))
+        return [*flows, *({**silent, "name": f"! {number}"} for number in range(count))]
+
+    def _sent(self) -> Counter[str]:
+        """Return the bytes that each link sent during the run, if this was recorded."""
+        sent: Counter[str] = Counter()
+        if "links" in self.question.result.tables:
+            links = self.question.result.numpy("links")
+            for link, count in zip(links["link"].tolist(), links["sent_bytes"].tolist(), strict=True):
+                sent[link] += count
+        return sent
 
     def events(self, *kinds: str) -> dict[str, Any]:
         """Return the overrides that let the events of some kinds at the place begin at the end of the run."""
