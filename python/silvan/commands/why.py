@@ -46,6 +46,9 @@ def why(
         int | None,
         typer.Option("--step", metavar="N", min=1, help="Explain the N-th collective operation of --job."),
     ] = None,
+    prove: Annotated[
+        bool, typer.Option("--prove", help="Run again without the first cause, and compare the durations.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of sentences.")] = False,
     progress: common.ShowProgress = None,
 ) -> None:
@@ -60,7 +63,7 @@ def why(
     result = _result(run, common.overrides(settings, seed), progress)
     console, shown = common.progress_console(progress)
     with RunProgress(console, f"{result.name}, recorded", show=shown) as bar:
-        found = silvan.why(result, flow=flow, slowest=slowest, job=job, step=step, progress=bar)
+        found = silvan.why(result, flow=flow, slowest=slowest, job=job, step=step, prove=prove, progress=bar)
     if as_json:
         typer.echo(json.dumps([one.to_dict() for one in found], indent=1))
         return
@@ -72,6 +75,9 @@ def _result(run: str, overrides: dict[str, str], progress: bool | None) -> Resul
 
     if not Path(run).is_dir():
         scenario = common.load_scenario(run, overrides)
+        if "measure.transfers" not in overrides:
+            # Otherwise, the whole run is recorded to find the slowest messages.
+            scenario = scenario.with_overrides({"measure.transfers": True})
         return common.simulate(scenario, title=scenario.name, progress=progress)
     if overrides:
         raise typer.BadParameter("a finished run cannot be changed; give its scenario", param_hint="--set")

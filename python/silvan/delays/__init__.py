@@ -19,12 +19,27 @@ from typing import TYPE_CHECKING, Any
 from silvan._terminal import clean
 from silvan.delays import subjects, text
 from silvan.delays.explanation import Cause, Explanation, FlowKey, Label, Message, Piece, Signal, Step
+from silvan.delays.proof import Proof, Question, Trial
+from silvan.delays.proof import prove as proven
 from silvan.delays.subjects import MOST_DEPARTURES
 
 if TYPE_CHECKING:
     from silvan.results import Result
 
-__all__ = ["Cause", "Explanation", "FlowKey", "Label", "Message", "Piece", "Signal", "Step", "Why", "why"]
+__all__ = [
+    "Cause",
+    "Explanation",
+    "FlowKey",
+    "Label",
+    "Message",
+    "Piece",
+    "Proof",
+    "Signal",
+    "Step",
+    "Trial",
+    "Why",
+    "why",
+]
 
 
 @dataclass(frozen=True)
@@ -33,11 +48,13 @@ class Why:
 
     explanation: Explanation
     _network: subjects.Network
+    #: Runs without the first cause, and what they gained; None unless a proof was requested.
+    proof: Proof | None = None
 
     @property
     def sentences(self) -> list[str]:
         """The explanation, one line per cause."""
-        return [clean(line) for line in text.sentences(self.explanation, self._network)]
+        return [clean(line) for line in text.sentences(self.explanation, self._network, self.proof)]
 
     @property
     def subject(self) -> str:
@@ -54,7 +71,7 @@ class Why:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as an object; `docs/why.schema.json` describes it."""
-        return text.as_json(self.explanation, self._network)
+        return text.as_json(self.explanation, self._network, self.proof)
 
     def to_json(self) -> str:
         """Return :meth:`to_dict` as JSON."""
@@ -76,6 +93,7 @@ def why(
     slowest: int = 1,
     job: str | None = None,
     step: int | None = None,
+    prove: bool = False,
     most_departures: int = MOST_DEPARTURES,
     progress: Callable[[int, int, int], object] | None = None,
 ) -> list[Why]:
@@ -83,16 +101,20 @@ def why(
 
     `flow` restricts the messages to a flow, by its name or its hosts (``"H1->H2"``). With `job`, explain the
     duration of this job, or of its collective operation number `step` (from 1 on) instead: the critical path
-    through its ranks. `most_departures` limits the memory of the record, about 140 bytes per packet and link.
+    through its ranks. With `prove`, run the scenario again without the first cause, and compare the
+    durations. `most_departures` limits the memory of the record, about 140 bytes per packet and link.
     `progress` is called like that of :func:`silvan.run`.
 
     Raises :class:`silvan.SilvanError` if there is no such message or job, or if the record would be too
     large.
     """
     if job is not None:
-        network, found = subjects.explain_job(result, job, step, most=most_departures, progress=progress)
-        return [Why(found, network)]
-    network, messages = subjects.choose(
-        result, flow=flow, slowest=slowest, most=most_departures, progress=progress
-    )
-    return [Why(network.explain(message), network) for message in messages]
+        network, of_job = subjects.explain_job(result, job, step, most=most_departures, progress=progress)
+        found = [of_job]
+    else:
+        network, messages = subjects.choose(
+            result, flow=flow, slowest=slowest, most=most_departures, progress=progress
+        )
+        found = [network.explain(message) for message in messages]
+    question = Question(result, job, step, most_departures, progress)
+    return [Why(one, network, proven(question, network, one) if prove else None) for one in found]

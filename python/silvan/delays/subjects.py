@@ -27,8 +27,8 @@ Progress = Callable[[int, int, int], object]
 MOST_DEPARTURES = 10_000_000
 #: Kinds of reactions that slow down without marks, because of delays or loads.
 SENSE_DELAYS = frozenset({"hpcc", "swift", "timely", "nscc"})
-#: A recording starts this much before the first message, for marks that caused earlier reactions (100 us, in
-#: ps).
+#: A recording starts at least this much before the first message, for marks that caused earlier reactions
+#: (100 us, in ps).
 BEFORE = 100_000_000
 
 
@@ -63,7 +63,7 @@ def of_results(result: Result) -> list[Wanted] | None:
         columns = result.numpy(table)
         is_finished = ~np.isnan(columns["delivered_ns"].astype(float))
         values = [columns[name][is_finished].tolist() for name in names]
-        hosts = _hosts_of_ranks(result) if table == "messages" else {}
+        hosts = hosts_of_ranks(result) if table == "messages" else {}
         jobs = columns["job"][is_finished].tolist() if table == "messages" else [None] * len(values[0])
         for job, sender, receiver, start, end, size, ideal in zip(jobs, *values, strict=True):
             ends = (hosts[job, sender], hosts[job, receiver]) if table == "messages" else (sender, receiver)
@@ -73,7 +73,8 @@ def of_results(result: Result) -> list[Wanted] | None:
     return found if known else None
 
 
-def _hosts_of_ranks(result: Result) -> dict[tuple[Any, Any], str]:
+def hosts_of_ranks(result: Result) -> dict[tuple[Any, Any], str]:
+    """Return the host of each rank of each job."""
     ranks = result.numpy("ranks")
     rows = zip(ranks["job"].tolist(), ranks["rank"].tolist(), ranks["host"].tolist(), strict=True)
     return {(job, rank): str(host) for job, rank, host in rows}
@@ -132,8 +133,9 @@ class Network:
         """Return the name of a flow: its own, or its class and its hosts."""
         ends = (self.hosts[flow.host], self.hosts[flow.destination])
         way = f"{ends[0]}->{ends[1]}"
-        name = self._named.get(ends) or self.class_of(flow)
-        return f"{name} ({way})" if name else way
+        # Flows between the same hosts have different classes.
+        name = self.class_of(flow) or self._named.get(ends)
+        return f"{name} ({way})" if name and name != way else way
 
     def class_of(self, flow: FlowKey) -> str:
         """Return the name of the class of a flow; empty if it is not known."""
@@ -253,14 +255,25 @@ def choose(
         own.sort(key=lambda one: (-one.delay, one.start, one.sender, one.receiver))
         if own := own[:slowest]:
             begin, end = min(one.start for one in own), max(one.end for one in own)
-            network = Network(result, begin - BEFORE, end, most=most, progress=progress)
+            network = recorded(result, begin, end, most=most, progress=progress)
             return network, [network.find(one) for one in own]
     end = round(result.summary["simulated_ns"] * 1000)
-    network = Network(result, 0, end, most=most, progress=progress)
+    try:
+        network = Network(result, 0, end, most=most, progress=progress)
+    except SilvanError as error:
+        if wanted is not None:
+            raise
+        hint = "or record transfers (measure.transfers = true), to record only the slowest messages"
+        raise SilvanError(f"{error}; {hint}") from error
     found = network.slowest(ends, slowest)
     if not found:
         raise SilvanError(f"{result.name}: no message{where} was delivered during the run")
     return network, found
+
+
+def recorded(result: Result, start: int, end: int, *, most: int, progress: Progress | None) -> Network:
+    """Record what a run did from a time on until another one (ps), and at least as long before."""
+    return Network(result, start - max(BEFORE, end - start), end, most=most, progress=progress)
 
 
 def job_of(result: Result, name: str) -> int:
@@ -308,5 +321,5 @@ def explain_job(
     Raises :class:`SilvanError` if there is none.
     """
     index, step = job_of(result, job), step_of(result, job, number)
-    network = Network(result, step.start - BEFORE, step.end, most=most, progress=progress)
+    network = recorded(result, step.start, step.end, most=most, progress=progress)
     return network, network.explain_step((index, job), step)

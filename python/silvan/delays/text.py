@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from silvan.delays.explanation import Cause, Explanation, FlowKey, Label, Message, Step
+from silvan.delays.proof import Proof
 from silvan.delays.subjects import Network
 
 #: Version of the JSON form.
@@ -56,17 +57,29 @@ def _share(part: int, whole: int) -> str:
     return f"{100 * part / whole:.0f} %" if whole > 0 else duration(part)
 
 
+def _others(count: int, what: str) -> str:
+    return f"{count} other {what}{'' if count == 1 else 's'}"
+
+
 def _owners(owners: tuple[tuple[FlowKey, int], ...], network: Network) -> str:
     named = [f"{network.name_of(flow)} {duration(ps)}" for flow, ps in owners[:OWNERS_NAMED]]
     rest = owners[OWNERS_NAMED:]
     if rest:
-        named.append(f"{len(rest)} other flows {duration(sum(ps for _, ps in rest))}")
+        named.append(f"{_others(len(rest), 'flow')} {duration(sum(ps for _, ps in rest))}")
     return ", ".join(named)
+
+
+def _clause(cause: Cause, network: Network) -> str:
+    """Return what a cause means, as a clause that follows "because"."""
+    reaction = network.spec["congestion"]["reaction"]["kind"]
+    if cause.label == Label.WINDOW and reaction not in {"none", "static-window"}:
+        return f"the reaction of host {cause.place} reduced the window of the flow"
+    return CLAUSES[cause.label].format(place=cause.place or "an unknown link")
 
 
 def lines_of(cause: Cause, found: Explanation, network: Network) -> list[str]:
     """Return a cause with its share, and the flows and links behind it, one per line."""
-    clause = CLAUSES[cause.label].format(place=cause.place or "an unknown link")
+    clause = _clause(cause, network)
     lines = [f"{_share(cause.ps, found.delay)} ({duration(cause.ps)}): {clause}"]
     if (signal := cause.signal) is not None:
         what = "for a packet marked" if signal.is_mark else "for a packet that waited longest"
@@ -120,8 +133,29 @@ def _ranks(step: Step) -> str:
     )
 
 
-def sentences(found: Explanation, network: Network) -> list[str]:
-    """Return an explanation: what took how long, the root, and all causes, one per line."""
+def _proof(proof: Proof) -> list[str]:
+    lines = []
+    for trial in proof.trials:
+        lines.append(f"Proof: without {trial.removed}, ")
+        if trial.actual is None:
+            lines[-1] += "it does not end during the run"
+        elif trial.actual < 0:
+            lines[-1] += f"it takes {duration(-trial.actual)} more"
+        else:
+            lines[-1] += f"it takes {duration(trial.actual)} less"
+        lines[-1] += f" (predicted: {duration(trial.predicted)} less)."
+    if proof.reason:
+        lines.append(f"No {'further ' if lines else ''}proof: {proof.reason}.")
+    return lines
+
+
+def sentences(found: Explanation, network: Network, proof: Proof | None = None) -> list[str]:
+    """Return an explanation: what took how long, the root, all causes and the proof, one per line."""
+    lines = _sentences(found, network)
+    return [*lines, *_proof(proof)] if proof is not None else lines
+
+
+def _sentences(found: Explanation, network: Network) -> list[str]:
     lines = [_head(found, network)]
     if isinstance(found.subject, Step) and len(found.subject.ranks) > 1:
         lines.append(_ranks(found.subject))
@@ -129,7 +163,7 @@ def sentences(found: Explanation, network: Network) -> list[str]:
         lines.append("Nothing delayed it.")
         return lines
     first = found.causes[0]
-    clause = CLAUSES[first.label].format(place=first.place or "an unknown link")
+    clause = _clause(first, network)
     lines.append(
         f"It was delayed by {duration(found.delay)}, {_share(first.ps, found.delay)} of it because {clause}."
     )
@@ -138,7 +172,9 @@ def sentences(found: Explanation, network: Network) -> list[str]:
         lines.append(f"- {head}")
         lines += [f"    {line}" for line in rest]
     if others := found.causes[CAUSES_NAMED:]:
-        lines.append(f"- {_share(sum(one.ps for one in others), found.delay)}: {len(others)} other causes")
+        lines.append(
+            f"- {_share(sum(one.ps for one in others), found.delay)}: {_others(len(others), 'cause')}"
+        )
     if found.pipeline:
         lines.append(
             f"- {duration(found.pipeline)}: transmissions that did not overlap as on an empty network"
@@ -170,7 +206,7 @@ def _signal(cause: Cause) -> dict[str, Any]:
     return {kind: {"at_ps": cause.signal.ps, "queue": cause.signal.queue}}
 
 
-def as_json(found: Explanation, network: Network) -> dict[str, Any]:
+def as_json(found: Explanation, network: Network, proof: Proof | None = None) -> dict[str, Any]:
     """Return an explanation as an object whose form `docs/why.schema.json` states."""
     return {
         "why": JSON_VERSION,
@@ -191,4 +227,13 @@ def as_json(found: Explanation, network: Network) -> dict[str, Any]:
             }
             for cause in found.causes
         ],
+        **({"proof": _proof_as_json(proof)} if proof is not None else {}),
     }
+
+
+def _proof_as_json(proof: Proof) -> dict[str, Any]:
+    runs = [
+        {"removed": trial.removed, "predicted_ps": trial.predicted, "actual_ps": trial.actual}
+        for trial in proof.trials
+    ]
+    return {"runs": runs, **({"reason": proof.reason} if proof.reason else {})}
