@@ -121,14 +121,17 @@ def of(kind, hosts, sizes=SIZES, times=None, **more):
     return Measurement(kind, Path(name), "", rows, "RDMA_Write", hosts=tuple(hosts), **more)
 
 
+BETWEEN_HOSTS = [
+    of("latency", ("H1", "H2")),
+    of("latency", ("H1", "H3")),
+    of("bandwidth", ("H1", "H2")),
+    of("bandwidth", ("H1", "H3")),
+]
+
+
 def timed(scenario, values, *, noise=0.0, seed=1, tests=None):
     """Return tests with the times of the formulas, with noise."""
-    given = tests or [
-        of("latency", ("H1", "H2")),
-        of("latency", ("H1", "H3")),
-        of("bandwidth", ("H1", "H2")),
-        of("bandwidth", ("H1", "H3")),
-    ]
+    given = tests or BETWEEN_HOSTS
     stores = keys.parsed(scenario)["switch"]["forwarding"] == "store-and-forward"
     model = closed.Closed.of(scenario, given, stores=stores)
     random = np.random.default_rng(seed)
@@ -161,18 +164,25 @@ def test_each_format_of_nccl_tests_gives_the_same_overhead(scenario, folder, end
 
 
 def test_intervals_contain_the_truth_in_95_of_100_runs(scenario):
-    """With 2 % noise, 90 to 98 of 100 intervals are expected for each key; 370 to 392 of 400 for all."""
+    """With 2 % noise, 90 to 98 of 100 intervals are expected for each key; 464 to 488 of 500 for all.
+
+    The overhead of collective operations depends on the delays and the header, which have errors too.
+    """
     names = (keys.OVERHEAD, keys.SWITCH, keys.HEADER, keys.MESSAGES)
     start = {**keys.base(scenario), **TRUTH, keys.SWITCH: 300e-9, keys.HEADER: 60.0}
-    inside = dict.fromkeys(names, 0)
+    ring = of("collective", ("H1", "H2", "H3", "H4"), [8 << power for power in range(25)], nodes=(0, 1, 2, 3))
+    ring = dataclasses.replace(ring, operation="all-reduce")
+    inside = dict.fromkeys(TRUTH, 0)
     for seed in range(100):
-        tests = timed(scenario, TRUTH, noise=0.02, seed=seed)
+        tests = timed(scenario, TRUTH, noise=0.02, seed=seed, tests=[*BETWEEN_HOSTS, ring])
+        between = [np.full(len(one.rows), one.kind != "collective") for one in tests]
         model = closed.Closed.of(scenario, tests, stores=False)
-        found = fit.Problem(model, tests, 4096).fit([(names, fit.everything(tests))], start)
+        stages = [(names, between), ((keys.COLLECTIVE,), [~mask for mask in between])]
+        found = fit.Problem(model, tests, 4096).fit(stages, start)
         for name, (low, high) in found.intervals.items():
             inside[name] += low <= TRUTH[name] <= high
     assert all(90 <= count <= 98 for count in inside.values()), inside
-    assert 370 <= sum(inside.values()) <= 392
+    assert 464 <= sum(inside.values()) <= 488
 
 
 def test_the_formulas_agree_with_the_simulator(scenario, tmp_path):

@@ -143,15 +143,32 @@ class Problem:
         return values(done.x)
 
     def fit(self, stages: Stages, start: keys.Values) -> Fit:
-        """Return the fit of one stage after the other with its intervals."""
+        """Return the fit of one stage after the other with its intervals.
+
+        Keys of an earlier stage affect the rows of a later one, so intervals of the later one contain their
+        errors. Without errors, as with as many keys as rows, the keys of the earlier stage count as exact.
+        """
         values = self.solve_all(stages, start)
         residuals = self.residuals(values)
+        slopes, random = self._formulas or self, np.random.default_rng(SEED)
         intervals: dict[str, Interval] = {}
         resampled: dict[str, Interval] = {}
+        before: tuple[str, ...] = ()
+        spread, moves = np.empty((0, 0)), np.empty((1, 0))
         for names, masks in stages:
             jacobian, errors = self.jacobian(names, values, masks), _selected(residuals, masks)
-            intervals |= self._named(names, values, by_jacobian(jacobian, errors))
-            resampled |= self._named(names, values, by_bootstrap(jacobian, errors))
+            effect = np.linalg.pinv(jacobian) @ slopes.jacobian(before, values, masks)
+            own, drawn = by_jacobian(jacobian, errors), by_bootstrap(jacobian, errors, random)
+            if own is not None:
+                own = own + effect @ spread @ effect.T
+                half = np.sqrt(np.diag(own))
+                intervals |= self._named(names, values, np.column_stack((-half, half)))
+            if drawn is not None:
+                drawn = drawn - random.choice(moves, len(drawn)) @ effect.T
+                resampled |= self._named(names, values, np.quantile(drawn, (0.025, 0.975), axis=0).T)
+            before, size = names, len(names)
+            spread = np.zeros((size, size)) if own is None else own
+            moves = np.zeros((1, size)) if drawn is None else drawn
         fitted = tuple(name for names, _ in stages for name in names)
         ends = tuple(name for name in fitted if self._is_at_end(name, values[name]))
         return Fit(fitted, values, residuals, intervals, resampled, ends)
@@ -169,13 +186,11 @@ class Problem:
         return not low + near < x < high - near
 
     def _named(
-        self, names: Sequence[str], values: keys.Values, halves: NDArray[np.float64] | None
+        self, names: Sequence[str], values: keys.Values, relative: NDArray[np.float64]
     ) -> dict[str, Interval]:
         """Return intervals by key from their ends relative to the coordinates."""
-        if halves is None:
-            return {}
         found = {}
-        for name, (low, high) in zip(names, halves, strict=True):
+        for name, (low, high) in zip(names, relative, strict=True):
             x = keys.to_x(name, values[name], self.mtu)
             least = 0.0 if keys.KEYS[name].unit == "size" else -math.inf
             # A coordinate beyond the range of floating point numbers means that nothing is known.
@@ -208,35 +223,35 @@ def separable(problem: Problem, names: Sequence[str], values: keys.Values, masks
 
 
 def by_jacobian(jacobian: NDArray[np.float64], errors: NDArray[np.float64]) -> NDArray[np.float64] | None:
-    """Return the ends of 95 % intervals relative to the solution; None with as many keys as rows."""
+    """Return the covariance of the solution, in squares of half widths of 95 % intervals.
+
+    None with as many keys as rows.
+    """
     rows, count = jacobian.shape
     if rows <= count or count == 0:
         return None
-    inverse = np.linalg.pinv(jacobian.T @ jacobian)
     deviation = math.sqrt(float(errors @ errors) / (rows - count))
-    half = _statistics.quantile(rows - count) * deviation * np.sqrt(np.diag(inverse))
-    return np.column_stack((-half, half))
+    inverse: NDArray[np.float64] = np.linalg.pinv(jacobian.T @ jacobian)
+    return (_statistics.quantile(rows - count) * deviation) ** 2 * inverse
 
 
-def by_bootstrap(jacobian: NDArray[np.float64], errors: NDArray[np.float64]) -> NDArray[np.float64] | None:
-    """Return the ends of 95 % intervals by resampling rows, with the model as a line around the solution.
+def by_bootstrap(
+    jacobian: NDArray[np.float64], errors: NDArray[np.float64], random: np.random.Generator
+) -> NDArray[np.float64] | None:
+    """Return solutions for resampled rows relative to the solution, around which the model is a line.
 
     None with fewer than two rows more than keys.
     """
     rows, count = jacobian.shape
     if rows <= count + 1 or count == 0:
         return None
-    random = np.random.default_rng(SEED)
     moves = []
     for _ in range(RESAMPLES):
         drawn = random.integers(rows, size=rows)
         own = jacobian[drawn]
         if np.linalg.matrix_rank(own) == count:
             moves.append(np.linalg.lstsq(own, errors[drawn], rcond=None)[0])
-    if len(moves) < RESAMPLES // 2:
-        return None
-    ends: NDArray[np.float64] = np.quantile(np.array(moves), (0.025, 0.975), axis=0).T
-    return ends
+    return np.array(moves) if len(moves) >= RESAMPLES // 2 else None
 
 
 def rms(errors: NDArray[np.float64]) -> float | None:
