@@ -511,6 +511,13 @@ def test_the_scenario_and_its_record(done, tmp_path):
     assert keys.parse(keys.OVERHEAD, table["job"][1]["overhead"]) == pytest.approx(2.5e-6, rel=0.01)
     again, _ = report.save(done, out)
     assert again.read_text() == text
+    # A line end in the name of a file does not end the comment about it.
+    odd = dataclasses.replace(done.measurements[0], file=Path("a\n[evil]\x1b"))
+    anomaly = f"{odd.name}: all sizes"
+    changed = dataclasses.replace(done, measurements=(odd,), anomalies=(anomaly,))
+    head = report.head(changed).splitlines()
+    assert all(line.startswith("# ") for line in head[:-1])
+    assert not [line for line in head if "\x1b" in line]
     foreign = tmp_path / "mine.toml"
     foreign.write_text(SCENARIO)
     with pytest.raises(CalibrationError, match="no calibration wrote it"):

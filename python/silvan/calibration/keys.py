@@ -106,7 +106,7 @@ def parse(name: str, text: str) -> float:
     """Return the value of a key from text with a unit; raises :class:`CalibrationError`."""
     check(name)
     unit = KEYS[name].unit
-    found = re.fullmatch(r"\s*(\d[\d_]*(?:\.\d+)?)\s*([A-Za-z/]+)\s*", text)
+    found = re.fullmatch(r"\s*(\d[\d_]*(?:\.\d+)?)\s*([A-Za-z/]+)\s*", text, re.ASCII)
     scale = None if found is None else _scale(unit, found[2])
     if found is None or scale is None:
         example = {"time": "25 ns", "size": "162 B", "rate": "390 Gbit/s"}[unit]
