@@ -537,6 +537,13 @@ def test_results_state_the_error_of_the_calibration(done, tmp_path):
     assert " on rows that the fit did not use." in notes[0]
     (changed,) = [line for line in silvan.run(out, switch__latency="1 us").account if "calibrated" in line]
     assert changed == "The scenario was calibrated, but switch.latency has another value here."
+    # Neither an override of all jobs nor a change in the file keeps the claim.
+    (changed,) = [line for line in silvan.run(out, job=[]).account if "calibrated" in line]
+    assert changed.endswith("but job.0.overhead, job.1.overhead have other values here.")
+    edited = tmp_path / "edited.toml"
+    edited.write_text(re.sub(r'(?m)^header = ".*"$', 'header = "90 B"', out.read_text()))
+    (changed,) = [line for line in silvan.run(edited).account if "calibrated" in line]
+    assert changed.endswith("but packet.header has another value here.")
     # A second calibration replaces the sentence about the first one.
     own = silvan.Scenario.load(out)
     twice = fitted(own, list(done.measurements[:1]), Fixed()).scenario
@@ -546,6 +553,36 @@ def test_results_state_the_error_of_the_calibration(done, tmp_path):
 
 
 SCENARIO_RUN = silvan.Scenario.from_toml(SCENARIO)
+
+
+def test_comparisons_sweeps_and_checks_state_the_error_of_the_calibration(done, tmp_path):
+    out, _ = report.save(done, tmp_path / "fitted.toml")
+    note = f"error {100 * done.error:.2g} % on rows that the fit did not use."
+    lost = "The scenario was calibrated, but switch.latency has another value here."
+    runs = silvan.run(out), silvan.run(out, seed=2), silvan.run(out, switch__latency="1 us")
+    compared = silvan.compare(*runs)
+    (first, groups), (second, others) = compared.calibrations
+    assert first.endswith(note)
+    assert (groups, second, others) == ([0], lost, [1])
+    assert f"<p>B: {lost}</p>" in compared._repr_html_()
+    for number, run in enumerate(runs):
+        run.save(tmp_path / f"{number}")
+    shown = command("compare", "0", "1", "2", cwd=tmp_path).stdout
+    assert f"B: {lost}" in shown
+    assert f"): {note}" in shown
+    told = json.loads(command("compare", "0", "1", "2", "--json", cwd=tmp_path).stdout)["calibrations"]
+    assert told == [f"A: {first}", f"B: {second}"]
+    study = tmp_path / "study.toml"
+    study.write_text(
+        'name = "study"\nscenario = "fitted.toml"\n[[axis]]\nkey = "switch.latency"\n'
+        'values = ["1 us", "2 us"]\n[[measure]]\nname = "rate"\nsummary = "throughput_gbit_s"\n'
+    )
+    swept = command("sweep", "study.toml", cwd=tmp_path)
+    assert swept.stderr.splitlines().count(lost) == 1
+    assert json.loads((tmp_path / "out/study/provenance.json").read_text())["calibrations"] == [lost]
+    assert silvan.sweep(out, seeds=1, store=tmp_path / "runs").calibrations == (first,)
+    assert silvan.sweep(SCENARIO_RUN, seeds=1, store=tmp_path / "runs").calibrations == ()
+    assert note in command("check", "fitted.toml", cwd=tmp_path).stdout
 
 
 @pytest.mark.parametrize("width", [None, "ieee-column"])

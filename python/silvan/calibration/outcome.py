@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from silvan import ModelError, _calibrated
+from silvan import ModelError, _calibrated, _control
 from silvan._core import Scenario
 from silvan.calibration import anomalies, fit, keys, sums
 from silvan.calibration.closed import Closed, Corrected, header_of
@@ -202,11 +202,12 @@ def _with(
 ) -> Scenario:
     """Return the scenario with the fitted and fixed keys, and a description that states the error."""
     wanted = {name: found.values[name] for name in (*found.names, *fixed.values)}
-    settings: dict[str, str] = keys.overrides(scenario, wanted)
+    own = scenario.with_overrides(keys.overrides(scenario, wanted))
+    resolved = _control.settings(own.to_toml())
+    values = {key: resolved[key] for key in keys.overrides(scenario, wanted)}
     files = [(shown(one.file.name), one.digest) for one in measurements]
-    description = str(keys.parsed(scenario).get("description", ""))
-    told = _calibrated.described(description, list(settings), error_in_words(error), files)
-    own = scenario.with_overrides({**settings, "description": json.dumps(told, ensure_ascii=False)})
+    told = _calibrated.described(resolved.get("description", ""), values, error_in_words(error), files)
+    own = own.with_overrides({"description": json.dumps(told, ensure_ascii=False)})
     return Scenario.from_toml(
         own.to_toml(standalone=True), origin=scenario.origin, base_dir=scenario.base_dir
     )
