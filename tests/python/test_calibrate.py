@@ -185,6 +185,26 @@ def test_intervals_contain_the_truth_in_95_of_100_runs(scenario):
     assert 464 <= sum(inside.values()) <= 488
 
 
+@pytest.mark.nightly
+def test_intervals_of_100_calibrations_with_files_and_the_simulator_contain_the_truth(scenario, tmp_path):
+    """With 2 % noise, 90 to 98 of 100 intervals are expected for each key."""
+    files = [f"{tmp_path}/{name}" for name in ("near.txt", "far.txt", "bandwidth.txt", "ring.json")]
+    given = [f"{file}@H1,{host}" for file, host in zip(files, ("H2", "H3", "H3"), strict=False)]
+    hidden = silvan.Scenario.from_toml(SCENARIO, overrides=HIDDEN)
+    written.write(hidden, given[:2], given[2:], files[3:], ranks=4)
+    tests = calibration.read(given[:2], given[2:], files[3:])
+    inside = dict.fromkeys(TRUTH, 0)
+    for seed in range(100):
+        random = np.random.default_rng(777777 + seed)
+        for one in tests:
+            times = [row.time_s * math.exp(0.02 * random.standard_normal()) for row in one.rows]
+            one.file.write_text(written.text_of(one, np.array(times)))
+        found = calibration.calibrate(scenario, calibration.read(given[:2], given[2:], files[3:])).found
+        for name, (low, high) in found.intervals.items():
+            inside[name] += low <= TRUTH[name] <= high
+    assert all(90 <= count <= 98 for count in inside.values()), inside
+
+
 def test_the_formulas_agree_with_the_simulator(scenario, tmp_path):
     tests = [
         of("latency", ("H1", "H2")),
@@ -372,6 +392,29 @@ def test_a_slow_pair_is_an_anomaly(scenario):
     (text,) = done.anomalies
     assert text.startswith("latency-H1-H4.txt (H1 to H4): sizes up to ")
     assert "not used for the fit" in text
+    assert re.search(r"take \d+ % more time than the model: other hosts or a longer path", text)
+    assert done.error is not None
+    assert " of 24 rows are left out)." in report.head(done).splitlines()[0]
+
+
+@pytest.mark.parametrize(("gbit_s", "rows"), [(50, 8), (12.5, 0), (3, 3)])
+def test_a_bad_cable_of_the_only_bandwidth_test_changes_no_delay(scenario, gbit_s, rows):
+    """Few rows of the test are not slow, and two limits of small messages are nearly equal."""
+    slow = scenario.with_overrides({"topology.link_rate": "200 Gbit/s"})
+    values = {keys.OVERHEAD: 700e-9, keys.SWITCH: 320e-9, keys.HEADER: 90.0, keys.MESSAGES: 30e-9}
+    sizes = [2 << power for power in range(20)]
+    ends = ("H1", "H3")
+    tests = [of("latency", ("H1", "H2"), sizes), of("latency", ends, sizes), of("bandwidth", ends, sizes)]
+    near, far, stream = timed(slow, values, noise=0.02, tests=tests)
+    limited = [
+        dataclasses.replace(row, time_s=max(row.time_s, row.size * 8e-9 / gbit_s)) for row in stream.rows
+    ]
+    done = fitted(slow, [near, far, dataclasses.replace(stream, rows=tuple(limited))], Fixed())
+    assert done.found.values[keys.OVERHEAD] == pytest.approx(700e-9, rel=0.05)
+    assert done.found.values[keys.SWITCH] == pytest.approx(320e-9, rel=0.05)
+    assert [int(mask.sum()) for mask in done.masks] == [20, 20, rows]
+    (text,) = done.anomalies
+    assert text.startswith("bandwidth-H1-H3.txt")
 
 
 def test_jitter_and_long_hops_are_anomalies(scenario):
@@ -474,6 +517,22 @@ def test_measurements_must_suit_the_scenario(scenario, folder):
         calibration.calibrate(
             scenario, calibration.read([near]), fit=[keys.SWITCH], fix={keys.SWITCH: "1 ns"}
         )
+    with pytest.raises(CalibrationError, match="no FROM,TO"):
+        calibration.read((), (), [f"{folder}/ring.json@H1,H2"])
+    with pytest.raises(CalibrationError, match="no FROM,TO"):
+        written.write(scenario, nccl_tests=["ring.json@H1,H2"])
+    for give in (
+        lambda: calibration.read((), (), [f"{folder}/ring.json"], collective="nonsense"),
+        lambda: written.write(scenario, nccl_tests=["ring.json"], collective="nonsense"),
+    ):
+        with pytest.raises(CalibrationError, match="nonsense: must be one of all-reduce"):
+            give()
+    with pytest.raises(CalibrationError, match="no file to write"):
+        written.write(scenario)
+    with pytest.raises(CalibrationError, match="all_reduce: must be an algorithm of one of all-reduce"):
+        calibration.calibrate(scenario, calibration.read([near]), algorithms={"all_reduce": "ring"})
+    with pytest.raises(CalibrationError, match=r"switch.buffer is not fitted.*or with --set"):
+        calibration.calibrate(scenario, calibration.read([near]), fix={"switch.buffer": "1 MB"})
     with pytest.raises(CalibrationError, match="such as 25 ns"):
         calibration.calibrate(scenario, calibration.read([near]), fix={keys.CABLE: "5 m"})
 
@@ -674,3 +733,11 @@ def test_the_command(tmp_path, folder):
         "calibrate", "two-leaves.toml", "--write", "--noise", 2, "--nccl", "ring.json", cwd=tmp_path
     )
     assert noisy.stdout == "ring.json written\n"
+    for options in (
+        ["--write", "--nccl", "a.json", "--fit", "switch.latency"],
+        ["--latency", "a.txt", "--ranks", 4],
+        ["--nccl", "ring.json", "--noise", 2],
+    ):
+        refused = command("calibrate", "two-leaves.toml", *options, cwd=tmp_path)
+        assert refused.returncode == 2
+        assert "has no effect with" in refused.stderr

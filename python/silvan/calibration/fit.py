@@ -29,6 +29,8 @@ EXACT_STEP = 1e-7
 SEPARABLE = 1e-3
 #: Resamples of the bootstrap, and its seed.
 RESAMPLES, SEED = 400, 1
+#: Residual from which on the loss `soft_l1` grows less than its square.
+LARGE_RESIDUAL = 0.02
 #: Most evaluations of the model in a search.
 EVALUATIONS = 30
 
@@ -134,7 +136,7 @@ class Problem:
             bounds=(ranges[:, 0], ranges[:, 1]),
             x_scale="jac",
             loss=loss,
-            f_scale=0.02,
+            f_scale=LARGE_RESIDUAL,
             xtol=1e-10 if self._is_exact else 1e-6,
             ftol=1e-12 if self._is_exact else 1e-4,
             gtol=1e-12,
@@ -179,6 +181,25 @@ class Problem:
         for names, masks in stages:
             values = self.solve(names, values, masks, loss=loss)
         return values
+
+    def best(
+        self, stages: Stages, starts: Sequence[keys.Values], *, loss: str = "linear"
+    ) -> dict[str, float]:
+        """Return the best values after searches from several starts, see :meth:`solve_all`.
+
+        A limit that does not bind, such as the rate of messages next to the messages in flight, has no slope
+        at a start, so one search can end far from the least squares.
+        """
+        found = [self.solve_all(stages, start, loss=loss) for start in starts]
+        return min(found, key=lambda values: self.cost(stages, values, loss))
+
+    def cost(self, stages: Stages, values: keys.Values, loss: str = "linear") -> float:
+        """Return the sum of the squares of the used rows, as the loss counts them."""
+        residuals = self.residuals(values)
+        squares = np.concatenate([_selected(residuals, masks) ** 2 for _, masks in stages] or [np.zeros(0)])
+        if loss == "soft_l1":
+            squares = 2 * LARGE_RESIDUAL**2 * (np.sqrt(1 + squares / LARGE_RESIDUAL**2) - 1)
+        return float(squares.sum())
 
     def _is_at_end(self, name: str, value: float) -> bool:
         low, high = keys.bounds(name, self.mtu)

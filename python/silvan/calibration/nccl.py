@@ -17,7 +17,7 @@ from typing import Any
 
 from silvan import _files
 from silvan.calibration import fields, measurements
-from silvan.calibration.measurements import Measurement, Place, Row, fail, shown
+from silvan.calibration.measurements import CalibrationError, Measurement, Place, Row, fail, shown
 
 #: Names of programs, and their operations in scenarios.
 OPERATIONS = {
@@ -52,6 +52,13 @@ class Given:
     operation: str | None = None
     #: Number of ranks.
     ranks: int | None = None
+
+    def __post_init__(self) -> None:
+        """Raise :class:`CalibrationError` for an unknown operation."""
+        if self.operation is not None and self.operation not in OPERATIONS.values():
+            raise CalibrationError(
+                f"--collective {shown(self.operation)}: must be one of {', '.join(OPERATIONS.values())}"
+            )
 
 
 @dataclass(frozen=True)

@@ -91,6 +91,17 @@ def ends_of(text: str) -> tuple[Path, tuple[str, ...]]:
     return Path(name), hosts
 
 
+def file_of_ranks(text: str) -> Path:
+    """Return the file of a collective operation, whose ranks have no `@FROM,TO`."""
+    file, hosts = ends_of(text)
+    if hosts:
+        raise CalibrationError(
+            f"{text}: a test of all ranks has no FROM,TO: the names of hosts in the file, or the order of "
+            "hosts in the scenario, determine where the ranks are"
+        )
+    return file
+
+
 def placed(measurements: Sequence[Measurement], paths: Paths, scenario: Scenario) -> list[Measurement]:
     """Return measurements with their hosts.
 

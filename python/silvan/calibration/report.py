@@ -46,7 +46,7 @@ def check_out(out: Path) -> None:
 
 def head(done: Calibration) -> str:
     """Return the comments that precede a calibrated scenario."""
-    lines = [f"{MARK}{__version__}: {error_in_words(done.error)}."]
+    lines = [f"{MARK}{__version__}: {error_in_words(done.error, done.masks)}."]
     for name in done.found.names:
         interval = done.found.intervals.get(name)
         ends = (
