@@ -232,12 +232,18 @@ def test_a_bandwidth_with_one_message_in_flight_is_that_of_its_round_trip(scenar
     assert one.rows[0].time_s == pytest.approx(2 * 1.8e-6 + 2 * path + wire)
 
 
-def test_the_line_of_latencies_is_recovered():
+def test_the_line_of_latencies_is_recovered(scenario):
+    """The time is 2 us + size / (50 GB/s), with the switch, the cables and no header in the 2 us."""
     sizes = [2 << power for power in range(23)]
-    overhead, rate = closed.latency_line(sizes, [2e-6 + size / 50e9 for size in sizes])
-    assert overhead == pytest.approx(2e-6, rel=1e-6)
-    assert rate == pytest.approx(50e9, rel=1e-6)
-    assert closed.latency_line([2, 4], [1e-6, 1e-6])[1] == math.inf
+    fixed = {keys.SWITCH: 690e-9, keys.CABLE: 25e-9, keys.HEADER: 0.0}
+    fast = scenario.with_overrides({"packet.control": "1 B", "topology.link_rate": "800 Gbit/s"})
+    tests = [of("latency", ("H1", "H2"), sizes, [2e-6 + size / 50e9 for size in sizes])]
+    names = (keys.OVERHEAD, keys.INJECTION)
+    start = {**keys.base(fast), **fixed, keys.OVERHEAD: 100e-9, keys.INJECTION: 10e9}
+    problem = fit.Problem(closed.Closed.of(fast, tests, stores=False), tests, 4096)
+    found = problem.fit([(names, fit.everything(tests))], start).values
+    assert 2 * found[keys.OVERHEAD] + 690e-9 + 2 * 25e-9 == pytest.approx(2e-6, rel=1e-6)
+    assert found[keys.INJECTION] == pytest.approx(50e9, rel=1e-6)
 
 
 @pytest.mark.parametrize(("gbit_s", "header"), [(769.9, 160), (769.56, 162), (769.2, 164), (768.84, 166)])

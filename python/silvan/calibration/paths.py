@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from silvan._core import FabricError, Scenario
-from silvan.calibration.keys import parsed
+from silvan.calibration.keys import mtu
 from silvan.calibration.measurements import CalibrationError, Measurement
 
 #: Largest number of receivers among which the nearest one is searched.
@@ -110,7 +110,7 @@ def placed(measurements: Sequence[Measurement], paths: Paths, scenario: Scenario
     another MTU than the scenario has.
     """
     unnamed = Counter(one.kind for one in measurements if not one.hosts)
-    payload = parsed(scenario)["packet"]["mtu"]
+    payload = mtu(scenario)
     found = []
     for one in measurements:
         if one.kind == "collective":
@@ -134,14 +134,11 @@ def placed(measurements: Sequence[Measurement], paths: Paths, scenario: Scenario
     return found
 
 
-def _check_mtu(one: Measurement, payload: str) -> None:
-    from silvan.calibration import keys
-
-    own = round(keys.parse(keys.HEADER, payload))
-    if one.mtu is not None and one.mtu != own:
+def _check_mtu(one: Measurement, payload: int) -> None:
+    if one.mtu is not None and one.mtu != payload:
         raise CalibrationError(
-            f"{one.file}: was measured with an MTU of {one.mtu} B, but packet.mtu is {own} B; "
-            f'give --set packet.mtu="{one.mtu} B", or the test with -m {own}'
+            f"{one.file}: was measured with an MTU of {one.mtu} B, but packet.mtu is {payload} B; "
+            f'give --set packet.mtu="{one.mtu} B", or the test with -m {payload}'
         )
 
 
