@@ -548,7 +548,7 @@ def test_ranks_are_placed_on_the_hosts_that_the_file_names(scenario):
     (placed,) = paths.placed([test], paths.Paths(scenario), scenario)
     assert placed.hosts == ("H4", "H2")
     test = dataclasses.replace(test, node_names=("H4", "elsewhere"))
-    with pytest.raises(CalibrationError, match="no host `elsewhere`"):
+    with pytest.raises(CalibrationError, match="the host `H4` of the test, but not `elsewhere`"):
         paths.placed([test], paths.Paths(scenario), scenario)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from silvan._core import FabricError, Scenario
 from silvan.calibration.keys import mtu
-from silvan.calibration.measurements import CalibrationError, Measurement
+from silvan.calibration.measurements import CalibrationError, Measurement, shown
 
 #: Largest number of receivers among which the nearest one is searched.
 NEAR_AT_MOST = 2048
@@ -154,7 +154,8 @@ def _with_ranks(one: Measurement, paths: Paths) -> Measurement:
     if known and len(known) < nodes:
         missing = next(name for name in one.node_names if name not in paths.hosts)
         raise CalibrationError(
-            f"{one.file}: the scenario has no host `{missing}`, but other nodes of the test"
+            f"{one.file}: the scenario has the host `{shown(known[0])}` of the test, but not "
+            f"`{shown(missing)}`; name the hosts of the scenario as all nodes of the test, or as none"
         )
     shared = bool(known) or nodes == 1 or one.ranks > len(paths.hosts)
     needed = nodes if shared else one.ranks
