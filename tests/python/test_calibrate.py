@@ -661,6 +661,14 @@ def test_the_figure_shows_each_file(done, width):
     assert len(legend.get_texts()) == len(done.measurements)
     assert above.get_yscale() == "log"
     assert below.get_ylabel() == "residual of time (%)"
+    assert "more files" not in above.get_title(loc="left") + above.get_title()
+    many = {name: getattr(done, name) * 3 for name in ("measurements", "modeled", "masks")}
+    found = dataclasses.replace(done.found, residuals=done.found.residuals * 3)
+    above = figures.draw(dataclasses.replace(done, found=found, **many)).axes[0]
+    assert (
+        f"without {3 * len(done.measurements) - 12} more files"
+        in above.get_title(loc="left") + above.get_title()
+    )
 
 
 @pytest.mark.parametrize(("to", "is_right"), [("H3", True), ("H4", False)])
