@@ -494,6 +494,7 @@ def test_one_node_determines_the_rate_of_its_memory(scenario):
     (test,) = paths.placed(
         [dataclasses.replace(test, operation="all-reduce")], paths.Paths(scenario), scenario
     )
+    assert test.notes == ("the ranks are on 1 host, the first of the scenario, with 4 ranks per host",)
     values = {keys.COLLECTIVE: 3e-6, keys.MEMORY: 150e9}
     done = fitted(scenario, timed(scenario, values, tests=[test]), Fixed())
     assert done.found.names == (keys.COLLECTIVE, keys.MEMORY)

@@ -134,11 +134,15 @@ def in_words(name: str, value: float) -> str:
 
     >>> in_words("switch.latency", 6.9e-07), in_words("packet.header", 162.4)
     ('690 ns', '162 B')
+    >>> in_words("host.injection_rate", 0.0)
+    'unlimited'
     """
     unit = KEYS[name].unit
     if unit == "time":
         return time_in_words(value)
-    return f"{value:.0f} B" if unit == "size" else f"{value * 8 / 1e9:.4g} Gbit/s"
+    if unit == "size":
+        return f"{value:.0f} B"
+    return f"{value * 8 / 1e9:.4g} Gbit/s" if value else "unlimited"
 
 
 def time_in_words(seconds: float) -> str:

@@ -170,7 +170,8 @@ def _with_ranks(one: Measurement, paths: Paths) -> Measurement:
     hosts = tuple(known) if known else tuple(paths.hosts[:needed])
     how = "one rank per host" if per_host == 1 else f"{per_host} ranks per host"
     where = "named in the file" if known else "the first of the scenario"
-    notes = (*one.notes, f"the ranks are on {len(hosts)} hosts, {where}, with {how}")
+    on = "1 host" if len(hosts) == 1 else f"{len(hosts)} hosts"
+    notes = (*one.notes, f"the ranks are on {on}, {where}, with {how}")
     return replace(one, hosts=hosts, notes=notes)
 
 
