@@ -88,6 +88,11 @@ def rows_that_differ(found: Comparison) -> list[Row]:
     ]
 
 
+def calibrations(found: Comparison) -> list[str]:
+    """Return the sentences on the calibration of scenarios, each with the names of its groups."""
+    return [f"{', '.join(map(letter, groups))}: {note}" for note, groups in found.calibrations]
+
+
 def mean_cell(mean: Interval | None) -> str:
     """Format a mean with its interval, if it has one; a dash for no mean.
 

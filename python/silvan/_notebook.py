@@ -10,6 +10,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from silvan._comparison_text import (
+    calibrations,
     change_cell,
     footnotes,
     letter,
@@ -76,6 +77,7 @@ def of_comparison(found: Comparison) -> str:
     parts = [
         *(f"<p>Warning: {escape(line)}</p>" for line in found.incomparable),
         groups,
+        *(f"<p>{escape(line)}</p>" for line in calibrations(found)),
         lost,
         _table(["setting", *letters], settings[:MOST_ROWS], len(settings)) if settings else "",
         _table(heads, results, 0) if results else "<p>The results do not differ.</p>",

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from silvan import _control, _series, steadiness
+from silvan import _calibrated, _control, _series, steadiness
 from silvan._core import SilvanError
 from silvan._statistics import SEEDS_TO_PROVE, Difference, Interval, change, holm, mean
 from silvan.quantities import COUNT, Name, direction, resolution, subject, with_reasons
@@ -148,6 +148,15 @@ class Comparison:
                 reasons = [*row.missing, *(change.reason for change in row.changes if change is not None)]
                 for reason in dict.fromkeys(filter(None, reasons)):
                     found.setdefault(reason, []).append(row.measure)
+        return list(found.items())
+
+    @property
+    def calibrations(self) -> list[tuple[str, list[int]]]:
+        """What scenarios state about their calibration, each with the positions of their groups."""
+        found: dict[str, list[int]] = {}
+        for number, group in enumerate(self.groups):
+            if note := _calibrated.note(group.runs[0].scenario_toml):
+                found.setdefault(note, []).append(number)
         return list(found.items())
 
     @property

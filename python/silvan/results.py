@@ -292,7 +292,7 @@ def run(
     steadiness.add(result)
     if note := _presets.note(scenario):
         result.account.append(note)
-    if note := _calibrated.note(scenario):
+    if note := _calibrated.note(result.scenario_toml):
         result.account.append(note)
     if alone:
         _alone.add(result, lambda own: _run(own, progress))

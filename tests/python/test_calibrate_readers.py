@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from conftest import ROOT
-from silvan.calibration import fields, measurements, nccl, perftest, written
+from silvan.calibration import fields, keys, measurements, nccl, perftest, written
 from silvan.calibration.measurements import CalibrationError
 from silvan.calibration.nccl import Given
 
@@ -322,7 +322,65 @@ def test_the_environment_of_the_process_is_dropped(tmp_path):
 def test_lines_of_other_programs_are_counted_but_not_shown(tmp_path):
     read = nccl.read(saved(tmp_path, f"NCCL INFO SECRET=hunter2\n{NCCL}"), Given("all-reduce"))
     assert "hunter2" not in repr(read)
-    assert read.notes[-1] == "1 lines of other programs are not used"
+    assert read.notes[-2] == "1 line of other text is not used"
+
+
+def test_warnings_between_the_rows_of_perftest_are_noted(tmp_path):
+    """The first line is printed there if cores have different frequencies; the last row is damaged."""
+    warning = "Conflicting CPU frequency values detected: 1200.0 != 3300.0. CPU Frequency is not max.\n"
+    for text, kind in ((LATENCY, "latency"), (BANDWIDTH, "bandwidth")):
+        header = next(line for line in text.splitlines() if "#bytes" in line) + "\n"
+        path = saved(tmp_path, text.replace(header, header + warning * 2))
+        whole = perftest.read(saved(tmp_path, text, "whole.txt"), kind)
+        read = perftest.read(path, kind)
+        assert [row.time_s for row in read.rows] == [row.time_s for row in whole.rows]
+        assert "2 lines of other text are not used" in read.notes
+    refused(perftest.read, saved(tmp_path, LATENCY.replace(" 8388608 ", " -8388608 ")), "latency")
+
+
+def test_the_end_of_a_table_of_nccl_tests_is_missed(tmp_path):
+    whole = written.nccl_text("all-reduce", 2, [8, 1024], [1e-5, 1e-5])
+    cut = whole[: whole.index("# Out of bounds")]
+    assert "may be incomplete" in nccl.read(saved(tmp_path, cut)).notes[-1]
+    assert "incomplete" not in str(nccl.read(saved(tmp_path, whole)).notes)
+
+
+def test_files_of_the_other_program_are_named(tmp_path):
+    path = saved(tmp_path, LATENCY)
+    assert "give it with --latency or --bandwidth" in refused(nccl.read, path)
+    assert "give it with --nccl" in refused(perftest.read, saved(tmp_path, NCCL), "bandwidth")
+    empty = re.sub(r"^ (2|8388608) .*\n", "", LATENCY, flags=re.MULTILINE)
+    assert "what the client of a finished test printed" in refused(
+        perftest.read, saved(tmp_path, empty), "latency"
+    )
+
+
+@pytest.mark.parametrize("number", ["\u0662.\u0661\u0660", "\uff12.10"])
+def test_digits_of_other_scripts_are_refused(tmp_path, number):
+    """Python's `float` reads them, but no test writes them."""
+    assert "decimal point" in refused(
+        perftest.read, saved(tmp_path, LATENCY.replace("2.10", number)), "latency"
+    )
+    assert keys.parse(keys.SWITCH, "2 ns") == 2e-9
+    with pytest.raises(CalibrationError, match="such as 25 ns"):
+        keys.parse(keys.SWITCH, "\u0662 ns")
+
+
+def test_a_wrong_result_in_json_is_named_by_its_number(tmp_path):
+    document = json.loads(written.nccl_json("all-reduce", 2, [8, 8], [1e-5, 1e-5]))
+    path = saved(tmp_path, json.dumps(document), "test.json")
+    assert refused(nccl.read, path).startswith(
+        f"{path}: results[1]: has the size 8 again, which results[0] has too"
+    )
+    document["results"][1]["size"] = -1
+    path = saved(tmp_path, json.dumps(document), "test.json")
+    assert refused(nccl.read, path).startswith(f"{path}: results[1]: size = `-1`")
+
+
+def test_decimal_commas_in_csv_are_explained(tmp_path):
+    text = written.nccl_csv("all-gather", 8, [1 << 20], [1e-4])
+    path = saved(tmp_path, re.sub(r"(\d)\.(\d)", r"\1,\2", text), "test.csv")
+    assert "LC_ALL=C" in refused(nccl.read, path, Given("all-gather"))
 
 
 def test_a_csv_needs_the_operation(tmp_path):

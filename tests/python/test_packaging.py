@@ -39,6 +39,12 @@ def test_the_build_context_has_only_what_the_image_needs():
     assert [f"!{source}" for source in copied] == lines[1:]
 
 
+def test_the_installation_page_lists_each_optional_feature():
+    page = (ROOT / "docs/install.md").read_text().partition("## Optional features")[2].partition("\n## ")[0]
+    listed = set(re.findall(r"`([a-z0-9]+)`", page))
+    assert set(PROJECT["optional-dependencies"]) == listed
+
+
 def steps_of_the_image(folder, environment):
     """Return the shell commands of the Dockerfile that install packages, for other folders."""
     text = re.search(r"^RUN (.*?)(?<!\\)$", (ROOT / "packaging/Dockerfile").read_text(), re.M | re.S)[1]

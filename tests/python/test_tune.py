@@ -14,7 +14,7 @@ import tomllib
 
 import silvan
 from conftest import ROOT, command
-from silvan import _opensm, comparison, templates
+from silvan import _calibrated, _opensm, comparison, templates
 from silvan._statistics import BETTER, NOT_SHOWN, VERDICTS, WORSE
 from silvan.sweeps.axes import Axis
 from silvan.tuning import outcome, presets, racing, report, search
@@ -44,6 +44,16 @@ def test_the_same_tuning_takes_the_same_way_and_finds_its_runs(small, tmp_path):
     fresh = tuned(small, tmp_path, jobs=2, store=tmp_path / "other", out=tmp_path / "third")
     assert fresh.simulated == first.simulated
     assert (tmp_path / "third" / "tune.json").read_bytes() == (tmp_path / "first" / "tune.json").read_bytes()
+
+
+def test_a_tuning_names_the_calibration_of_its_scenario(small, tmp_path):
+    told = _calibrated.described("", {"switch.latency": "1 ns"}, "error 1 %", [("near.txt", "0" * 64)])
+    done = tuned(
+        small, tmp_path, overrides={**SHORT_RUNS, "description": json.dumps(told)}, out=tmp_path / "o"
+    )
+    note = "The scenario was calibrated, but switch.latency has another value here"
+    assert note in done.notes
+    assert f"Note: {note}." in (tmp_path / "o" / "account.md").read_text()
 
 
 def test_an_interrupted_tuning_goes_on_from_its_runs(small, tmp_path):

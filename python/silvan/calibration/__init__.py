@@ -68,7 +68,7 @@ def read(
             file, hosts = paths.ends_of(str(text))
             found.append(replace(perftest.read(file, kind), hosts=hosts))
     given = nccl.Given(collective, ranks)
-    found += [nccl.read(paths.ends_of(str(text))[0], given) for text in nccl_tests]
+    found += [nccl.read(paths.file_of_ranks(str(text)), given) for text in nccl_tests]
     if not found:
         raise CalibrationError(
             "no measurements: give at least one file with --latency, --bandwidth or --nccl"
@@ -112,6 +112,12 @@ def calibrate(
         scenario = scenarios.load(scenario)
     if overrides:
         scenario = scenario.with_overrides(dict(overrides))
+    for name in fix or {}:
+        if name not in keys.KEYS:
+            raise CalibrationError(
+                f"{name} is not fitted, so it is not fixed: state its value in the scenario or with --set "
+                f"({', '.join(keys.KEYS)} are fitted)"
+            )
     values = {name: keys.parse(name, text) for name, text in (fix or {}).items()}
     for name in fit:
         keys.check(name)

@@ -64,23 +64,12 @@ def runs(residuals: Sequence[NDArray[np.float64]]) -> list[Run]:
     return found
 
 
-def without_slow(
-    measurements: Sequence[Measurement], residuals: Sequence[NDArray[np.float64]], masks: Masks
-) -> list[NDArray[np.bool_]]:
-    """Return masks without rows of runs that are slower than the model.
-
-    A third of the rows of each kind of test is kept: otherwise, the model is wrong and not the rows.
-    """
+def without_slow(residuals: Sequence[NDArray[np.float64]], masks: Masks) -> list[NDArray[np.bool_]]:
+    """Return masks without rows of runs that are slower than the model."""
     left = [mask.copy() for mask in masks]
     for run in runs(residuals):
-        if run.ratio <= 1.0:
-            continue
-        trial = [mask.copy() for mask in left]
-        trial[run.measurement][run.first : run.last + 1] = False
-        kind = measurements[run.measurement].kind
-        pairs = [(mask, one) for mask, one in zip(trial, measurements, strict=True) if one.kind == kind]
-        if 3 * sum(int(mask.sum()) for mask, _ in pairs) >= sum(len(one.rows) for _, one in pairs):
-            left = trial
+        if run.ratio > 1.0:
+            left[run.measurement][run.first : run.last + 1] = False
     return left
 
 
@@ -134,22 +123,23 @@ def _of_run(one: Measurement, run: Run, mask: NDArray[np.bool_]) -> str:
     used = "" if mask[run.first : run.last + 1].any() else "; these rows are not used for the fit"
     speed = 100 / run.ratio
     if one.kind == "latency":
-        what = f"take {100 * (run.ratio - 1):+.0f} % of the time of the model"
+        more = "more" if run.ratio > 1.0 else "less"
+        what = f"take {100 * abs(run.ratio - 1):.0f} % {more} time than the model"
     else:
         what = f"reach {speed:.0f} % of the model"
     return f"{one.name}: {where} {what}: {_reason(one, run)}{used}"
 
 
 def _reason(one: Measurement, run: Run) -> str:
-    is_whole = run.first == 0 and run.last == len(one.rows) - 1
     if run.ratio < 1.0:
         return "faster than the fitted values permit, so they do not suit this test"
     if one.kind == "collective":
         return "a change of protocol or algorithm, a host limit or other traffic"
     if one.kind == "bandwidth" and run.last == len(one.rows) - 1:
         return "host limit, a link with a lower rate or errors, or other traffic"
-    if one.kind == "latency" and is_whole:
-        return "a longer path than the scenario's, a link with errors, or other traffic"
+    if one.kind == "latency" and run.first == 0:
+        # A constant delay, which is small next to the time of large messages.
+        return "other hosts or a longer path than stated, a link with errors, or other traffic"
     return "a change of protocol in the host, or other traffic"
 
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 #: Operations of perftest whose latency is that of a whole round trip.
 WHOLE_ROUND_TRIP = frozenset(("RDMA_Read", "Atomic"))
-#: Growth of latencies relative to the first one below which they do not grow.
-FLAT = 1e-9
 #: Number of pairs of neighbors in a ring whose routes are averaged.
 RING_AT_MOST = 64
 
@@ -48,11 +46,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class Closed:
-    """A model by formulas.
-
-    >>> latency_line([2, 4, 8], [2e-6, 2e-6, 2e-6])[0]
-    2e-06
-    """
+    """A model by formulas."""
 
     measurements: Sequence[Measurement]
     routes: Sequence[Route]
@@ -167,20 +161,6 @@ def _route(one: Measurement, paths: Paths) -> Route:
     found = [paths.route(source, destination) for source, destination in ring]
     cables = sum(route.cables for route in found) / len(found)
     return Route(cables, found[0].first, min(route.slowest for route in found))
-
-
-def latency_line(sizes: Sequence[int], times_s: Sequence[float]) -> tuple[float, float]:
-    """Return overhead in seconds and rate in bytes per second of the line time = overhead + size / rate.
-
-    The line has the least squares of relative errors. The rate is infinite if times do not grow.
-    """
-    design = np.column_stack((np.ones(len(sizes)), np.asarray(sizes, dtype=float)))
-    times = np.asarray(times_s, dtype=float)
-    scale = np.array([1.0, max(map(float, sizes))])
-    solution = np.linalg.lstsq(design / scale / times[:, None], np.ones(len(times)), rcond=None)[0] / scale
-    slope = float(solution[1])
-    is_flat = slope * max(sizes) < FLAT * float(solution[0])
-    return float(solution[0]), math.inf if is_flat else 1 / slope
 
 
 def header_of(rate: float, bandwidth: float, mtu: int) -> float:

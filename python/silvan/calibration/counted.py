@@ -66,13 +66,14 @@ def sentences(
     told = []
     if len(idle):
         told.append(
-            f"{after.name}: {_listed(fabric.links, idle)} carried no bytes, although the tests use it: "
-            "the tests used other adapters or routes than the scenario states"
+            f"{after.name}: {_listed(fabric.links, idle)} carried no bytes, although the tests use "
+            f"{_them(idle)}: the tests used other adapters or routes than the scenario states"
         )
     if len(foreign):
         told.append(
             f"{after.name}: {_listed(fabric.links, foreign)} carried more than {100 * MUCH:.0f} % of the "
-            "busiest link, although no test uses it: another adapter, other routes or other traffic"
+            f"busiest link, although no test uses {_them(foreign)}: another adapter, other routes or other "
+            "traffic"
         )
     return told
 
@@ -86,6 +87,10 @@ def _pairs(one: Measurement) -> Iterator[tuple[str, str]]:
     yield one.hosts[0], one.hosts[1]
     if one.kind == "latency":
         yield one.hosts[1], one.hosts[0]
+
+
+def _them(numbers: NDArray[np.int64]) -> str:
+    return "it" if len(numbers) == 1 else "them"
 
 
 def _listed(names: Sequence[str], numbers: NDArray[np.int64]) -> str:

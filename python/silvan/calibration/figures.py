@@ -48,7 +48,9 @@ def draw(done: Calibration) -> Figure:
         above.xaxis.set_major_locator(LogLocator(base=2, numticks=5 if plot.is_narrow() else 8))
         above.xaxis.set_major_formatter(FuncFormatter(lambda size, _: size_in_words(round(size))))
         above.set_ylabel("size / time (Gbit/s)")
-        above.set_title("Measured (points; hollow: not fitted) and simulated (lines)")
+        more = len(done.measurements) - FILES_AT_MOST
+        files = f"; without {more} more files" if more > 0 else ""
+        above.set_title(f"Measured (points; hollow: not fitted) and simulated (lines){files}")
         below.axhline(0.0, color="black", linewidth=0.8)
         below.set_ylabel("residual of time (%)")
         below.set_xlabel("size")

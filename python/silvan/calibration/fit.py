@@ -29,6 +29,8 @@ EXACT_STEP = 1e-7
 SEPARABLE = 1e-3
 #: Resamples of the bootstrap, and its seed.
 RESAMPLES, SEED = 400, 1
+#: Residual from which on the loss `soft_l1` grows less than its square.
+LARGE_RESIDUAL = 0.02
 #: Most evaluations of the model in a search.
 EVALUATIONS = 30
 
@@ -134,7 +136,7 @@ class Problem:
             bounds=(ranges[:, 0], ranges[:, 1]),
             x_scale="jac",
             loss=loss,
-            f_scale=0.02,
+            f_scale=LARGE_RESIDUAL,
             xtol=1e-10 if self._is_exact else 1e-6,
             ftol=1e-12 if self._is_exact else 1e-4,
             gtol=1e-12,
@@ -143,15 +145,32 @@ class Problem:
         return values(done.x)
 
     def fit(self, stages: Stages, start: keys.Values) -> Fit:
-        """Return the fit of one stage after the other with its intervals."""
+        """Return the fit of one stage after the other with its intervals.
+
+        Keys of an earlier stage affect the rows of a later one, so intervals of the later one contain their
+        errors. Without errors, as with as many keys as rows, the keys of the earlier stage count as exact.
+        """
         values = self.solve_all(stages, start)
         residuals = self.residuals(values)
+        slopes, random = self._formulas or self, np.random.default_rng(SEED)
         intervals: dict[str, Interval] = {}
         resampled: dict[str, Interval] = {}
+        before: tuple[str, ...] = ()
+        spread, moves = np.empty((0, 0)), np.empty((1, 0))
         for names, masks in stages:
             jacobian, errors = self.jacobian(names, values, masks), _selected(residuals, masks)
-            intervals |= self._named(names, values, by_jacobian(jacobian, errors))
-            resampled |= self._named(names, values, by_bootstrap(jacobian, errors))
+            effect = np.linalg.pinv(jacobian) @ slopes.jacobian(before, values, masks)
+            own, drawn = by_jacobian(jacobian, errors), by_bootstrap(jacobian, errors, random)
+            if own is not None:
+                own = own + effect @ spread @ effect.T
+                half = np.sqrt(np.diag(own))
+                intervals |= self._named(names, values, np.column_stack((-half, half)))
+            if drawn is not None:
+                drawn = drawn - random.choice(moves, len(drawn)) @ effect.T
+                resampled |= self._named(names, values, np.quantile(drawn, (0.025, 0.975), axis=0).T)
+            before, size = names, len(names)
+            spread = np.zeros((size, size)) if own is None else own
+            moves = np.zeros((1, size)) if drawn is None else drawn
         fitted = tuple(name for names, _ in stages for name in names)
         ends = tuple(name for name in fitted if self._is_at_end(name, values[name]))
         return Fit(fitted, values, residuals, intervals, resampled, ends)
@@ -163,19 +182,36 @@ class Problem:
             values = self.solve(names, values, masks, loss=loss)
         return values
 
+    def best(
+        self, stages: Stages, starts: Sequence[keys.Values], *, loss: str = "linear"
+    ) -> dict[str, float]:
+        """Return the best values after searches from several starts, see :meth:`solve_all`.
+
+        A limit that does not bind, such as the rate of messages next to the messages in flight, has no slope
+        at a start, so one search can end far from the least squares.
+        """
+        found = [self.solve_all(stages, start, loss=loss) for start in starts]
+        return min(found, key=lambda values: self.cost(stages, values, loss))
+
+    def cost(self, stages: Stages, values: keys.Values, loss: str = "linear") -> float:
+        """Return the sum of the squares of the used rows, as the loss counts them."""
+        residuals = self.residuals(values)
+        squares = np.concatenate([_selected(residuals, masks) ** 2 for _, masks in stages] or [np.zeros(0)])
+        if loss == "soft_l1":
+            squares = 2 * LARGE_RESIDUAL**2 * (np.sqrt(1 + squares / LARGE_RESIDUAL**2) - 1)
+        return float(squares.sum())
+
     def _is_at_end(self, name: str, value: float) -> bool:
         low, high = keys.bounds(name, self.mtu)
         x, near = keys.to_x(name, value, self.mtu), 1e-3 * (high - low)
         return not low + near < x < high - near
 
     def _named(
-        self, names: Sequence[str], values: keys.Values, halves: NDArray[np.float64] | None
+        self, names: Sequence[str], values: keys.Values, relative: NDArray[np.float64]
     ) -> dict[str, Interval]:
         """Return intervals by key from their ends relative to the coordinates."""
-        if halves is None:
-            return {}
         found = {}
-        for name, (low, high) in zip(names, halves, strict=True):
+        for name, (low, high) in zip(names, relative, strict=True):
             x = keys.to_x(name, values[name], self.mtu)
             least = 0.0 if keys.KEYS[name].unit == "size" else -math.inf
             # A coordinate beyond the range of floating point numbers means that nothing is known.
@@ -208,35 +244,35 @@ def separable(problem: Problem, names: Sequence[str], values: keys.Values, masks
 
 
 def by_jacobian(jacobian: NDArray[np.float64], errors: NDArray[np.float64]) -> NDArray[np.float64] | None:
-    """Return the ends of 95 % intervals relative to the solution; None with as many keys as rows."""
+    """Return the covariance of the solution, in squares of half widths of 95 % intervals.
+
+    None with as many keys as rows.
+    """
     rows, count = jacobian.shape
     if rows <= count or count == 0:
         return None
-    inverse = np.linalg.pinv(jacobian.T @ jacobian)
     deviation = math.sqrt(float(errors @ errors) / (rows - count))
-    half = _statistics.quantile(rows - count) * deviation * np.sqrt(np.diag(inverse))
-    return np.column_stack((-half, half))
+    inverse: NDArray[np.float64] = np.linalg.pinv(jacobian.T @ jacobian)
+    return (_statistics.quantile(rows - count) * deviation) ** 2 * inverse
 
 
-def by_bootstrap(jacobian: NDArray[np.float64], errors: NDArray[np.float64]) -> NDArray[np.float64] | None:
-    """Return the ends of 95 % intervals by resampling rows, with the model as a line around the solution.
+def by_bootstrap(
+    jacobian: NDArray[np.float64], errors: NDArray[np.float64], random: np.random.Generator
+) -> NDArray[np.float64] | None:
+    """Return solutions for resampled rows relative to the solution, around which the model is a line.
 
     None with fewer than two rows more than keys.
     """
     rows, count = jacobian.shape
     if rows <= count + 1 or count == 0:
         return None
-    random = np.random.default_rng(SEED)
     moves = []
     for _ in range(RESAMPLES):
         drawn = random.integers(rows, size=rows)
         own = jacobian[drawn]
         if np.linalg.matrix_rank(own) == count:
             moves.append(np.linalg.lstsq(own, errors[drawn], rcond=None)[0])
-    if len(moves) < RESAMPLES // 2:
-        return None
-    ends: NDArray[np.float64] = np.quantile(np.array(moves), (0.025, 0.975), axis=0).T
-    return ends
+    return np.array(moves) if len(moves) >= RESAMPLES // 2 else None
 
 
 def rms(errors: NDArray[np.float64]) -> float | None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from silvan._core import Scenario
 from silvan.calibration.measurements import CalibrationError
+from silvan.sweeps.measures import BYTES, SECONDS
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -31,10 +32,16 @@ HEADER_AT_MOST = 256.0
 #: Shortest and longest time, and lowest and highest rate, that a fit accepts.
 TIME_RANGE, RATE_RANGE = (1e-12, 1.0), (1e3, 1e14)
 
-_UNITS = {"ps": 1e-12, "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
-_SIZES = {"B": 1, "KB": 1000, "kB": 1000, "KiB": 1 << 10, "MB": 10**6, "MiB": 1 << 20, "GiB": 1 << 30}
-_RATES = {"bit/s": 0.125, "B/s": 1.0}
 _PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_UNITS: Mapping[str, Mapping[str, float]] = {
+    "time": SECONDS,
+    "size": BYTES,
+    "rate": {
+        f"{prefix}{unit}": factor * scale
+        for prefix, factor in _PREFIXES.items()
+        for unit, scale in (("bit/s", 0.125), ("B/s", 1.0))
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -106,22 +113,12 @@ def parse(name: str, text: str) -> float:
     """Return the value of a key from text with a unit; raises :class:`CalibrationError`."""
     check(name)
     unit = KEYS[name].unit
-    found = re.fullmatch(r"\s*(\d[\d_]*(?:\.\d+)?)\s*([A-Za-z/]+)\s*", text)
-    scale = None if found is None else _scale(unit, found[2])
+    found = re.fullmatch(r"\s*(\d[\d_]*(?:\.\d+)?)\s*([A-Za-z/]+)\s*", text, re.ASCII)
+    scale = None if found is None else _UNITS[unit].get(found[2])
     if found is None or scale is None:
         example = {"time": "25 ns", "size": "162 B", "rate": "390 Gbit/s"}[unit]
         raise CalibrationError(f"{name} = `{text}`: must be a number with a unit, such as {example}")
     return float(found[1].replace("_", "")) * scale
-
-
-def _scale(unit: str, text: str) -> float | None:
-    if unit == "time":
-        return _UNITS.get(text)
-    if unit == "size":
-        return _SIZES.get(text)
-    base = next((one for one in _RATES if text.endswith(one)), None)
-    prefix = None if base is None else _PREFIXES.get(text.removesuffix(base))
-    return None if base is None or prefix is None else prefix * _RATES[base]
 
 
 def text(name: str, value: float) -> str:
@@ -137,11 +134,15 @@ def in_words(name: str, value: float) -> str:
 
     >>> in_words("switch.latency", 6.9e-07), in_words("packet.header", 162.4)
     ('690 ns', '162 B')
+    >>> in_words("host.injection_rate", 0.0)
+    'unlimited'
     """
     unit = KEYS[name].unit
     if unit == "time":
         return time_in_words(value)
-    return f"{value:.0f} B" if unit == "size" else f"{value * 8 / 1e9:.4g} Gbit/s"
+    if unit == "size":
+        return f"{value:.0f} B"
+    return f"{value * 8 / 1e9:.4g} Gbit/s" if value else "unlimited"
 
 
 def time_in_words(seconds: float) -> str:

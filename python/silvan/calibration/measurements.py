@@ -11,7 +11,7 @@ from typing import Literal, NoReturn
 
 from silvan import _files
 from silvan._core import SilvanError
-from silvan._terminal import HIDDEN
+from silvan._terminal import clean
 
 Kind = Literal["latency", "bandwidth", "collective"]
 
@@ -25,11 +25,15 @@ ROWS_AT_MOST = 10_000
 SIZE_AT_MOST = 1 << 40
 #: Longest time of a row, in seconds.
 TIME_AT_MOST = 3600.0
+#: What to do about numbers with a decimal comma.
+DECIMAL_POINTS = "(run the test with LC_ALL=C)"
 #: Most characters of a value in a message.
 SHOWN_AT_MOST = 40
 
 #: A decimal number as C's `printf` writes it in the C locale.
-NUMBER = re.compile(r"\d+(\.\d*)?([eE][+-]?\d+)?")
+NUMBER = re.compile(r"\d+(\.\d*)?([eE][+-]?\d+)?", re.ASCII)
+#: Place in a file: its line, from 1, or the name of a value in JSON.
+Place = int | str
 
 
 class CalibrationError(SilvanError):
@@ -44,8 +48,7 @@ class Row:
     size: int
     #: Time in seconds: of a message (latency), per message (bandwidth), or of an operation.
     time_s: float
-    #: Line of the file, or number of the result in JSON, from 1.
-    line: int
+    place: Place
     #: The shortest time in seconds, if the file states it.
     least_s: float | None = None
 
@@ -88,14 +91,23 @@ class Measurement:
 
 
 def shown(text: str) -> str:
-    """Return a value for a message: short, and without characters that a terminal hides."""
-    short = text if len(text) <= SHOWN_AT_MOST else f"{text[:SHOWN_AT_MOST]}..."
-    return HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", short)
+    """Return a value for a message: short, on one line, and without characters that a terminal hides."""
+    return one_line(text if len(text) <= SHOWN_AT_MOST else f"{text[:SHOWN_AT_MOST]}...")
 
 
-def fail(file: Path, line: int | None, what: str) -> NoReturn:
+def one_line(text: str) -> str:
+    r"""Return a text with escapes for line ends and for characters that a terminal hides.
+
+    >>> one_line("a\n\x1b")
+    'a\\n\\x1b'
+    """
+    return clean(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def fail(file: Path, place: Place | None, what: str) -> NoReturn:
     """Raise :class:`CalibrationError` with the place of an error."""
-    raise CalibrationError(f"{file}: {what}" if line is None else f"{file}:{line}: {what}")
+    inside = "" if place is None else f":{place}" if isinstance(place, int) else f": {place}"
+    raise CalibrationError(f"{file}{inside}: {what}")
 
 
 def content(file: Path, at_most: int = TEXT_AT_MOST) -> bytes:
@@ -135,12 +147,18 @@ def lines(file: Path, data: bytes) -> list[str]:
     return found
 
 
+def of_others(count: int) -> list[str]:
+    """Return the note about lines that are not of a test, such as warnings, if there are any."""
+    lines = "1 line of other text is" if count == 1 else f"{count} lines of other text are"
+    return [f"{lines} not used"] if count else []
+
+
 def digest(data: bytes) -> str:
     """Return the SHA-256 of a file's content in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
 
 
-def number(file: Path, line: int, column: str, text: str) -> float:
+def number(file: Path, place: Place, column: str, text: str) -> float:
     """Parse a number of a row that must not be negative.
 
     Raises :class:`CalibrationError` for other text, such as `nan`, `N/A` or a number with a comma.
@@ -148,38 +166,40 @@ def number(file: Path, line: int, column: str, text: str) -> float:
     if not NUMBER.fullmatch(text) or not math.isfinite(float(text)):
         hint = "a number of at least 0 with a decimal point, such as 2.10"
         if "," in text:
-            hint += " (run the test with LC_ALL=C)"
-        fail(file, line, f"{column} = `{shown(text)}`: must be {hint}")
+            hint += f" {DECIMAL_POINTS}"
+        fail(file, place, f"{column} = `{shown(text)}`: must be {hint}")
     return float(text)
 
 
-def size(file: Path, line: int, text: str, column: str) -> int:
+def size(file: Path, place: Place, text: str, column: str) -> int:
     """Parse a size in bytes; raises :class:`CalibrationError`."""
     if not text.isascii() or not text.isdigit() or len(text) > 15 or int(text) > SIZE_AT_MOST:
-        fail(file, line, f"{column} = `{shown(text)}`: must be a whole number of bytes, at most 2^40")
+        fail(file, place, f"{column} = `{shown(text)}`: must be a whole number of bytes, at most 2^40")
     return int(text)
 
 
-def time(file: Path, line: int, column: str, seconds: float) -> float:
+def time(file: Path, place: Place, column: str, seconds: float) -> float:
     """Check a time in seconds; raises :class:`CalibrationError` for 0 and for more than an hour."""
     if not 0.0 < seconds <= TIME_AT_MOST:
-        fail(file, line, f"{column} means {seconds:g} s: must be more than 0 and at most an hour")
+        fail(file, place, f"{column} means {seconds:g} s: must be more than 0 and at most an hour")
     return seconds
 
 
 def ordered(file: Path, rows: list[Row]) -> tuple[Row, ...]:
     """Return rows by size; raises :class:`CalibrationError` if there are none, too many, or a size twice."""
     if not rows:
-        fail(file, None, "contains no rows; give a test that has finished")
+        fail(file, None, "contains no rows; give what the client of a finished test printed")
     if len(rows) > ROWS_AT_MOST:
-        fail(file, rows[ROWS_AT_MOST].line, f"a file has at most {ROWS_AT_MOST:,} rows")
+        fail(file, rows[ROWS_AT_MOST].place, f"a file has at most {ROWS_AT_MOST:,} rows")
     known: dict[int, Row] = {}
     for row in rows:
         if row.size in known:
+            first = known[row.size].place
+            other = f"line {first}" if isinstance(first, int) else first
             fail(
                 file,
-                row.line,
-                f"has the size {row.size} again, which line {known[row.size].line} has too; "
+                row.place,
+                f"has the size {row.size} again, which {other} has too; "
                 "give each test of other hosts or settings in a file of its own",
             )
         known[row.size] = row

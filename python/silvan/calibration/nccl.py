@@ -17,7 +17,7 @@ from typing import Any
 
 from silvan import _files
 from silvan.calibration import fields, measurements
-from silvan.calibration.measurements import Measurement, Row, fail, shown
+from silvan.calibration.measurements import CalibrationError, Measurement, Place, Row, fail, shown
 
 #: Names of programs, and their operations in scenarios.
 OPERATIONS = {
@@ -36,9 +36,9 @@ RANKS_AT_MOST = 1 << 16
 #: Version of the JSON format.
 VERSION = 2
 
-_RANK = re.compile(r"#\s+Rank\s+(\d+)(?:\s+Group\s+(\d+))?\s+Pid\s+\d+\s+on\s+(\S+)\s+device\s+")
+_RANK = re.compile(r"#\s+Rank\s+(\d+)(?:\s+Group\s+(\d+))?\s+Pid\s+\d+\s+on\s+(\S+)\s+device\s+", re.ASCII)
 _STARTING = re.compile(r"#\s*Collective test starting:\s*(\S+)")
-_WRONG = re.compile(r"#\s*Out of bounds values\s*:\s*(\d+)")
+_WRONG = re.compile(r"#\s*Out of bounds values\s*:\s*(\d+)", re.ASCII)
 _PER_ITERATION = ("i_min", "i_max", "i_p99", "i_cv%")
 _FRONT = ("size", "count", "type", "redop", "root")
 _GROUP = ("time", "algbw", "busbw", "#wrong")
@@ -53,12 +53,19 @@ class Given:
     #: Number of ranks.
     ranks: int | None = None
 
+    def __post_init__(self) -> None:
+        """Raise :class:`CalibrationError` for an unknown operation."""
+        if self.operation is not None and self.operation not in OPERATIONS.values():
+            raise CalibrationError(
+                f"--collective {shown(self.operation)}: must be one of {', '.join(OPERATIONS.values())}"
+            )
+
 
 @dataclass(frozen=True)
 class _Cells:
     """The values of one row that are used, as text."""
 
-    line: int
+    place: Place
     size: str
     time: str
     algbw: str
@@ -105,6 +112,8 @@ def _of_text(file: Path, data: bytes, lines: Sequence[str], given: Given) -> Mea
     program, others = None, 0
     for at, line in enumerate(lines, start=1):
         words = line.split()
+        if words and words[0] == "#bytes":
+            fail(file, at, "is a table of perftest; give it with --latency or --bandwidth")
         if line.startswith("#"):
             program = _comment(file, at, line, nodes, notes, program)
             if words[1:3] == ["size", "count"]:
@@ -117,8 +126,9 @@ def _of_text(file: Path, data: bytes, lines: Sequence[str], given: Given) -> Mea
             others += 1
     noted = {name for name in names if fields.NCCL_TEXT.get(name) == "noted"} | {"in-place"}
     remarks = [*fields.note(noted), *sorted(notes)]
-    if others:
-        remarks.append(f"{others} lines of other programs are not used")
+    remarks += measurements.of_others(others)
+    if not any(map(_WRONG.match, lines)):
+        remarks.append("the table does not end with `# Out of bounds values`, so the test may be incomplete")
     if not cells:
         fail(
             file,
@@ -193,7 +203,12 @@ def _of_csv(file: Path, data: bytes, lines: Sequence[str], given: Given) -> Meas
         if words == [""]:
             continue
         if len(words) != len(names):
-            fail(file, at, f"has {len(words)} values, but the table has {len(names)} columns")
+            fail(
+                file,
+                at,
+                f"has {len(words)} values, but the table has {len(names)} columns; give the complete file, "
+                f"and numbers with decimal points {measurements.DECIMAL_POINTS}",
+            )
         # -1 means that results were not checked.
         wrong = "N/A" if words[8] == "-1" else words[8]
         cells.append(_Cells(at, words[0], words[5], words[6], words[7], wrong))
@@ -210,7 +225,7 @@ def _of_json(file: Path, data: bytes, given: Given) -> Measurement:
     try:
         document = _files.parse_json(data, parse_constant=refuse)
     except ValueError as error:
-        fail(file, None, f"is not JSON: {shown(str(error))}; give the file that nccl-tests wrote with -J")
+        fail(file, None, f"is not JSON: {error}; give the file that nccl-tests wrote with -J")
     # The environment can contain passwords.
     document.pop("env", None)
     version = document.get("version")
@@ -228,7 +243,7 @@ def _of_json(file: Path, data: bytes, given: Given) -> Measurement:
     if isinstance(bounds, dict) and bounds.get("count"):
         count = shown(str(bounds["count"]))
         notes.append(f"{count} values were out of bounds (out_of_bounds): check the fabric first")
-    cells = [_json_cells(file, at, one) for at, one in enumerate(results, start=1)]
+    cells = [_json_cells(file, f"results[{at}]", one) for at, one in enumerate(results)]
     nodes = _json_nodes(file, document.get("config"))
     return _measurement(file, data, cells, _operation(program, given), nodes, given, notes)
 
@@ -242,25 +257,24 @@ def _json_noted(document: Mapping[str, Any], results: Sequence[Any]) -> set[str]
     return (noted | {f"`{shown(name)}`" for name in found - known}) | {"in_place"}
 
 
-def _json_cells(file: Path, at: int, result: Any) -> _Cells:
-    where = f"results[{at - 1}]"
+def _json_cells(file: Path, place: str, result: Any) -> _Cells:
     if not isinstance(result, dict):
-        fail(file, None, f"{where}: must be a table with size and out_of_place")
-    body, place = result.get("out_of_place"), "out_of_place"
+        fail(file, place, "must be a table with size and out_of_place")
+    body, name = result.get("out_of_place"), "out_of_place"
     if body is None:
-        body, place = result.get("in_place"), "in_place"
+        body, name = result.get("in_place"), "in_place"
     if not isinstance(body, dict):
-        fail(file, None, f"{where}.{place}: must be a table with time, alg_bw and bus_bw")
+        fail(file, place, f"{name} must be a table with time, alg_bw and bus_bw")
     if "cpu_time" in body:
-        fail(file, None, f"{where}.{place}.cpu_time is the time of the CPU; measure without -C 1")
+        fail(file, place, f"{name}.cpu_time is the time of the CPU; measure without -C 1")
     texts = []
     for name, value in (("size", result.get("size")), *((one, body.get(one)) for one in _JSON_NUMBERS)):
         if isinstance(value, bool) or not isinstance(value, int | float):
-            fail(file, None, f"{where}: {name} = `{shown(str(value))}`: must be a number")
+            fail(file, place, f"{name} = `{shown(str(value))}`: must be a number")
         texts.append(repr(value))
     wrong = body.get("nwrong")
     size, time, algbw, busbw = texts
-    return _Cells(at, size, time, algbw, busbw, "N/A" if wrong is None else str(wrong), is_exact=True)
+    return _Cells(place, size, time, algbw, busbw, "N/A" if wrong is None else str(wrong), is_exact=True)
 
 
 _JSON_NUMBERS = ("time", "alg_bw", "bus_bw")
@@ -343,7 +357,7 @@ def _ranks(operation: str, ratio: float) -> int | None:
 
 def _row(file: Path, cells: _Cells) -> Row:
     """Return the size and the time of a row; raise :class:`CalibrationError` if its columns disagree."""
-    at = cells.line
+    at = cells.place
     size = measurements.size(file, at, cells.size, "size")
     time_us = measurements.number(file, at, "time", cells.time)
     algbw = measurements.number(file, at, "algbw", cells.algbw)
@@ -359,7 +373,7 @@ def _row(file: Path, cells: _Cells) -> Row:
         fail(
             file,
             at,
-            f"algbw = {cells.algbw} GB/s is not size / time = {size / time_s / 1e9:.4g} GB/s; "
+            f"algbw = {algbw:.4g} GB/s is not size / time = {size / time_s / 1e9:.4g} GB/s; "
             "the columns must agree within 1 % (time is in microseconds, GB are 10^9 bytes)",
         )
     is_coarse = not cells.is_exact and _digits(cells.time) < min(DIGITS, _digits(cells.algbw))
@@ -378,7 +392,7 @@ def _check_factor(file: Path, cells: _Cells, operation: str, ranks: int) -> None
     if abs(busbw / algbw / right - 1) > slack:
         fail(
             file,
-            cells.line,
+            cells.place,
             f"busbw / algbw = {busbw / algbw:.4g}, but {operation} of {ranks} ranks has "
             f"{right:.6g}; the operation or the number of ranks must be another",
         )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from silvan import ModelError, _calibrated
+from silvan import ModelError, _calibrated, _control
 from silvan._core import Scenario
 from silvan.calibration import anomalies, fit, keys, sums
 from silvan.calibration.closed import Closed, Corrected, header_of
@@ -134,7 +134,7 @@ def calibrate(
     latencies = [mask & (one.kind == "latency") for mask, one in zip(masks, measurements, strict=True)]
     delays = [name for name in found.names if name in sums.DELAYS]
     return Calibration(
-        _with(best.scenario, measurements, found, fixed, best.error),
+        _with(best.scenario, measurements, best, fixed),
         tuple(measurements),
         found,
         best.modeled,
@@ -196,27 +196,33 @@ def _trial(
 def _with(
     scenario: Scenario,
     measurements: Sequence[Measurement],
-    found: Fit,
+    best: _Trial,
     fixed: Fixed,
-    error: float | None,
 ) -> Scenario:
     """Return the scenario with the fitted and fixed keys, and a description that states the error."""
+    found, error = best.found, error_in_words(best.error, best.masks)
     wanted = {name: found.values[name] for name in (*found.names, *fixed.values)}
-    settings: dict[str, str] = keys.overrides(scenario, wanted)
+    own = scenario.with_overrides(keys.overrides(scenario, wanted))
+    resolved = _control.settings(own.to_toml())
+    values = {key: resolved[key] for key in keys.overrides(scenario, wanted)}
     files = [(shown(one.file.name), one.digest) for one in measurements]
-    description = str(keys.parsed(scenario).get("description", ""))
-    told = _calibrated.described(description, list(settings), error_in_words(error), files)
-    own = scenario.with_overrides({**settings, "description": json.dumps(told, ensure_ascii=False)})
+    told = _calibrated.described(resolved.get("description", ""), values, error, files)
+    own = own.with_overrides({"description": json.dumps(told, ensure_ascii=False)})
     return Scenario.from_toml(
         own.to_toml(standalone=True), origin=scenario.origin, base_dir=scenario.base_dir
     )
 
 
-def error_in_words(error: float | None) -> str:
-    """Return the error of a calibration as part of a sentence."""
+def error_in_words(error: float | None, masks: Masks) -> str:
+    """Return the error of a calibration as part of a sentence.
+
+    `masks` selects the rows that suit the model.
+    """
     if error is None:
         return "too few rows to state an error"
-    return f"error {100 * error:.2g} % on rows that the fit did not use"
+    text = f"error {100 * error:.2g} % on rows that the fit did not use"
+    rows, used = sum(map(len, masks)), sum(int(mask.sum()) for mask in masks)
+    return text if used == rows else f"{text} ({rows - used} of {rows} rows are left out)"
 
 
 def _start(
@@ -229,14 +235,17 @@ def _start(
     for _ in range(ROUNDS):
         names = _names(problem, guess, masks, fixed, measurements)
         start = {name: guess[name] if name in names else base[name] for name in keys.KEYS}
-        values = problem.solve_all(_stages(names, measurements, masks), start, loss="soft_l1")
-        left = anomalies.without_slow(measurements, problem.residuals(values), masks)
+        starts = [start, {**start, MESSAGES: start[MESSAGES] / 2}]
+        values = problem.best(_stages(names, measurements, masks), starts, loss="soft_l1")
+        left = anomalies.without_slow(problem.residuals(values), masks)
         if all(np.array_equal(one, other) for one, other in zip(left, masks, strict=True)):
             break
         masks = left
     names = _names(problem, guess, masks, fixed, measurements)
-    start = {name: values[name] if name in names else base[name] for name in keys.KEYS}
-    return problem.solve_all(_stages(names, measurements, masks), start), masks, names
+    starts = [
+        {name: one[name] if name in names else base[name] for name in keys.KEYS} for one in (*starts, values)
+    ]
+    return problem.best(_stages(names, measurements, masks), starts), masks, names
 
 
 def _stages(names: Sequence[str], measurements: Sequence[Measurement], masks: Masks) -> Stages:
@@ -321,7 +330,7 @@ def _fitted(
             stages = _stages(names, measurements, masks)
             found = problem.fit(stages, {**found.values, lost[-1]: base[lost[-1]]})
         names, start = found.names, found.values
-        left = anomalies.without_slow(measurements, found.residuals, fit.everything(measurements))
+        left = anomalies.without_slow(found.residuals, fit.everything(measurements))
         if all(np.array_equal(one, other) for one, other in zip(left, masks, strict=True)):
             break
         masks = left

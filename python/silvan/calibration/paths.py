@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from silvan._core import FabricError, Scenario
-from silvan.calibration.keys import parsed
-from silvan.calibration.measurements import CalibrationError, Measurement
+from silvan.calibration.keys import mtu
+from silvan.calibration.measurements import CalibrationError, Measurement, shown
 
 #: Largest number of receivers among which the nearest one is searched.
 NEAR_AT_MOST = 2048
@@ -91,6 +91,17 @@ def ends_of(text: str) -> tuple[Path, tuple[str, ...]]:
     return Path(name), hosts
 
 
+def file_of_ranks(text: str) -> Path:
+    """Return the file of a collective operation, whose ranks have no `@FROM,TO`."""
+    file, hosts = ends_of(text)
+    if hosts:
+        raise CalibrationError(
+            f"{text}: a test of all ranks has no FROM,TO: the names of hosts in the file, or the order of "
+            "hosts in the scenario, determine where the ranks are"
+        )
+    return file
+
+
 def placed(measurements: Sequence[Measurement], paths: Paths, scenario: Scenario) -> list[Measurement]:
     """Return measurements with their hosts.
 
@@ -99,7 +110,7 @@ def placed(measurements: Sequence[Measurement], paths: Paths, scenario: Scenario
     another MTU than the scenario has.
     """
     unnamed = Counter(one.kind for one in measurements if not one.hosts)
-    payload = parsed(scenario)["packet"]["mtu"]
+    payload = mtu(scenario)
     found = []
     for one in measurements:
         if one.kind == "collective":
@@ -123,14 +134,11 @@ def placed(measurements: Sequence[Measurement], paths: Paths, scenario: Scenario
     return found
 
 
-def _check_mtu(one: Measurement, payload: str) -> None:
-    from silvan.calibration import keys
-
-    own = round(keys.parse(keys.HEADER, payload))
-    if one.mtu is not None and one.mtu != own:
+def _check_mtu(one: Measurement, payload: int) -> None:
+    if one.mtu is not None and one.mtu != payload:
         raise CalibrationError(
-            f"{one.file}: was measured with an MTU of {one.mtu} B, but packet.mtu is {own} B; "
-            f'give --set packet.mtu="{one.mtu} B", or the test with -m {own}'
+            f"{one.file}: was measured with an MTU of {one.mtu} B, but packet.mtu is {payload} B; "
+            f'give --set packet.mtu="{one.mtu} B", or the test with -m {payload}'
         )
 
 
@@ -146,7 +154,8 @@ def _with_ranks(one: Measurement, paths: Paths) -> Measurement:
     if known and len(known) < nodes:
         missing = next(name for name in one.node_names if name not in paths.hosts)
         raise CalibrationError(
-            f"{one.file}: the scenario has no host `{missing}`, but other nodes of the test"
+            f"{one.file}: the scenario has the host `{shown(known[0])}` of the test, but not "
+            f"`{shown(missing)}`; name the hosts of the scenario as all nodes of the test, or as none"
         )
     shared = bool(known) or nodes == 1 or one.ranks > len(paths.hosts)
     needed = nodes if shared else one.ranks
@@ -161,7 +170,8 @@ def _with_ranks(one: Measurement, paths: Paths) -> Measurement:
     hosts = tuple(known) if known else tuple(paths.hosts[:needed])
     how = "one rank per host" if per_host == 1 else f"{per_host} ranks per host"
     where = "named in the file" if known else "the first of the scenario"
-    notes = (*one.notes, f"the ranks are on {len(hosts)} hosts, {where}, with {how}")
+    on = "1 host" if len(hosts) == 1 else f"{len(hosts)} hosts"
+    notes = (*one.notes, f"the ranks are on {on}, {where}, with {how}")
     return replace(one, hosts=hosts, notes=notes)
 
 

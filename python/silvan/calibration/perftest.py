@@ -46,6 +46,8 @@ class _Block:
     title: re.Match[str] | None
     settings: dict[str, str]
     rows: list[Row] = field(default_factory=list)
+    #: Lines between the rows that are no rows.
+    others: int = 0
 
 
 def read(file: Path, kind: Kind) -> Measurement:
@@ -69,6 +71,7 @@ def read(file: Path, kind: Kind) -> Measurement:
     first = blocks[0]
     if first.title is None:
         notes.append("the file has no title: a write is assumed")
+    notes += measurements.of_others(sum(one.others for one in blocks))
     operations = {one.title[1] for one in blocks if one.title}
     settings = {
         tuple(one.settings.get(key) for key in ("Number of qps", "TX depth", "Mtu")) for one in blocks
@@ -96,12 +99,17 @@ def _blocks(file: Path, lines: list[str], kind: Kind) -> tuple[list[_Block], boo
     for at, line in enumerate(lines, start=1):
         if line.lstrip().startswith("#flows"):
             fail(file, at, "is a test of flow steering; give a latency or a bandwidth test")
+        if line.startswith("#") and line.split()[1:3] == ["size", "count"]:
+            fail(file, at, "is the table of nccl-tests; give it with --nccl")
         if line.lstrip().startswith("#bytes"):
             block = _Block(at, _columns(file, at, line), title, dict(settings))
             _check_kind(file, block, kind)
             blocks.append(block)
         elif _DASHES.fullmatch(line):
             block = None
+        elif block is not None and line.strip()[:1].isalpha():
+            # Warnings, such as "Conflicting CPU frequency values detected", which perftest prints there.
+            block.others += 1
         elif block is not None and line.strip():
             block.rows.append(_row(file, at, block.columns, line, kind))
             if len(block.rows) > measurements.ROWS_AT_MOST:

@@ -9,7 +9,7 @@ import numpy as np
 
 from silvan import __version__, _files
 from silvan.calibration import fit, keys
-from silvan.calibration.measurements import CalibrationError, shown
+from silvan.calibration.measurements import CalibrationError, one_line
 from silvan.calibration.outcome import Calibration, error_in_words
 
 #: What every calibrated scenario begins with.
@@ -46,16 +46,17 @@ def check_out(out: Path) -> None:
 
 def head(done: Calibration) -> str:
     """Return the comments that precede a calibrated scenario."""
-    lines = [f"{MARK}{__version__}: {error_in_words(done.error)}."]
+    lines = [f"{MARK}{__version__}: {error_in_words(done.error, done.masks)}."]
     for name in done.found.names:
         interval = done.found.intervals.get(name)
         ends = (
             "" if interval is None else f", 95 % from {' to '.join(keys.in_words(name, x) for x in interval)}"
         )
         lines.append(f"# fitted: {name} = {keys.in_words(name, done.found.values[name])}{ends}")
-    lines += [f"# measured: {shown(one.file.name)}, sha256 {one.digest}" for one in done.measurements]
+    lines += [f"# measured: {one.file.name}, sha256 {one.digest}" for one in done.measurements]
     lines += [f"# anomaly: {text}" for text in done.anomalies]
-    return "\n".join([*lines, "", ""])
+    # A name of a file can contain a line end, which would end the comment.
+    return "\n".join([*map(one_line, lines), "", ""])
 
 
 def numbers(done: Calibration) -> dict[str, Any]:

@@ -84,6 +84,10 @@ class Simulated:
         self._measurements = measurements
         self._mtu = keys.mtu(scenario)
         self._first_rates = [route.first for route in routes]
+        if unknown := [name for name in algorithms or {} if name not in ALGORITHMS]:
+            raise CalibrationError(
+                f"--algorithm {unknown[0]}: must be an algorithm of one of {', '.join(ALGORITHMS)}"
+            )
         self._algorithms = ALGORITHMS | dict(algorithms or {})
         self._known: dict[tuple[int | str, ...], NDArray[np.float64]] = {}
         self._sizes: list[list[int]] = []

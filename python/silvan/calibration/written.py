@@ -20,7 +20,7 @@ from silvan._core import Scenario
 from silvan.calibration import keys, nccl
 from silvan.calibration.closed import Closed
 from silvan.calibration.measurements import CalibrationError, Measurement, Row
-from silvan.calibration.paths import Paths, ends_of, placed
+from silvan.calibration.paths import Paths, ends_of, file_of_ranks, placed
 from silvan.calibration.perftest import DEPTH
 from silvan.calibration.simulated import Simulated
 
@@ -69,12 +69,15 @@ def write(
         OSError: a file cannot be written.
 
     """
+    nccl.Given(collective)
+    if not (latency or bandwidth or nccl_tests):
+        raise CalibrationError("no file to write: give at least one with --latency, --bandwidth or --nccl")
     network = Paths(scenario)
     count = ranks or min(len(network.hosts), 8)
     plan = [_planned("latency", text, PERFTEST_SIZES, scenario) for text in latency]
     plan += [_planned("bandwidth", text, PERFTEST_SIZES, scenario) for text in bandwidth]
     for text in nccl_tests:
-        one = _planned("collective", text, NCCL_SIZES, scenario)
+        one = _planned("collective", str(file_of_ranks(text)), NCCL_SIZES, scenario)
         plan.append(replace(one, operation=collective, nodes=tuple(range(count))))
     for one in plan:
         if one.file.exists():

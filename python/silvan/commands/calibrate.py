@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -123,6 +123,17 @@ def calibrate(  # noqa: PLR0913, PLR0917 - one argument per option
     from silvan import calibration
     from silvan.calibration import published, report
 
+    of_nccl = {"--collective": collective, "--ranks": ranks, "--algorithm": algorithm}
+    of_fits: dict[str, object] = {
+        "--out": out,
+        "--fit": fit,
+        "--fix": fix,
+        "--counters": counters,
+        "--hardware": hardware,
+    }
+    of_fits |= {"--figure": figure, "--rows": rows, "--json": as_json}
+    _refuse("without --nccl", {} if nccl else of_nccl)
+    _refuse(*(("with --write", of_fits) if write else ("without --write", {"--noise": noise})))
     algorithms = common.pairs(algorithm, "--algorithm")
     given = common.load_scenario(scenario, common.overrides(settings))
     if write:
@@ -169,6 +180,13 @@ def calibrate(  # noqa: PLR0913, PLR0917 - one argument per option
                 errors.print(f"{path} written", markup=False)
 
 
+def _refuse(when: str, given: Mapping[str, object]) -> None:
+    """Raise `BadParameter` for the first given option, because it has no effect."""
+    for name, value in given.items():
+        if value:
+            raise typer.BadParameter(f"has no effect {when}", param_hint=name)
+
+
 def _table(title: str, *columns: str) -> Table:
     table = Table(title=title, box=None, header_style="bold")
     table.title_style, table.title_justify = "bold", "left"
@@ -205,7 +223,9 @@ def show(console: Console, done: Calibration, compared: Sequence[str], *, rows: 
     if rows:
         console.print()
         _show_rows(console, done)
-    console.print(f"\nCalibration: {error_in_words(done.error)}; {done.runs} runs of the simulator")
+    console.print(
+        f"\nCalibration: {error_in_words(done.error, done.masks)}; {done.runs} runs of the simulator"
+    )
 
 
 def _notes(done: Calibration) -> Iterator[str]:

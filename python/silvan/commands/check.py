@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from silvan import _notes, _presets
+from silvan import _calibrated, _notes, _presets
 from silvan.commands import _show, common
 
 
@@ -42,6 +42,8 @@ def check(
         _show.check(common.out_console(), loaded.name, report)
         if note := _presets.note(loaded):
             common.out_console().print(note, markup=False, soft_wrap=True)
+        for line in _calibrated.notes([loaded]):
+            common.out_console().print(line, markup=False, soft_wrap=True)
         for line in _notes.of_scenario(loaded):
             common.out_console().print(f"note: {line}", markup=False, soft_wrap=True)
         if rates is not None:

@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from silvan._comparison_text import (
+    calibrations,
     change_cell,
     footnotes,
     letter,
@@ -94,6 +95,8 @@ def show(console: Console, found: Comparison, folders: list[Path], *, everything
         console.print(f"[yellow]Warning:[/] {escape(line)}", soft_wrap=True)
     for name, group in zip(letters, found.groups, strict=True):
         console.print(f"[bold]{name}[/]  {escape(_members(group, folders))}", soft_wrap=True)
+    for line in calibrations(found):
+        console.print(line, markup=False, soft_wrap=True)
     console.print()
     for groups, lost in losses(found, letters):
         console.print(f"Worse in {groups}:", style="bold red")
@@ -186,6 +189,7 @@ def numbers(found: Comparison, folders: list[Path]) -> dict[str, Any]:
             for group in found.groups
         ],
         "incomparable": list(found.incomparable),
+        "calibrations": calibrations(found),
         "settings": {key: list(values) for key, values in found.settings.items()},
         "results": [
             {

@@ -183,6 +183,8 @@ def run(request: Request, console: Console, errors: Console, shown: bool) -> int
         f"{sweep.simulated} runs simulated, {sweep.found} found in {store}; table in {out / 'table.parquet'}",
         markup=False,
     )
+    for line in sweep.calibrations:
+        errors.print(line, markup=False, soft_wrap=True)
     _warn_of_trends(sweep, errors)
     status = _failures(sweep, errors)
     if request.plot:

@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from silvan import _files, _folder, _provenance, results
+from silvan import _calibrated, _files, _folder, _provenance, results
 from silvan._core import Scenario, ScenarioError, SilvanError, __version__
 from silvan._executor import DEFAULT_EXECUTOR
 from silvan._provenance import build
@@ -75,7 +75,9 @@ def run_study(
     shelf.clear_leftovers()
     outcomes = _outcomes(study, planned, shelf, executor, options, notify or (lambda *_: None))
     sweep = _sweep(study, planned, outcomes, shelf)
-    sweep = replace(sweep, out=out, wall_s=time.time() - started)
+    scenarios = (study.base.at(one.point.overrides) for one in planned if one.error is None)
+    told = _calibrated.notes(scenarios) if _calibrated.MARK in study.base.text else []
+    sweep = replace(sweep, calibrations=tuple(told), out=out, wall_s=time.time() - started)
     if out is not None:
         _write(out, study, sweep, store, executor, options, started)
     return sweep
@@ -265,6 +267,7 @@ def _write(
             "scenario": study.base.origin,
             "runs": len(sweep.rows),
             "failed": len(sweep.failures),
+            "calibrations": list(sweep.calibrations),
             "found": sweep.found,
             "simulated": sweep.simulated,
             "store": str(store),

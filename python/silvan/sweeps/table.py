@@ -65,6 +65,8 @@ class Sweep:
     #: Unit of each measure, by name.
     measures: Mapping[str, str]
     rows: Sequence[Row]
+    #: What the scenarios of the runs state about their calibration.
+    calibrations: tuple[str, ...] = ()
     #: Number of runs that were already in the store.
     found: int = 0
     #: Number of runs that this sweep simulated.

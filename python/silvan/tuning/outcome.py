@@ -11,6 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from silvan import _calibrated
 from silvan._core import Scenario, ScenarioError
 from silvan._statistics import BETTER, CONFIDENCE, NOT_SHOWN, WORSE, geometric_mean
 from silvan.sweeps.errors import SweepError
@@ -215,6 +216,7 @@ def confirm(
     known += [(name, Setting(keys)) for name, keys in (present or {}).items()]
     runs.expected = len(runs.known) + len(settings + known) * len(fresh)
     candidates, notes = tried(runs, settings + known, fresh)
+    notes += [text.rstrip(".") for text in _calibrated.notes([tuning.base.at(tuning.fixed)])]
     reference = candidates.get(REFERENCE)
     finalists = [candidates[name] for name, _ in settings if name in candidates]
     if reference is None or not finalists:
