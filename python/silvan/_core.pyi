@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import Any, final
+from typing import Any, TypedDict, final
 
 from silvan.types import FabricCheck, Fluid, ScenarioCheck, Summary, TraceCheck, WrittenTrace
 
@@ -164,6 +164,24 @@ class Recording:
     def is_full(self) -> bool:
         """Whether the recording reached its limit, so that its end is missing."""
 
+class Circumstances(TypedDict):
+    """What the scenario of a recording states about its network."""
+
+    #: The times (ps) in which links are down, by channel, in order.
+    down: dict[int, list[tuple[int, int]]]
+    #: Whether packets to a host may take one of several paths.
+    has_paths: bool
+    #: Whether each input of a switch has one queue.
+    has_one_queue: bool
+    #: Whether an input sends to one output at a time.
+    shares_inputs: bool
+    #: Whether the reaction asks receivers for permission.
+    requests_grants: bool
+    #: Whether receivers discard packets that arrive out of order (go-back-n).
+    goes_back: bool
+    #: Whether the reaction measures delays or loads.
+    senses_delays: bool
+
 @final
 class Delays:
     """A recording with what the scenario states about its network.
@@ -172,23 +190,8 @@ class Delays:
     host. Times are picoseconds.
     """
 
-    def __new__(
-        cls,
-        recording: Recording,
-        until_ps: int,
-        *,
-        down: dict[int, list[tuple[int, int]]],
-        has_paths: bool,
-        has_one_queue: bool,
-        shares_inputs: bool,
-        requests_grants: bool,
-        senses_delays: bool,
-    ) -> Delays:
+    def __new__(cls, recording: Recording, until_ps: int, circumstances: Circumstances) -> Delays:
         """Take a recording, which ends at `until_ps`.
-
-        `down` has the times in which links are down, by channel. Packets to a host may take one of several
-        paths (`has_paths`), each input of a switch may have one queue or send to one output at a time, and a
-        reaction may ask receivers for permission, or react to delays.
 
         Raises `SilvanError` if the recording has been taken before.
         """
@@ -262,12 +265,20 @@ class Explanation:
     def causes(
         self,
     ) -> list[
-        tuple[str, str, int, list[tuple[tuple[int, int, int], int]], list[str], tuple[int, str, bool] | None]
+        tuple[
+            str,
+            str,
+            int,
+            list[tuple[tuple[int, int, int], int]],
+            list[str],
+            tuple[int, str, bool] | None,
+            str | None,
+        ]
     ]:
         """Return the causes by share, the largest first.
 
-        Each is its label, place, picoseconds, owners with their picoseconds, chain of channels, and the
-        signal of a reaction: its time, its channel, and whether a packet was marked.
+        Each is its label, place, picoseconds, owners with their picoseconds, chain of channels, signal of a
+        reaction (its time, its channel, and whether a packet was marked), and kind of a loss.
         """
 
     def pieces(

@@ -103,6 +103,8 @@ def test_lost_packet() -> None:
     found = explained(STAR + flow("H1", "H3", "200 kB") + down + recovery)
     causes = shares(found)
     assert {label for label, _ in causes} == {"loss"}
+    assert found.explanation.causes[0].loss == "link-down"
+    assert "the link went down" in str(found)
     assert found.explanation.delay == pytest.approx(100_000_000, rel=0.1), "the timeout"
 
 

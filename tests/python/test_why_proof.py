@@ -62,7 +62,7 @@ def proven(toml: str, name: str | None = None, **options: Any) -> tuple[Why, Pro
             LEAVES.format(spines=2) + "[ecmp]\n" + flow("H1", "H9") + flow("H4", "H12"),
             "H4->H12 takes another path",
         ),
-        (STAR + LOSS + flow("H1", "H3", "200 kB"), "faults of H3->S1:3"),
+        (STAR + LOSS + flow("H1", "H3", "200 kB"), "faults of S1:3->H3"),
     ],
 )
 def test_gain_is_the_share_of_the_cause(toml: str, removed: str) -> None:

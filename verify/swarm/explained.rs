@@ -19,6 +19,7 @@ pub fn check(recording: RunRecord, seed: u64, findings: &mut Findings) {
         has_one_queue: has(1),
         shares_inputs: has(2),
         requests_grants: has(3),
+        goes_back: has(4),
         ..Circumstances::default()
     };
     let delays = Delays::new(recording, i64::MAX / 4, circumstances);

@@ -2,12 +2,14 @@
 //!
 //! Each function divides a span of time into pieces without gaps and overlaps, and appends them to a list in order.
 
-use rustc_hash::{FxHashMap, FxHashSet};
-use silvan_fabric::{FlowAddress, NOT_RECORDED, RecordedWaitKind};
+use std::cmp::Reverse;
 
-use crate::message::Message;
-use crate::piece::{Chain, Chains, Label, Piece, Place};
-use crate::record::Record;
+use rustc_hash::{FxHashMap, FxHashSet};
+use silvan_fabric::{FlowAddress, NOT_RECORDED, RecordedLossKind, RecordedWaitKind};
+
+use crate::message::{Message, Repeated};
+use crate::piece::{Chain, Chains, Label, LossKind, Piece, Place};
+use crate::record::{Lost, Record, picos};
 use crate::{Alternatives, Circumstances, Picos};
 
 /// Number of buffers that are followed at most, one behind the other. Longer chains are cycles, because no route is
@@ -42,7 +44,7 @@ pub(crate) struct Causes<'r> {
     span: Span,
     /// The packets of the message, and those among them that repeat earlier ones.
     own: FxHashSet<u32>,
-    repeated: FxHashSet<u32>,
+    repeated: Repeated,
     chains: Chains,
     owners: FxHashMap<(u32, Picos), Option<FlowAddress>>,
     /// By departure: the nearest lack of credit of its channel.
@@ -82,7 +84,38 @@ impl<'r> Causes<'r> {
 
     /// Whether a packet of the message repeats an earlier one.
     pub fn is_repeated(&self, packet: u32) -> bool {
-        self.repeated.contains(&packet)
+        self.repeated.contains_key(&packet)
+    }
+
+    /// Attributes a time to the loss because of which a packet is sent again.
+    pub fn lost(&mut self, packet: u32, (start, end): Span, out: &mut Vec<Piece>) {
+        let Some(lost) = self.repeated.get(&packet).copied().flatten() else {
+            return out.push(Piece::new((start, end), Label::Loss, Place::Unknown));
+        };
+        let Lost { time, channel, kind } = lost;
+        // The packet crossed the link for less than this time when it was lost.
+        let crossed = time - picos(self.record.channels()[channel as usize].delay) - QUEUE_HORIZON;
+        let down = self.circumstances.down.get(&channel).map_or(&[][..], Vec::as_slice);
+        let (loss, owner) = match kind {
+            RecordedLossKind::OnLink if down.iter().any(|span| span.0 <= time && span.1 > crossed) => {
+                (LossKind::LinkDown, None)
+            }
+            RecordedLossKind::OnLink => (LossKind::Errors, None),
+            RecordedLossKind::Dropped => (LossKind::FullBuffer, self.owner_of_buffer(channel, time)),
+            RecordedLossKind::Trimmed => (LossKind::Trimmed, self.owner_of_queue(channel, time)),
+        };
+        let piece = Piece::new((start, end), Label::Loss, Place::Channel(channel));
+        out.push(Piece { owner, loss: Some(loss), ..piece });
+    }
+
+    /// The flow that has most bytes in the buffer at the end of a channel at a time.
+    fn owner_of_buffer(&self, channel: u32, time: Picos) -> Option<FlowAddress> {
+        let rows = self.record.buffer(channel).present(time);
+        let mut sums: FxHashMap<FlowAddress, u64> = FxHashMap::default();
+        for hop in rows.map(|row| self.record.hop(row)) {
+            *sums.entry(self.record.data_flow(hop.packet)).or_default() += u64::from(hop.size);
+        }
+        largest(sums)
     }
 
     /// Divides a time in which a packet crosses a channel into the usual time and that due to a slow link.
@@ -129,13 +162,14 @@ impl<'r> Causes<'r> {
         cause
     }
 
-    fn sends(&self, row: u32, (start, end): Span, chain: Chain, out: &mut Vec<Piece>) {
+    fn sends(&mut self, row: u32, (start, end): Span, chain: Chain, out: &mut Vec<Piece>) {
         let hop = self.record.hop(row);
+        if self.is_repeated(hop.packet) {
+            return self.lost(hop.packet, (start, end), out);
+        }
         let is_own = self.is_own(row, chain);
         let mut label = if is_own { Label::Necessary } else { Label::OutputBusy };
-        if self.repeated.contains(&hop.packet) {
-            label = Label::Loss;
-        } else if !is_own && self.collides(hop.channel, (start, end)) {
+        if !is_own && self.collides(hop.channel, (start, end)) {
             label = Label::HashCollision;
         }
         let is_packet = hop.packet != NOT_RECORDED;
@@ -237,7 +271,9 @@ impl<'r> Causes<'r> {
         let input = self.record.hop(before).channel;
         let mut at = start;
         while at < end {
-            let first = self.record.buffer(input).first_present(at);
+            let buffer = self.record.buffer(input);
+            let sending = if shares_inputs { buffer.leaving(at) } else { None };
+            let first = sending.or_else(|| buffer.first_present(at));
             let other = first.and_then(|first| Some((first, first.row.filter(|&other| other != row)?)));
             let Some((first, other)) = other else {
                 return self.blocked(channel, (at, end), chain, out);
@@ -268,7 +304,7 @@ impl<'r> Causes<'r> {
             return;
         }
         let known = &self.record.channels()[channel as usize];
-        let (buffer, delay) = (self.record.buffer(channel), crate::record::picos(known.delay));
+        let (buffer, delay) = (self.record.buffer(channel), picos(known.delay));
         let mut at = start;
         while at < end {
             let Some(first) = buffer.first_present(at - delay) else {
@@ -352,8 +388,7 @@ impl<'r> Causes<'r> {
         if sums.len() > 1 {
             sums.remove(&self.flow);
         }
-        let most = sums.into_iter().min_by_key(|&(flow, size)| (std::cmp::Reverse(size), flow));
-        let owner = most.map(|(flow, _)| flow);
+        let owner = largest(sums);
         self.owners.insert((channel, time), owner);
         owner
     }
@@ -386,7 +421,7 @@ impl<'r> Causes<'r> {
         let record = self.record;
         let mut found = Vec::new();
         let Some(ending) = record.answer(self.flow, span.1) else { return found };
-        let sent = record.packet(ending).echo.map(|echo| crate::record::picos(echo.0));
+        let sent = record.packet(ending).echo.map(|echo| picos(echo.0));
         let data = sent.and_then(|sent| record.sent(self.flow, sent));
         for packet in data.into_iter().chain([ending]) {
             self.waits_of(packet, span, &mut found);
@@ -431,6 +466,11 @@ impl<'r> Causes<'r> {
             }
         }
     }
+}
+
+/// The flow with most bytes.
+fn largest(sums: FxHashMap<FlowAddress, u64>) -> Option<FlowAddress> {
+    sums.into_iter().min_by_key(|&(flow, size)| (Reverse(size), flow)).map(|(flow, _)| flow)
 }
 
 /// Divides a time into parts inside and outside of ordered spans.

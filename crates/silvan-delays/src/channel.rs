@@ -49,6 +49,19 @@ impl Buffer {
         leaving
     }
 
+    /// The packet that the buffer sends at a time, if it sends one packet at a time.
+    pub fn leaving(&self, time: Picos) -> Option<Passage> {
+        let first = self.passages.partition_point(|passage| passage.left <= time);
+        self.passages.get(first).copied().filter(|passage| passage.leaves <= time)
+    }
+
+    /// The recorded departures of the packets that are in the buffer at a time.
+    pub fn present(&self, time: Picos) -> impl Iterator<Item = u32> {
+        let first = self.passages.partition_point(|passage| passage.left <= time);
+        let near = self.passages[first..].iter().take(MOST_ROWS_SEARCHED);
+        near.filter(move |passage| passage.arrival <= time).filter_map(|passage| passage.row)
+    }
+
     /// The first arrival after a time; `limit` if there is none before.
     pub fn next_arrival(&self, time: Picos, limit: Picos) -> Picos {
         let at = self.arrivals.partition_point(|&arrival| arrival <= time);

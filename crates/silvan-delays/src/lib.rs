@@ -29,7 +29,7 @@ mod record;
 mod walk;
 
 pub use message::Message;
-pub use piece::{Cause, Chains, Explanation, Label, Piece, Place, Signal};
+pub use piece::{Cause, Chains, Explanation, Label, LossKind, Piece, Place, Signal};
 pub use ports::PortActivity;
 pub use ranks::RankTime;
 pub use record::Record;
@@ -72,6 +72,8 @@ pub struct Circumstances {
     pub shares_inputs: bool,
     /// Whether the reaction asks receivers for permission.
     pub requests_grants: bool,
+    /// Whether receivers discard packets that arrive out of order (go-back-n).
+    pub goes_back: bool,
     /// Whether the reaction measures delays or loads, so that it slows down without marks.
     pub senses_delays: bool,
 }
@@ -93,7 +95,8 @@ impl Delays {
     #[must_use]
     pub fn new(recording: RunRecord, until: Picos, circumstances: Circumstances) -> Self {
         let alternatives = recording.hosts.iter().map(|_| OnceLock::new()).collect();
-        Self { record: Record::new(recording, until), circumstances, alternatives }
+        let record = Record::new(recording, until, circumstances.goes_back);
+        Self { record, circumstances, alternatives }
     }
 
     /// The recording.

@@ -1,10 +1,12 @@
 //! Messages, and the times that they take alone.
 
+use std::collections::BTreeMap;
+
 use rustc_hash::{FxHashMap, FxHashSet};
 use silvan_fabric::{FlowAddress, NOT_RECORDED, RecordedRole};
 
 use crate::Picos;
-use crate::record::{Record, picos, span_at};
+use crate::record::{Lost, Record, back, picos, span_at};
 
 /// Number of packets of a message that are sent one by one to compute the ideal time. The others follow at the pace of
 /// the slowest link.
@@ -29,6 +31,9 @@ pub struct Message {
     pub(crate) last: u32,
 }
 
+/// Why a packet was sent again: the loss, if it is known.
+pub(crate) type Repeated = FxHashMap<u32, Option<Lost>>;
+
 impl Message {
     /// Duration beyond the ideal one.
     #[must_use]
@@ -36,10 +41,36 @@ impl Message {
         self.end - self.start - self.ideal
     }
 
-    /// The packets that repeat earlier ones.
-    pub(crate) fn repeated(&self, record: &Record) -> FxHashSet<u32> {
+    /// The packets that repeat earlier ones. The cause is the latest earlier loss of a packet with the same number, or else of
+    /// any packet of the message, which makes a receiver discard those behind it, or else of an answer.
+    pub(crate) fn repeated(&self, record: &Record) -> Repeated {
         let mut seen = FxHashSet::default();
-        self.packets.iter().copied().filter(|&packet| !seen.insert(record.number(packet))).collect()
+        let repeats = |&packet: &u32| !seen.insert(record.number(packet));
+        let repeated: Vec<u32> = self.packets.iter().copied().filter(repeats).collect();
+        if repeated.is_empty() {
+            return Repeated::default();
+        }
+        let losses_of = |packets: &[u32]| {
+            let mut losses: Vec<(i64, Lost)> =
+                packets.iter().filter_map(|&one| Some((record.number(one), record.loss(one)?))).collect();
+            losses.sort_by_key(|(_, loss)| loss.time);
+            losses
+        };
+        let own = losses_of(&self.packets);
+        let answers = losses_of(record.packets_of(back(self.flow)));
+        let mut by_number: FxHashMap<i64, Vec<Lost>> = FxHashMap::default();
+        own.iter().for_each(|&(number, loss)| by_number.entry(number).or_default().push(loss));
+        let cause = |packet: u32| {
+            let start = record.start(*record.hops(packet).first()?);
+            let latest = |losses: &[(i64, Lost)]| {
+                let at = losses.partition_point(|(_, loss)| loss.time <= start);
+                Some(losses[at.checked_sub(1)?].1)
+            };
+            let mut alike = by_number.get(&record.number(packet)).into_iter().flatten();
+            let same = alike.rfind(|loss| loss.time <= start).copied();
+            same.or_else(|| latest(&own)).or_else(|| latest(&answers))
+        };
+        repeated.into_iter().map(|packet| (packet, cause(packet))).collect()
     }
 }
 
@@ -58,11 +89,12 @@ pub(crate) fn messages(record: &Record, flow: FlowAddress) -> Vec<Message> {
         }
     }
     let mut ideals = FxHashMap::default();
-    let mut found = Vec::new();
+    let mut found: Vec<Message> = Vec::new();
     for (created, packets) in parts {
         // Messages that a source generates at the same time follow each other.
         for group in split(record, packets) {
-            found.extend(message(record, flow, created, group, &mut ideals));
+            let after = found.last().map_or(0, |before| before.end);
+            found.extend(message(record, (flow, created, after), group, &mut ideals));
         }
     }
     found
@@ -92,29 +124,37 @@ fn split(record: &Record, packets: Vec<u32>) -> Vec<Vec<u32>> {
 /// The route of a message and the sizes of its packets.
 type Shape = (Vec<u32>, Vec<u32>);
 
+/// A message of a flow that was generated at `start`. The message before it ended at `after`.
 fn message(
     record: &Record,
-    flow: FlowAddress,
-    start: Picos,
+    (flow, start, after): (FlowAddress, Picos, Picos),
     packets: Vec<u32>,
     ideals: &mut FxHashMap<Shape, Picos>,
 ) -> Option<Message> {
     packets.iter().find(|&&packet| record.packet(packet).is_last)?;
-    let mut first: FxHashMap<i64, (Picos, u32)> = FxHashMap::default();
     let mut payloads: FxHashMap<i64, u32> = FxHashMap::default();
+    let mut deliveries: BTreeMap<i64, Vec<(Picos, u32)>> = BTreeMap::new();
     for &packet in &packets {
         let number = record.number(packet);
         payloads.insert(number, record.packet(packet).payload);
         let is_data = record.packet(packet).role == RecordedRole::Data;
         if let Some(done) = is_data.then(|| delivered(record, packet)).flatten() {
-            let known = first.entry(number).or_insert((done, packet));
-            *known = (*known).min((done, packet));
+            deliveries.entry(number).or_default().push((done, packet));
         }
     }
-    if first.len() != payloads.len() {
+    if deliveries.len() != payloads.len() {
         return None;
     }
-    let &(end, last) = first.values().max()?;
+    let (end, last) = if record.goes_back {
+        // A packet is accepted only after the one before it.
+        let mut last = (after, packets[0]);
+        for known in deliveries.values() {
+            last = *known.iter().filter(|one| one.0 >= last.0).min()?;
+        }
+        last
+    } else {
+        *deliveries.values().filter_map(|known| known.iter().min()).max()?
+    };
     let bytes = payloads.values().map(|&bytes| u64::from(bytes)).sum();
     let shape = shape(record, &packets, last);
     let ideal = match ideals.get(&shape) {

@@ -92,6 +92,32 @@ pub enum Place {
     Unknown,
 }
 
+/// How a packet was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LossKind {
+    /// On a link that was down.
+    LinkDown,
+    /// On a link with errors.
+    Errors,
+    /// In front of a full buffer.
+    FullBuffer,
+    /// A switch removed its payload.
+    Trimmed,
+}
+
+impl LossKind {
+    /// The name in JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::LinkDown => "link-down",
+            Self::Errors => "errors",
+            Self::FullBuffer => "full-buffer",
+            Self::Trimmed => "trimmed",
+        }
+    }
+}
+
 /// What caused a reaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Signal {
@@ -123,11 +149,13 @@ pub struct Piece {
     pub chain: Chain,
     /// What caused a reaction.
     pub signal: Option<Signal>,
+    /// How a packet was lost, if that is known.
+    pub loss: Option<LossKind>,
 }
 
 impl Piece {
     pub(crate) fn new((start, end): (Picos, Picos), label: Label, place: Place) -> Self {
-        Self { start, end, label, place, owner: None, chain: 0, signal: None }
+        Self { start, end, label, place, owner: None, chain: 0, signal: None, loss: None }
     }
 
     /// The duration.
@@ -194,6 +222,8 @@ pub struct Cause {
     pub chain: Chain,
     /// What caused a reaction; that of the longest wait.
     pub signal: Option<Signal>,
+    /// How packets were lost; that of the longest wait.
+    pub loss: Option<LossKind>,
 }
 
 /// The causes of the duration of a message, a job or an operation.
@@ -221,6 +251,7 @@ pub(crate) fn summed(pieces: &[Piece], chains: &Chains, record: &Record) -> Vec<
         owners: FxHashMap<FlowAddress, Picos>,
         chains: FxHashMap<Chain, Picos>,
         signals: FxHashMap<Signal, Picos>,
+        losses: FxHashMap<LossKind, Picos>,
     }
     let mut groups: FxHashMap<(Label, Place), Sums> = FxHashMap::default();
     for piece in pieces.iter().filter(|piece| piece.label != Label::Necessary) {
@@ -230,6 +261,9 @@ pub(crate) fn summed(pieces: &[Piece], chains: &Chains, record: &Record) -> Vec<
         *sums.chains.entry(piece.chain).or_default() += length;
         if let Some(owner) = piece.owner {
             *sums.owners.entry(owner).or_default() += length;
+        }
+        if let Some(loss) = piece.loss {
+            *sums.losses.entry(loss).or_default() += length;
         }
         if let Some(signal) = piece.signal {
             *sums.signals.entry(signal).or_default() += length;
@@ -245,7 +279,9 @@ pub(crate) fn summed(pieces: &[Piece], chains: &Chains, record: &Record) -> Vec<
         let signal = sums.signals.iter().min_by_key(|&(signal, &length)| (Reverse(length), key(signal)));
         let chain = chain.map_or(0, |(&chain, _)| chain);
         let signal = signal.map(|(&signal, _)| signal);
-        Cause { label, place, length: sums.length, owners, chain, signal }
+        let loss = sums.losses.iter().min_by_key(|&(&kind, &length)| (Reverse(length), kind));
+        let loss = loss.map(|(&kind, _)| kind);
+        Cause { label, place, length: sums.length, owners, chain, signal, loss }
     };
     let mut causes: Vec<Cause> = groups.into_iter().map(cause).collect();
     causes

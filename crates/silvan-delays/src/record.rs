@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 use silvan_fabric::{
-    FlowAddress, NOT_RECORDED, RecordedChannel, RecordedHop, RecordedPacket, RecordedRole, RecordedWaitKind,
-    RunRecord,
+    FlowAddress, NOT_RECORDED, RecordedChannel, RecordedHop, RecordedLoss, RecordedLossKind, RecordedPacket,
+    RecordedRole, RecordedWaitKind, RunRecord,
 };
 
 use crate::channel::{Backlog, Buffer, Passage};
@@ -36,7 +36,7 @@ pub struct Record {
     /// The departures of the same packet before and after each departure, or [`NOT_RECORDED`].
     previous: Vec<u32>,
     next: Vec<u32>,
-    losses: FxHashMap<u32, (Picos, u32)>,
+    losses: FxHashMap<u32, Lost>,
     /// By channel: the arrivals of packets at a host, and when they were drained.
     drains: Vec<Vec<(Picos, Picos)>>,
     /// By host: the times in which it waited for its injection limit, in order, without overlaps.
@@ -46,8 +46,18 @@ pub struct Record {
     usual_rates: Vec<f64>,
     out_of_host: FxHashMap<u32, u32>,
     has_numbers: bool,
+    /// Whether receivers discard packets that arrive out of order.
+    pub(crate) goes_back: bool,
     buffers: Vec<OnceLock<Buffer>>,
     backlogs: Vec<OnceLock<Backlog>>,
+}
+
+/// A lost packet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lost {
+    pub time: Picos,
+    pub channel: u32,
+    pub kind: RecordedLossKind,
 }
 
 /// What is known of a flow.
@@ -118,7 +128,7 @@ pub(crate) fn back(flow: FlowAddress) -> FlowAddress {
 }
 
 impl Record {
-    pub(crate) fn new(mut recording: RunRecord, until: Picos) -> Self {
+    pub(crate) fn new(mut recording: RunRecord, until: Picos, goes_back: bool) -> Self {
         let hops = &recording.hops;
         let channels = recording.channels.len();
         let by_channel = Groups::new(channels, hops, |hop| hop.channel);
@@ -164,8 +174,10 @@ impl Record {
         for drain in std::mem::take(&mut recording.drained) {
             drains[drain.channel as usize].push((picos(drain.arrival), picos(drain.done)));
         }
-        let losses =
-            recording.losses.iter().map(|loss| (loss.packet, (picos(loss.time), loss.channel))).collect();
+        let lost = |loss: &RecordedLoss| {
+            (loss.packet, Lost { time: picos(loss.time), channel: loss.channel, kind: loss.kind })
+        };
+        let losses = recording.losses.iter().map(lost).collect();
         let is_from_host = |&(_, channel): &(u32, &RecordedChannel)| channel.from_host != NOT_RECORDED;
         let numbered = (0..).zip(&recording.channels);
         Self {
@@ -182,6 +194,7 @@ impl Record {
             usual_rates: usual_rates(&recording.channels),
             out_of_host: numbered.filter(is_from_host).map(|(id, channel)| (channel.from_host, id)).collect(),
             has_numbers: recording.packets.iter().any(|packet| packet.number != 0),
+            goes_back,
             buffers: recording.channels.iter().map(|_| OnceLock::new()).collect(),
             backlogs: recording.channels.iter().map(|_| OnceLock::new()).collect(),
             recording,
@@ -351,7 +364,7 @@ impl Record {
                 return Passage { arrival, leaves: self.start(next), left: self.end(next), row: Some(next) };
             }
             // It is still there at the end of the recording, or lost.
-            let lost = self.losses.get(&self.hop(row).packet).map_or(NEVER, |loss| loss.0);
+            let lost = self.losses.get(&self.hop(row).packet).map_or(NEVER, |loss| loss.time);
             Passage { arrival, leaves: lost, left: lost, row: None }
         };
         rows.iter().map(passage).collect()
@@ -364,8 +377,8 @@ impl Record {
         drains.get(at).filter(|drain| drain.0 == arrival).map_or(arrival, |drain| drain.1)
     }
 
-    /// The time and the channel of the loss of a packet; `None` if it was not lost.
-    pub(crate) fn loss(&self, packet: u32) -> Option<(Picos, u32)> {
+    /// The loss of a packet; `None` if it was not lost.
+    pub(crate) fn loss(&self, packet: u32) -> Option<Lost> {
         self.losses.get(&packet).copied()
     }
 

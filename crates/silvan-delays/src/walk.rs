@@ -4,13 +4,12 @@
 //! message, the walk continues with that one at the same place. The walk thus stays at the narrowest place of the route.
 
 use rustc_hash::FxHashMap;
-use silvan_fabric::NOT_RECORDED;
 
 use crate::Picos;
 use crate::causes::Causes;
 use crate::message::{Message, delivered};
 use crate::piece::{Chains, Label, Piece, Place};
-use crate::record::{Record, back};
+use crate::record::Record;
 
 /// Start and end of a departure, its packet, and its number on the route of the packet.
 type Step = (Picos, Picos, u32, usize);
@@ -156,7 +155,7 @@ impl Walk<'_> {
             let earlier = self.earlier(row, time);
             let begin = earlier.map_or(self.message.start, |step| step.1.max(self.message.start));
             if self.causes.is_repeated(packet) {
-                self.lost(packet, (begin, time));
+                self.causes.lost(packet, (begin, time), &mut self.parts);
             } else {
                 self.causes.at_host((begin, time), &mut self.parts);
             }
@@ -171,18 +170,5 @@ impl Walk<'_> {
                 return;
             }
         }
-    }
-
-    /// Attributes the time before a packet is sent again to the place where it, or its answer, was lost.
-    fn lost(&mut self, packet: u32, span: (Picos, Picos)) {
-        let number = self.record.number(packet);
-        let alike = self.message.packets.iter().filter(|&&other| self.record.number(other) == number);
-        let answers = self.record.packets_of(back(self.message.flow)).iter();
-        let loss_before = |&other: &u32| self.record.loss(other).filter(|loss| loss.0 <= span.1);
-        let known = |loss: &(Picos, u32)| loss.1 != NOT_RECORDED;
-        let own = alike.filter_map(loss_before).next_back().filter(known);
-        let loss = own.or_else(|| answers.filter_map(loss_before).next_back().filter(known));
-        let place = loss.map_or(Place::Unknown, |(_, channel)| Place::Channel(channel));
-        self.parts.push(Piece::new(span, Label::Loss, place));
     }
 }

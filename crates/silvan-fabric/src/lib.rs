@@ -63,8 +63,8 @@ pub use observe::MOST_TREE_ROWS;
 pub use outcome::{Expected, Spared};
 pub use packet::FlowAddress;
 pub use recorder::{
-    NOT_RECORDED, RecordPlan, RecordedChannel, RecordedDrain, RecordedHop, RecordedLoss, RecordedPacket,
-    RecordedParcel, RecordedReport, RecordedRole, RecordedWait, RecordedWaitKind, RunRecord,
+    NOT_RECORDED, RecordPlan, RecordedChannel, RecordedDrain, RecordedHop, RecordedLoss, RecordedLossKind,
+    RecordedPacket, RecordedParcel, RecordedReport, RecordedRole, RecordedWait, RecordedWaitKind, RunRecord,
 };
 pub use setup::{
     FaultPlan, HostNames, PauseMemory, RemainingNetwork, RoundTrips, SharedPauseMemory, ShortCredit, check,

@@ -131,6 +131,17 @@ pub struct RecordedDrain {
     pub done: Time,
 }
 
+/// How the payload of a packet was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordedLossKind {
+    /// On a link that was down or had errors.
+    OnLink,
+    /// In front of a full buffer.
+    Dropped,
+    /// A switch removed the payload, and forwards the header.
+    Trimmed,
+}
+
 /// A packet that was lost, or whose payload was.
 #[derive(Debug, Clone, Copy)]
 pub struct RecordedLoss {
@@ -140,6 +151,8 @@ pub struct RecordedLoss {
     pub channel: ChannelId,
     /// When it was lost.
     pub time: Time,
+    /// How it was lost.
+    pub kind: RecordedLossKind,
 }
 
 /// A notification that a switch sent to a source.
@@ -318,10 +331,10 @@ impl Recorder {
     }
 
     /// Records a packet that is lost, or its payload.
-    pub fn lost(&mut self, id: PacketId, channel: ChannelId, time: Time) {
+    pub fn lost(&mut self, id: PacketId, channel: ChannelId, time: Time, kind: RecordedLossKind) {
         let packet = self.number(id);
         if packet != NOT_RECORDED && !self.recording.is_full {
-            self.recording.losses.push(RecordedLoss { packet, channel, time });
+            self.recording.losses.push(RecordedLoss { packet, channel, time, kind });
         }
     }
 

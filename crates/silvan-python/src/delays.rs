@@ -16,8 +16,9 @@ type FlowKey = (u32, u16, u32);
 type MessageRow = (i64, i64, u64, i64);
 /// Time, channel, and whether a packet was marked there.
 type SignalRow = (i64, String, bool);
-/// Label, place, picoseconds, owners with their picoseconds, chain, and signal of a reaction.
-type CauseRow = (&'static str, String, i64, Vec<(FlowKey, i64)>, Vec<String>, Option<SignalRow>);
+/// Label, place, picoseconds, owners with their picoseconds, chain, signal of a reaction, and kind of a loss.
+type CauseRow =
+    (&'static str, String, i64, Vec<(FlowKey, i64)>, Vec<String>, Option<SignalRow>, Option<&'static str>);
 /// Start, end, label, place, owner, chain, and signal of a reaction.
 type PieceRow = (i64, i64, &'static str, String, Option<FlowKey>, Vec<String>, Option<SignalRow>);
 
@@ -63,6 +64,33 @@ impl Recording {
     }
 }
 
+/// What the scenario states about its network: a dictionary with the fields of [`Circumstances`].
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct Facts {
+    down: HashMap<u32, Vec<(i64, i64)>>,
+    has_paths: bool,
+    has_one_queue: bool,
+    shares_inputs: bool,
+    requests_grants: bool,
+    goes_back: bool,
+    senses_delays: bool,
+}
+
+impl From<Facts> for Circumstances {
+    fn from(facts: Facts) -> Self {
+        Self {
+            down: facts.down.into_iter().collect(),
+            has_paths: facts.has_paths,
+            has_one_queue: facts.has_one_queue,
+            shares_inputs: facts.shares_inputs,
+            requests_grants: facts.requests_grants,
+            goes_back: facts.goes_back,
+            senses_delays: facts.senses_delays,
+        }
+    }
+}
+
 /// A recording with what the scenario states about its network.
 #[pyclass(module = "silvan._core", frozen)]
 pub struct Delays {
@@ -71,28 +99,17 @@ pub struct Delays {
 
 #[pymethods]
 impl Delays {
-    /// Takes a recording, which ends at `until_ps`. `down` has the times in which links are down, by channel.
-    /// Raises `SilvanError` if the recording has been taken before.
+    /// Takes a recording, which ends at `until_ps`. Raises `SilvanError` if the recording has been taken before.
     #[new]
-    #[pyo3(signature = (recording, until_ps, *, down, has_paths, has_one_queue, shares_inputs, requests_grants, senses_delays))]
-    #[expect(clippy::fn_params_excessive_bools, reason = "the arguments have names in Python")]
     fn new(
         py: Python<'_>,
         recording: &Bound<'_, Recording>,
         until_ps: i64,
-        down: HashMap<u32, Vec<(i64, i64)>>,
-        has_paths: bool,
-        has_one_queue: bool,
-        shares_inputs: bool,
-        requests_grants: bool,
-        senses_delays: bool,
+        circumstances: Facts,
     ) -> PyResult<Self> {
         let taken = recording.get().taken.lock().map_or(None, |mut taken| taken.take());
         let taken = taken.ok_or_else(|| SilvanError::new_err("the recording has been taken before"))?;
-        let down = down.into_iter().collect();
-        let circumstances =
-            Circumstances { down, has_paths, has_one_queue, shares_inputs, requests_grants, senses_delays };
-        let inner = py.detach(|| silvan_delays::Delays::new(taken, until_ps, circumstances));
+        let inner = py.detach(|| silvan_delays::Delays::new(taken, until_ps, circumstances.into()));
         Ok(Self { inner })
     }
 
@@ -232,7 +249,8 @@ impl Explanation {
             let owners = cause.owners.iter().map(|&(flow, length)| (key(flow), length)).collect();
             let chain = names(record, &self.found.chains, cause.chain);
             let place = self.place(record, cause.place);
-            (cause.label.name(), place, cause.length, owners, chain, signal(record, cause.signal))
+            let loss = cause.loss.map(silvan_delays::LossKind::name);
+            (cause.label.name(), place, cause.length, owners, chain, signal(record, cause.signal), loss)
         };
         self.found.causes.iter().map(row).collect()
     }

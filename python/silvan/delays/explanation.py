@@ -137,6 +137,8 @@ class Cause:
     chain: tuple[str, ...]
     #: What caused a reaction; that of the longest wait.
     signal: Signal | None
+    #: How packets were lost: `link-down`, `errors`, `full-buffer` or `trimmed`; None if that is not known.
+    loss: str | None = None
 
 
 @dataclass(frozen=True)
@@ -172,8 +174,9 @@ class Explanation:
                 tuple((FlowKey(*flow), share) for flow, share in owners),
                 tuple(chain),
                 Signal(*signal) if signal else None,
+                loss,
             )
-            for label, place, ps, owners, chain, signal in self._found.causes()
+            for label, place, ps, owners, chain, signal, loss in self._found.causes()
         )
 
     @cached_property

@@ -108,16 +108,16 @@ class Network:
         reaction = self.spec.get("congestion", {}).get("reaction", {})
         #: Names of the directions of links, by number.
         self.channels: list[str] = recording.channels
-        self.delays = _core.Delays(
-            recording,
-            end,
-            down=self._down(self.channels),
-            has_paths=self._has_paths(),
-            has_one_queue=switch.get("queues") == "single",
-            shares_inputs=switch.get("architecture") in {"iq", "cioq"},
-            requests_grants=reaction.get("kind") in {"rccc"},
-            senses_delays=reaction.get("kind") in SENSE_DELAYS,
-        )
+        circumstances: _core.Circumstances = {
+            "down": self._down(self.channels),
+            "has_paths": self._has_paths(),
+            "has_one_queue": switch.get("queues") == "single",
+            "shares_inputs": switch.get("architecture") in {"iq", "cioq"},
+            "requests_grants": reaction.get("kind") == "rccc",
+            "goes_back": self.spec.get("recovery", {}).get("kind") == "go-back-n",
+            "senses_delays": reaction.get("kind") in SENSE_DELAYS,
+        }
+        self.delays = _core.Delays(recording, end, circumstances)
         self.hosts: list[str] = self.delays.hosts
 
     @cached_property

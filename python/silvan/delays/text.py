@@ -37,6 +37,15 @@ CLAUSES = {
 }
 
 
+#: What each kind of loss means.
+LOSSES = {
+    "link-down": "the link went down",
+    "errors": "errors of the link",
+    "full-buffer": "the buffer behind it was full",
+    "trimmed": "a switch removed their payload",
+}
+
+
 def duration(ps: int) -> str:
     """Return a time with a unit and up to four significant digits."""
     for unit, size in (("s", 10**12), ("ms", 10**9), ("us", 10**6), ("ns", 10**3)):
@@ -74,7 +83,8 @@ def _clause(cause: Cause, network: Network) -> str:
     reaction = network.spec["congestion"]["reaction"]["kind"]
     if cause.label == Label.WINDOW and reaction not in {"none", "static-window"}:
         return f"the reaction of host {cause.place} reduced the window of the flow"
-    return CLAUSES[cause.label].format(place=cause.place or "an unknown link")
+    clause = CLAUSES[cause.label].format(place=cause.place or "an unknown link")
+    return f"{clause} ({LOSSES[cause.loss]})" if cause.loss is not None else clause
 
 
 def lines_of(cause: Cause, found: Explanation, network: Network) -> list[str]:
@@ -89,6 +99,7 @@ def lines_of(cause: Cause, found: Explanation, network: Network) -> list[str]:
         Label.HASH_COLLISION: "with",
         Label.SLOW_RECEIVER: "draining",
         Label.PACING: "in its queue",
+        Label.LOSS: "in the buffer",
     }.get(cause.label)
     if cause.owners and use is not None:
         lines.append(f"{use}: {_owners(cause.owners, network)}")
@@ -224,6 +235,7 @@ def as_json(found: Explanation, network: Network, proof: Proof | None = None) ->
                 "owners": [{"flow": network.name_of(flow), "ps": ps} for flow, ps in cause.owners],
                 "chain": list(cause.chain),
                 **_signal(cause),
+                **({"loss": cause.loss} if cause.loss is not None else {}),
             }
             for cause in found.causes
         ],

@@ -23,7 +23,7 @@ use crate::message::{
 };
 use crate::meters::Meters;
 use crate::packet::{NO_LEDGER, Packet, PacketId, Pool};
-use crate::recorder::Recorder;
+use crate::recorder::{RecordedLossKind, Recorder};
 use crate::schedule::Applied;
 use crate::sink::HostSink;
 pub(crate) use ahead::Ahead;
@@ -438,7 +438,8 @@ impl Context {
     fn remove_lost(&mut self, channel: ChannelId, id: PacketId, is_dropped: bool) {
         let packet = &self.packets[id];
         if let Some(recorder) = &mut self.recorder {
-            recorder.lost(id, channel, self.now);
+            let kind = if is_dropped { RecordedLossKind::Dropped } else { RecordedLossKind::OnLink };
+            recorder.lost(id, channel, self.now, kind);
         }
         self.links.count_lost(channel, packet, is_dropped);
         self.meters.was_lost(packet);
@@ -484,7 +485,7 @@ impl Context {
     /// If departures are recorded, records that a switch removes the payload of a packet that waits for a channel.
     pub fn record_trim(&mut self, id: PacketId, channel: ChannelId) {
         if let Some(recorder) = &mut self.recorder {
-            recorder.lost(id, channel, self.now);
+            recorder.lost(id, channel, self.now, RecordedLossKind::Trimmed);
         }
     }
 
