@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 import silvan
-from silvan.delays import Label, Step, Why, subjects
+from silvan.delays import Label, Message, Step, Why, subjects
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Transmission time of 1 MB at 100 Gbit/s without headers, ps.
@@ -147,6 +147,19 @@ def test_reaction_names_the_queue_that_it_noticed(mechanism: str) -> None:
     assert cause.signal is not None
     assert (cause.signal.queue, cause.signal.is_mark) == ("L1.1:9->L2.1:1", mechanism == "dcqcn")
     assert all(owner.destination == 8 for owner, _ in cause.owners)
+
+
+@pytest.mark.parametrize("transfers", ["", "[measure]\ntransfers = true\n"])
+def test_messages_have_numbers_in_order_of_generation(transfers: str) -> None:
+    four = flow("H1", "H3", "50 kB", name="four").replace('total = "50 kB"', 'total = "200 kB"')
+    result = silvan.run(silvan.Scenario.from_toml(STAR + transfers + four + flow("H2", "H3", start="5 us")))
+    starts = [silvan.why(result, message=one)[0].explanation.subject.start for one in (1, 2, 5)]
+    assert starts == sorted(starts)
+    (second,) = silvan.why(result, flow="four", message=2)
+    assert isinstance(second.explanation.subject, Message)
+    assert (second.explanation.subject.flow.host, second.explanation.subject.bytes) == (0, 50_000)
+    with pytest.raises(silvan.SilvanError, match="--message 5: 4 messages were delivered, from 1 on"):
+        silvan.why(result, flow="four", message=5)
 
 
 def test_undelayed_message() -> None:

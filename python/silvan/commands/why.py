@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
     app.command()(why)
 
 
-def why(
+def why(  # noqa: PLR0913, PLR0917 - one argument per option
     run: Annotated[
         str, typer.Argument(metavar="RUN", help="Folder of a run (silvan run --out), or a scenario.")
     ],
@@ -38,6 +38,15 @@ def why(
             "--slowest", metavar="K", min=1, max=1000, help="Explain the K messages with the longest delays."
         ),
     ] = 1,
+    message: Annotated[
+        int | None,
+        typer.Option(
+            "--message",
+            metavar="N",
+            min=1,
+            help="Explain the N-th message in order of generation; with --flow, of the flow.",
+        ),
+    ] = None,
     job: Annotated[
         str | None,
         typer.Option("--job", metavar="JOB", help="Explain how long this job took, not single messages."),
@@ -57,13 +66,25 @@ def why(
 
     if step is not None and job is None:
         raise typer.BadParameter("needs a job: --job NAME", param_hint="--step")
-    if job is not None and (flow is not None or slowest != 1):
-        hint = "--slowest" if flow is None else "--flow"
-        raise typer.BadParameter("has no effect with --job", param_hint=hint)
+    if message is not None and slowest != 1:
+        raise typer.BadParameter("has no effect with --message", param_hint="--slowest")
+    of_messages = {"--flow": flow is not None, "--slowest": slowest != 1, "--message": message is not None}
+    for hint, is_given in of_messages.items():
+        if job is not None and is_given:
+            raise typer.BadParameter("has no effect with --job", param_hint=hint)
     result = _result(run, common.overrides(settings, seed), progress)
     console, shown = common.progress_console(progress)
     with RunProgress(console, f"{result.name}, recorded", show=shown) as bar:
-        found = silvan.why(result, flow=flow, slowest=slowest, job=job, step=step, prove=prove, progress=bar)
+        found = silvan.why(
+            result,
+            flow=flow,
+            slowest=slowest,
+            message=message,
+            job=job,
+            step=step,
+            prove=prove,
+            progress=bar,
+        )
     if as_json:
         typer.echo(json.dumps([one.to_dict() for one in found], indent=1))
         return

@@ -91,6 +91,7 @@ def why(
     *,
     flow: str | None = None,
     slowest: int = 1,
+    message: int | None = None,
     job: str | None = None,
     step: int | None = None,
     prove: bool = False,
@@ -99,10 +100,11 @@ def why(
 ) -> list[Why]:
     """Explain the messages of a run with the longest delays, the longest first, or a job.
 
-    `flow` restricts the messages to a flow, by its name or its hosts (``"H1->H2"``). With `job`, explain the
-    duration of this job, or of its collective operation number `step` (from 1 on) instead: the critical path
-    through its ranks. With `prove`, run the scenario again without the first cause, and compare the
-    durations. `most_departures` limits the memory of the record, about 140 bytes per packet and link.
+    `flow` restricts the messages to a flow, by its name or its hosts (``"H1->H2"``). With `message`, explain
+    only the message with this number, from 1 on, in the order in which they were generated. With `job`,
+    explain the duration of this job, or of its collective operation number `step` (from 1 on), instead: the
+    critical path through its ranks. With `prove`, run the scenario again without the first cause, and compare
+    the durations. `most_departures` limits the memory of the record, about 90 bytes per packet and link.
     `progress` is called like that of :func:`silvan.run`.
 
     Raises :class:`silvan.SilvanError` if there is no such message or job, or if the record would be too
@@ -113,7 +115,7 @@ def why(
         found = [of_job]
     else:
         network, messages = subjects.choose(
-            result, flow=flow, slowest=slowest, most=most_departures, progress=progress
+            result, flow=flow, slowest=slowest, message=message, most=most_departures, progress=progress
         )
         found = [network.explain(message) for message in messages]
     question = Question(result, job, step, most_departures, progress)

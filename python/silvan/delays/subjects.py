@@ -23,7 +23,7 @@ else:  # pragma: no cover - the same parser under its older name
     import tomli as tomllib
 
 Progress = Callable[[int, int, int], object]
-#: Departures that a recording holds at most by default (1.4 GB).
+#: Departures that a recording holds at most by default (0.9 GB).
 MOST_DEPARTURES = 10_000_000
 #: Kinds of reactions that slow down without marks, because of delays or loads.
 SENSE_DELAYS = frozenset({"hpcc", "swift", "timely", "nscc"})
@@ -239,12 +239,14 @@ def choose(
     *,
     flow: str | None,
     slowest: int,
+    message: int | None = None,
     most: int = MOST_DEPARTURES,
     progress: Progress | None = None,
 ) -> tuple[Network, list[Message]]:
     """Record a run again, and return the recording and its messages with the longest delays.
 
-    `flow` names the flow to which they belong. Raises :class:`SilvanError` if there are none.
+    `flow` names the flow to which they belong. With `message`, return only the message with this number, from
+    1 on, in the order in which they were generated. Raises :class:`SilvanError` if there are none.
     """
     scenario = result.scenario
     ends = ends_of(scenario, flow) if flow is not None else (None, None)
@@ -252,7 +254,11 @@ def choose(
     where = f" from {ends[0]} to {ends[1]}" if flow is not None else ""
     if wanted is not None:
         own = [one for one in wanted if ends[0] in {None, one.sender} and ends[1] in {None, one.receiver}]
-        own.sort(key=lambda one: (-one.delay, one.start, one.sender, one.receiver))
+        own.sort(key=lambda one: (one.start, one.sender, one.receiver))
+        if message is None:
+            own.sort(key=lambda one: -one.delay)
+        elif own:
+            own = [_numbered(own, message)]
         if own := own[:slowest]:
             begin, end = min(one.start for one in own), max(one.end for one in own)
             network = recorded(result, begin, end, most=most, progress=progress)
@@ -265,10 +271,18 @@ def choose(
             raise
         hint = "or record transfers (measure.transfers = true), to record only the slowest messages"
         raise SilvanError(f"{error}; {hint}") from error
-    found = network.slowest(ends, slowest)
+    found = network.slowest(ends, slowest if message is None else sys.maxsize)
     if not found:
         raise SilvanError(f"{result.name}: no message{where} was delivered during the run")
+    if message is not None:
+        found = [_numbered(sorted(found, key=lambda one: (one.start, one.flow, one.number)), message)]
     return network, found
+
+
+def _numbered(messages: list[Any], number: int) -> Any:
+    if number > len(messages):
+        raise SilvanError(f"--message {number}: {len(messages):,} messages were delivered, from 1 on")
+    return messages[number - 1]
 
 
 def recorded(result: Result, start: int, end: int, *, most: int, progress: Progress | None) -> Network:
