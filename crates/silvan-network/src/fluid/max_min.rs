@@ -3,7 +3,8 @@
 //!
 //! The algorithm is water-filling. The rates of all flows increase together, in proportion to their
 //! weights, until a link is full. The flows of this link keep their rates, and the others continue. A heap
-//! yields the next link to fill, so the complexity is O(hops x log hops).
+//! yields the next link to fill. It has one entry per link, whose level is updated only when it is the lowest: the
+//! level of a link never falls, because the flows that leave it have smaller rates per weight.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -17,8 +18,12 @@ pub fn max_min(problem: &Problem, active: &[bool]) -> Allocation {
     let mut allocation = Allocation::idle(problem.flows());
     while let Some(next) = filling.heap.pop() {
         let at = next.link as usize;
-        // The heap may contain outdated entries of a link, whose levels are lower than the current one.
-        if filling.links[at].flows == 0 || filling.links[at].level() > next.level {
+        if filling.links[at].flows == 0 {
+            continue;
+        }
+        let level = filling.links[at].level();
+        if level > next.level {
+            filling.heap.push(FillLevel { level, ..next });
             continue;
         }
         for place in filling.starts[at]..filling.starts[at + 1] {
@@ -28,7 +33,7 @@ pub fn max_min(problem: &Problem, active: &[bool]) -> Allocation {
             }
             let cap = problem.flows[flow].cap;
             let own = at >= problem.links();
-            allocation.rates[flow] = if own { cap } else { problem.flows[flow].weight * next.level };
+            allocation.rates[flow] = if own { cap } else { problem.flows[flow].weight * level };
             allocation.bottlenecks[flow] = (!own).then_some(next.link);
             filling.close(problem, flow, allocation.rates[flow], at);
         }
@@ -149,8 +154,6 @@ impl Filling {
                 basin.weight = open.map(|member| problem.flows[member].weight).sum();
                 basin.counted = basin.weight;
             }
-            let level = basin.level();
-            self.heap.push(FillLevel { level, link: link as u32 });
         }
     }
 }
