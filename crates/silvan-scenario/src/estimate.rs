@@ -2,6 +2,7 @@
 //! of links between switches.
 
 use serde::Serialize;
+use silvan_congestion::reaction::Reaction;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::Packet;
 use silvan_network::topology::{NodeRef, Topology};
@@ -16,7 +17,7 @@ use crate::spec::Spec;
 pub struct Estimate {
     /// Data packets sent.
     pub packets: f64,
-    /// Number of packet hops: each packet, including acknowledgements, counts once per link that it crosses.
+    /// Number of packet hops: each packet, including acknowledgements and announcements, counts once per link that it crosses.
     pub packet_hops: f64,
     /// Events to process.
     pub events: f64,
@@ -75,7 +76,7 @@ pub(crate) fn estimate(
         packets *= bound / wire;
         messages *= bound / wire;
     }
-    let packet_hops = (packets + answers(spec, packets, messages)) * hops;
+    let packet_hops = (packets + control_packets(spec, packets, messages)) * hops;
     let ports = topology.channel_count() as f64;
     let per_port = (spec.switch.buffer.0 as f64 / spec.packet.mtu.0 as f64).min(256.0);
     let rows = rows::count(spec, topology) as f64;
@@ -105,14 +106,24 @@ const OWN_FLOW_BYTES: f64 = 500.0;
 /// Number of separate flows that a host creates for the messages of a pattern before it reuses flows.
 const OWN_FLOWS_OF_HOST: f64 = 1_024.0;
 
-/// The number of control packets with which receivers answer data packets without marks.
-fn answers(spec: &Spec, packets: f64, messages: f64) -> f64 {
-    let notification = spec.congestion.components(&spec.packet).notification;
-    match (notification.acknowledges_each(), notification.answers_unmarked()) {
+/// Number of control packets that announce a message and withdraw it, with their answers.
+const ANNOUNCEMENTS: f64 = 4.0;
+
+/// The number of control packets: answers to data packets without marks, and announcements.
+fn control_packets(spec: &Spec, packets: f64, messages: f64) -> f64 {
+    let components = spec.congestion.components(&spec.packet);
+    let notification = components.notification;
+    // With loss recovery, each packet has a receipt, which may be an acknowledgement.
+    let answers = match (
+        notification.acknowledges_each() || spec.recovery.is_some(),
+        notification.answers_unmarked(),
+    ) {
         (true, _) => packets,
         (false, true) => messages,
         (false, false) => 0.0,
-    }
+    };
+    let announces = matches!(components.reaction, Reaction::ExplicitRate(_));
+    answers + if announces { messages * ANNOUNCEMENTS } else { 0.0 }
 }
 
 /// Traffic that a source sends: numbers of packets and messages, and number of bytes on the wire.

@@ -188,6 +188,28 @@ fn the_estimate_counts_packets_exactly() {
 }
 
 #[test]
+fn the_estimate_counts_receipts_and_announcements() {
+    for (keys, most_error) in [
+        ("", 0.05),
+        (
+            "recovery = { kind = \"selective-repeat\", timeout = \"50 us\" }\nevent = [{ kind = \"down\", links = [\"H1\"], start = \"399 us\" }]",
+            0.05,
+        ),
+        ("congestion = { mechanism = \"hpcc\" }", 0.05),
+        ("congestion = { mechanism = \"saa\" }", 0.25),
+    ] {
+        let text = format!(
+            "duration = \"400 us\"\n{keys}\n[topology]\nkind = \"star\"\nhosts = 4\n\
+             [[traffic]]\npattern = {{ kind = \"shift\", by = 1 }}\nmessage = \"8 KiB\"\nrate = \"1 Gbit/s\"\n"
+        );
+        let scenario = read(&text);
+        let estimated = scenario.check().unwrap().estimate.packet_hops;
+        let real = run(&scenario).summary.packet_hops as f64;
+        assert!((estimated / real - 1.0).abs() < most_error, "{keys}: {estimated} estimated, {real} hops");
+    }
+}
+
+#[test]
 fn explicit_rates_with_single_packet_messages_are_warned_about() {
     let scenario = |message: &str, mechanism: &str| {
         read(&format!(
