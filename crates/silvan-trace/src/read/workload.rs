@@ -40,7 +40,7 @@
 //! that a rank sends. The root of a broadcast, which SimAI ignores, is the first rank of the group. Operations
 //! without bytes or with one rank take no time, not even for the update.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use super::fields::{Ignored, WORKLOAD};
 use super::shares;
@@ -230,7 +230,7 @@ struct Groups {
     experts: u32,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
     Tensor,
     Data,
@@ -546,6 +546,7 @@ impl Reader<'_> {
         }
         self.note_unused();
         self.schedule()?;
+        self.allow()?;
         let ranks = self.groups.ranks;
         let mut sequences: Vec<[Sequence; 2]> =
             (0..ranks).map(|rank| [Sequence::new(rank), Sequence::on_cpu(rank, 1)]).collect();
@@ -554,6 +555,35 @@ impl Reader<'_> {
                 .map_err(|fault| fault.at(&self.name, *line))?;
         }
         self.build.finish().map_err(|error| TraceError::new(&self.name, error.to_string()))
+    }
+
+    /// Rejects a workload with more operations than allowed before they exist. The number of messages depends on
+    /// the operation and the group, but not on the bytes.
+    fn allow(&self) -> Result<(), TraceError> {
+        let (ranks, algorithms) = (u64::from(self.groups.ranks), &self.options.algorithms);
+        let mut known: HashMap<(Collective, Kind), u64> = HashMap::new();
+        let mut all = 0u64;
+        for (line, step) in &self.steps {
+            let fault = |fault: Fault| fault.at(&self.name, *line);
+            all += match step {
+                Step::Wait => 0,
+                Step::Compute(_) => ranks,
+                Step::Exchange(exchange) | Step::Start(exchange) => {
+                    let update = if exchange.update_ns > 0 { ranks } else { 0 };
+                    let key = (exchange.operation, exchange.kind);
+                    let messages = match known.get(&key) {
+                        Some(&messages) => messages,
+                        None => {
+                            messages(exchange, self.groups, algorithms, self.options.limit).map_err(fault)?
+                        }
+                    };
+                    known.insert(key, messages);
+                    messages + update
+                }
+            };
+            self.build.allow(all).map_err(|error| fault(error.into()))?;
+        }
+        Ok(())
     }
 
     /// Adds notes on what has no effect.
@@ -598,6 +628,49 @@ fn whole(name: &str, word: &str) -> Result<u64, String> {
     word.parse().map_err(|_| format!("{name} {} is not a whole number below 2^64", clip(word)))
 }
 
+/// Passes the call of an exchange to `then`.
+fn with_call<R>(
+    exchange: &Exchange,
+    groups: Groups,
+    algorithms: &Choice,
+    then: impl FnOnce(&Call<'_>) -> Result<R, Fault>,
+) -> Result<R, Fault> {
+    let Exchange { operation, kind, bytes, .. } = *exchange;
+    let size = groups.size(kind);
+    let each = u64::from(size);
+    let blocks: Vec<u64>;
+    let sizes = match operation {
+        Collective::AllGather | Collective::ReduceScatter if bytes.is_multiple_of(each) => {
+            Sizes::Uniform(bytes / each)
+        }
+        Collective::AllGather | Collective::ReduceScatter => {
+            blocks = shares(bytes, each);
+            Sizes::PerRank(&blocks)
+        }
+        Collective::AllToAll => Sizes::Uniform(bytes.div_ceil(each)),
+        _ => Sizes::Uniform(bytes),
+    };
+    then(&Call::new(operation, algorithms.of(operation), size, 0, sizes)?)
+}
+
+/// Number of messages of all ranks in an exchange. The count stops when it exceeds `most`.
+fn messages(exchange: &Exchange, groups: Groups, algorithms: &Choice, most: u64) -> Result<u64, Fault> {
+    with_call(exchange, groups, algorithms, |call| {
+        let of_all = u64::from(groups.ranks / call.ranks);
+        let mut found = 0;
+        for place in 0..call.ranks {
+            let counted = call.rounds(place, &mut |round| {
+                found += of_all * (round.sends.len() + round.recvs.len()) as u64;
+                if found > most { Err(()) } else { Ok(()) }
+            });
+            if counted.is_err() {
+                break;
+            }
+        }
+        Ok(found)
+    })
+}
+
 /// Adds the operations of a step in all ranks.
 fn execute(
     step: &Step,
@@ -617,34 +690,21 @@ fn execute(
         Step::Exchange(exchange) => (exchange, false),
         Step::Start(exchange) => (exchange, true),
     };
-    let Exchange { operation, kind, bytes, update_ns } = *exchange;
-    let size = groups.size(kind);
-    let each = u64::from(size);
-    let blocks: Vec<u64>;
-    let sizes = match operation {
-        Collective::AllGather | Collective::ReduceScatter if bytes.is_multiple_of(each) => {
-            Sizes::Uniform(bytes / each)
+    let Exchange { kind, update_ns, .. } = *exchange;
+    with_call(exchange, groups, algorithms, |call| {
+        for (rank, [own, started]) in (0..).zip(sequences) {
+            let (first, distance, place) = groups.of(kind, rank);
+            if second {
+                started.join(own);
+            }
+            let sequence = if second { started } else { own };
+            // Operations that run at the same time need communicators, and therefore tags, of their own.
+            let comm = (2 * kind as u32 + u32::from(second)) * MAX_RANKS + first;
+            sequence.collective(build, call, &|member| first + member * distance, place, comm)?;
+            if update_ns > 0 {
+                sequence.blocking(build, Operation::delay(update_ns))?;
+            }
         }
-        Collective::AllGather | Collective::ReduceScatter => {
-            blocks = shares(bytes, each);
-            Sizes::PerRank(&blocks)
-        }
-        Collective::AllToAll => Sizes::Uniform(bytes.div_ceil(each)),
-        _ => Sizes::Uniform(bytes),
-    };
-    let call = Call::new(operation, algorithms.of(operation), size, 0, sizes)?;
-    for (rank, [own, started]) in (0..).zip(sequences) {
-        let (first, distance, place) = groups.of(kind, rank);
-        if second {
-            started.join(own);
-        }
-        let sequence = if second { started } else { own };
-        // Operations that run at the same time need communicators, and therefore tags, of their own.
-        let comm = (2 * kind as u32 + u32::from(second)) * MAX_RANKS + first;
-        sequence.collective(build, &call, &|member| first + member * distance, place, comm)?;
-        if update_ns > 0 {
-            sequence.blocking(build, Operation::delay(update_ns))?;
-        }
-    }
-    Ok(())
+        Ok(())
+    })
 }
