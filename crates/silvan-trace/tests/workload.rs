@@ -77,6 +77,15 @@ fn gradients_of_weights_overlap_the_rest_of_the_backward_pass() {
 }
 
 #[test]
+fn operations_of_one_group_at_the_same_time_have_different_tags() {
+    let trace = of("HYBRID_TRANSFORMER model_parallel_NPU_group: 1 ep: 2 all_gpus: 2\n2\n\
+        a -1 0 NONE 0 0 ALLREDUCE_EP 8 0 NONE 0 0\nb -1 0 NONE 0 0 NONE 0 0 ALLREDUCE_EP 8 0\n");
+    let sends = operations(&trace, 0, Kind::Send);
+    assert_eq!((sends.len(), sends[0].cpu, sends[1].cpu), (2, 1, 0));
+    assert_ne!(sends[0].tag, sends[1].tag);
+}
+
+#[test]
 fn ranks_are_numbered_by_tensor_group_then_replica_then_stage() {
     let trace = of(
         "HYBRID_TRANSFORMER model_parallel_NPU_group: 2 ep: 2 pp: 2 vpp: 1 ga: 4 all_gpus: 16 pp_comm: 1.5\n2\n\
@@ -176,9 +185,10 @@ fn each_policy_has_its_order() {
 
 #[test]
 fn gradients_of_weights_overlap_the_operation_for_inputs_with_model_parallelism() {
-    let text = "MODEL all_gpus: 2\n2\na -1 0 NONE 0 0 ALLREDUCE 100 0 NONE 0 0\nb -1 0 NONE 0 0 ALLREDUCE 100 70 NONE 0 0\n";
-    // The first layer needs no gradients of its inputs.
-    assert_eq!(span(&of(text), Some(Rate::from_gbit(8))), 100_000);
+    let text = "MODEL all_gpus: 2\n3\na -1 0 NONE 0 0 ALLREDUCE 100 0 NONE 0 0\n\
+        b -1 0 NONE 0 50 ALLREDUCE 100 0 NONE 0 0\nc -1 0 NONE 0 0 ALLREDUCE 100 70 NONE 0 0\n";
+    // Layer c: 100 ns, during which it computes; layer b: 50 + 100 ns. Layer a needs no gradients of its inputs.
+    assert_eq!(span(&of(text), Some(Rate::from_gbit(8))), 250_000);
 }
 
 #[test]
