@@ -71,6 +71,30 @@ def test_computations_of_chakra_traces_take_the_time_of_their_operations(tmp_pat
         silvan.traces.check(trace, host_flops=1e12, host_bandwidth="0 B/s")
 
 
+#: Two layers on 2 x 2 ranks: tensor parallelism forward and backward, data parallelism at the end.
+WORKLOAD = """HYBRID_TRANSFORMER model_parallel_NPU_group: 2 ep: 1 pp: 1 vpp: 2 ga: 1{ranks}
+2
+attention -1 5000 ALLREDUCE 4096 4000 ALLREDUCE 4096 3000 NONE 0 10
+mlp -1 7000 NONE 0 6000 NONE 0 2000 ALLREDUCE 65536 20
+"""
+
+
+def test_workloads_of_simai_run_in_the_order_of_the_original(tmp_path):
+    trace = tmp_path / "workload.txt"
+    trace.write_text(WORKLOAD.format(ranks=" all_gpus: 4"))
+    found = silvan.traces.check(trace)
+    assert (found["format"], found["contents"]["ranks"]) == ("workload", 4)
+    assert found["contents"]["bytes"] == 4 * (2 * 4096 + 65536)
+    # All computations, and the updates after the two operations of the tensor-parallel group.
+    assert found["run"]["span_ps"] == 1000 * (27_000 + 2 * 10)
+    trace.write_text(WORKLOAD.format(ranks=""))
+    with pytest.raises(silvan.TraceError, match=r":1: the number of ranks \(all_gpus\) is not in the file"):
+        silvan.traces.check(trace)
+    assert silvan.traces.check(trace, ranks=4)["run"] == found["run"]
+    done = command("trace", "check", trace, "--ranks", "4")
+    assert (done.returncode, "workload" in done.stdout) == (0, True)
+
+
 def test_the_latency_of_switches_of_htsim_is_used(tmp_path):
     (tmp_path / "tree.topo").write_text(TREE)
     text = """duration = "100 us"

@@ -29,6 +29,7 @@ struct Request {
     compute_scale: f64,
     host_flops: Option<f64>,
     host_bandwidth: Option<String>,
+    ranks: Option<u32>,
     algorithms: BTreeMap<String, String>,
     limit: u64,
     latency: String,
@@ -47,6 +48,7 @@ impl Default for Request {
             compute_scale: 1.0,
             host_flops: None,
             host_bandwidth: None,
+            ranks: None,
             algorithms: BTreeMap::new(),
             limit: MAX_ITEMS,
             latency: "0 ns".to_owned(),
@@ -98,6 +100,7 @@ impl Request {
             compute_scale: factor("compute_scale", self.compute_scale)?,
             host_flops: self.host_flops,
             host_bandwidth,
+            ranks: self.ranks,
             algorithms: self.algorithms()?,
             limit: self.limit,
         })

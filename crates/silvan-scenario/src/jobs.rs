@@ -110,8 +110,8 @@ pub enum Sharing {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Program {
-    /// A recorded trace: GOAL (text or binary), SimGrid's time-independent traces, VEF, Chakra, or
-    /// recordings of HPCC.
+    /// A recorded trace: GOAL (text or binary), SimGrid's time-independent traces, VEF, Chakra,
+    /// recordings of HPCC, or text workloads of SimAI and ASTRA-sim.
     Trace {
         /// The file. The name is relative to the scenario.
         file: String,
@@ -136,6 +136,10 @@ pub enum Program {
         /// rate.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         host_bandwidth: Option<Rate>,
+        /// Number of ranks, for text workloads of SimAI and ASTRA-sim that do not state it (`all_gpus`).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(range(min = 1))]
+        ranks: Option<u32>,
     },
     /// A collective operation, repeated.
     Collective {
@@ -272,13 +276,14 @@ impl JobSpec {
         let algorithms = self.algorithms.choice(at)?;
         let wrong = |what: String| Fault::new(format!("{at}.program"), what);
         match &self.program {
-            Program::Trace { file, format, time_scale, compute_scale, host_flops, host_bandwidth } => {
+            Program::Trace { file, format, time_scale, compute_scale, host_flops, host_bandwidth, ranks } => {
                 let options = Options {
                     format: *format,
                     time_scale: *time_scale,
                     compute_scale: *compute_scale,
                     host_flops: *host_flops,
                     host_bandwidth: *host_bandwidth,
+                    ranks: *ranks,
                     algorithms,
                     ..Options::default()
                 };
@@ -315,7 +320,9 @@ pub(crate) fn check(spec: &Spec) -> Result<(), Fault> {
         })?;
         job.algorithms.choice(&at)?;
         reduction::check_job(spec, job, &at)?;
-        if let Program::Trace { time_scale, compute_scale, host_flops, host_bandwidth, .. } = &job.program {
+        if let Program::Trace { time_scale, compute_scale, host_flops, host_bandwidth, ranks, .. } =
+            &job.program
+        {
             for (key, value) in [("time_scale", time_scale), ("compute_scale", compute_scale)] {
                 let fine = value.is_finite() && (0.0..=1e12).contains(value);
                 ensure(fine, &format!("{at}.program.{key}"), || "must be 0 to 1e12".to_owned())?;
@@ -324,6 +331,7 @@ pub(crate) fn check(spec: &Spec) -> Result<(), Fault> {
             ensure(fine, &format!("{at}.program.host_flops"), || "must be 1 or more".to_owned())?;
             let fine = host_bandwidth.is_none_or(|rate| rate.0 > 0);
             ensure(fine, &format!("{at}.program.host_bandwidth"), || "must be more than 0".to_owned())?;
+            ensure(*ranks != Some(0), &format!("{at}.program.ranks"), || "must be 1 or more".to_owned())?;
         }
         if let Program::Collective { operation, bytes, compute, .. } = &job.program {
             let is_barrier = *operation == Collective::Barrier;

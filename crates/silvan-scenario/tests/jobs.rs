@@ -254,7 +254,7 @@ fn ranks_finish_in_the_table_and_messages_add_up() {
 }
 
 /// Invalid scenarios: the lines after `[[job]]`, and a part of the error message.
-const WRONG: [(&str, &str); 30] = [
+const WRONG: [(&str, &str); 31] = [
     ("", "job.0.program: missing, and needed"),
     ("program = 3", "job.0.program"),
     ("program = { kind = \"mpi\" }", "must be one of `trace`, `collective`, `hpc-challenge`"),
@@ -264,6 +264,7 @@ const WRONG: [(&str, &str); 30] = [
     ("program = { kind = \"trace\", file = \"x\", time_scale = -1 }", "time_scale"),
     ("program = { kind = \"trace\", file = \"x\", compute_scale = inf }", "must be 0 to 1e12"),
     ("program = { kind = \"trace\", file = \"x\", host_flops = 0 }", "must be 1 or more"),
+    ("program = { kind = \"trace\", file = \"x\", ranks = 0 }", "must be 1 or more"),
     ("program = { kind = \"collective\", ranks = 4, bytes = \"1 KiB\" }", "operation: missing"),
     ("program = { kind = \"collective\", operation = \"all-reduce\", bytes = \"1 KiB\" }", "ranks: missing"),
     ("program = { kind = \"collective\", operation = \"all-reduce\", ranks = 4 }", "bytes"),

@@ -6,7 +6,7 @@
 //! | [`trace`] | the internal representation: a graph of operations per rank, as a structure of arrays |
 //! | [`sequence`] | converts the consecutive calls of an MPI rank to such a graph |
 //! | [`collective`] | expands collective operations to rounds of messages, by named algorithm |
-//! | [`read`] | GOAL (text and binary), SimGrid's time-independent traces, VEF, Chakra, HPCC recordings |
+//! | [`read`] | GOAL (text and binary), SimGrid's time-independent traces, VEF, Chakra, HPCC, SimAI's workloads |
 //! | [`write`] | GOAL, text and binary |
 //! | [`execute`] | runs a trace without a network: MPI matching, LogGP costs, detection of deadlock |
 //! | [`check`] | the contents of a trace, and whether it runs to completion |

@@ -9,4 +9,5 @@ mod fields;
 mod formats;
 mod generated;
 mod reduction;
+mod workload;
 mod wrong;

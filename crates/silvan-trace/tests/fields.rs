@@ -1,13 +1,13 @@
-//! Feeds the readers of VEF and of binary GOAL a value that matters for each field of their formats. A field that
+//! Feeds the readers of VEF, of binary GOAL and of workloads a value that matters for each field of their formats. A field that
 //! is used changes the result. A field that is ignored does not, and a note names it.
 
 use std::io::Cursor;
 
 use silvan_trace::Trace;
 use silvan_trace::error::TraceError;
-use silvan_trace::read::fields::{CHAKRA, Fields, GOAL, GOAL_BINARY, Handling, TI, VEF};
+use silvan_trace::read::fields::{CHAKRA, Fields, GOAL, GOAL_BINARY, Handling, TI, VEF, WORKLOAD};
 use silvan_trace::read::source::Source;
-use silvan_trace::read::{Options, goal, goal_binary, vef};
+use silvan_trace::read::{Options, goal, goal_binary, vef, workload};
 use silvan_trace::write;
 
 /// The result of a reader as text, and its notes.
@@ -28,6 +28,8 @@ fn compare(of: Fields, field: &str, part: &str, plain: &Outcome, changed: &Outco
         // A value that makes the file inconsistent has an effect, too.
         (Handling::Used, Err(error)) => assert!(!part.is_empty() && error.contains(part), "{place}"),
         (Handling::Used, Ok((result, _))) => assert!(part.is_empty() && *result != plain.0, "{place}"),
+        (Handling::Refused, Err(error)) => assert!(!part.is_empty() && error.contains(part), "{place}"),
+        (Handling::Text, Ok(same)) => assert_eq!(same, plain, "{place}"),
         (Handling::Noted, Ok((result, notes))) => {
             assert_eq!(*result, plain.0, "{place}");
             assert!(notes.len() > plain.1.len() && notes.iter().any(|note| note.contains(part)), "{place}");
@@ -149,10 +151,60 @@ fn each_field_of_binary_goal_is_used_or_noted() {
     }
 }
 
+const OF_WORKLOAD: &str = "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 ep: 2 pp: 2 all_gpus: 16 \
+    checkpoints: 1 0 checkpoint_initiates: 1 1\n2\na -1 11 ALLREDUCE 64 12 ALLTOALL 65 13 ALLGATHER_EP 66 14\n\
+    b -1 21 NONE 0 22 NONE 0 23 ALLREDUCE 67 24\n";
+
+/// The field, an old text, a new one, and a part of the note or error.
+const CHANGES_OF_WORKLOAD: [(&str, &str, &str, &str); 25] = [
+    ("policy", "HYBRID_TRANSFORMER_FWD_IN_BCKWD", "HYBRID_TRANSFORMER", ""),
+    ("model_parallel_NPU_group", "group: 2", "group: 4", ""),
+    ("ep", "ep: 2", "ep: 1", ""),
+    ("pp", "pp: 2", "pp: 1", ""),
+    ("vpp", "pp: 2", "pp: 2 vpp: 3", "not used: vpp"),
+    ("ga", "pp: 2", "pp: 2 ga: 3", "not used: ga"),
+    ("pp_comm", "pp: 2", "pp: 2 pp_comm 3", "not used: pp_comm"),
+    ("all_gpus", "all_gpus: 16", "all_gpus: 8", ""),
+    ("checkpoints", "checkpoints: 1 0", "checkpoints: 2 0 1", ""),
+    ("checkpoint_initiates", "initiates: 1 1", "initiates: 0", ""),
+    (
+        "DLRM_LAST_BOTTOM_LAYER",
+        "ep: 2",
+        "DLRM_LAST_BOTTOM_LAYER: 2",
+        "is not one of model_parallel_NPU_group",
+    ),
+    ("number of layers", "\n2\n", "\n3\n", "3 layers are declared, but there are 2"),
+    ("name", "\na ", "\nc ", ""),
+    ("dependency", "a -1", "a 0", "not used: dependency"),
+    ("forward compute", " 11 ", " 10 ", ""),
+    ("forward collective", "ALLREDUCE", "ALLTOALL", ""),
+    ("forward bytes", " 64 ", " 60 ", ""),
+    ("input-gradient compute", " 12 ", " 10 ", ""),
+    ("input-gradient collective", "ALLTOALL", "ALLREDUCE", ""),
+    ("input-gradient bytes", " 65 ", " 60 ", ""),
+    ("weight-gradient compute", " 13 ", " 10 ", ""),
+    ("weight-gradient collective", "GATHER_EP", "GATHER", ""),
+    ("weight-gradient bytes", " 66 ", " 60 ", ""),
+    ("update", " 14\n", " 10\n", ""),
+    ("policy of a layer", " 14\n", " 14 DATA\n", "a layer has 12 words"),
+];
+
+#[test]
+fn each_field_of_workloads_is_used_or_noted() {
+    let read =
+        |text: &str| outcome(workload::read(Source::new(text.as_bytes(), "t").unwrap(), &Options::default()));
+    let plain = read(OF_WORKLOAD);
+    assert_eq!(CHANGES_OF_WORKLOAD.map(|change| change.0).to_vec(), names(WORKLOAD));
+    for (field, old, new, part) in CHANGES_OF_WORKLOAD {
+        assert!(OF_WORKLOAD.contains(old), "{field}");
+        compare(WORKLOAD, field, part, &plain, &read(&OF_WORKLOAD.replacen(old, new, 1)));
+    }
+}
+
 #[test]
 fn the_page_lists_all_fields() {
     let page = include_str!("../../../docs/traces.md");
-    for of in [CHAKRA, GOAL, GOAL_BINARY, TI, VEF] {
+    for of in [CHAKRA, GOAL, GOAL_BINARY, TI, VEF, WORKLOAD] {
         let with = |handling: Handling| {
             let names: Vec<&str> =
                 of.fields.iter().filter(|field| field.handling == handling).map(|field| field.name).collect();

@@ -351,6 +351,7 @@ fn formats_are_detected_from_the_content() {
         ("e", b"\x09\x0a\x070.0.4-a\x04\x08\x01\x18\x04", Format::Chakra),
         ("f", b"# HPCC 1.5.0 section MPIFFT, 8 ranks\n", Format::Hpcc),
         ("g", b"c\n", Format::Ti),
+        ("h", b"MICRO\n1\n", Format::Workload),
     ] {
         assert_eq!(detect(&file(name, bytes)).unwrap(), format, "{name}");
     }

@@ -8,7 +8,7 @@ use silvan_trace::error::TraceError;
 use silvan_trace::execute::{Parameters, execute};
 use silvan_trace::generate::{Kernels, Transformer};
 use silvan_trace::read::source::{MAX_LINE_BYTES, Source};
-use silvan_trace::read::{Format, Options, chakra, goal, goal_binary, hpcc, ti, vef};
+use silvan_trace::read::{Format, Options, chakra, goal, goal_binary, hpcc, ti, vef, workload};
 use silvan_trace::trace::MAX_ITEMS;
 use silvan_trace::{Trace, write};
 
@@ -62,6 +62,10 @@ fn hpcc_of(line: &str) -> Parsed {
 
 fn chakra_of(bytes: &[u8]) -> Parsed {
     chakra::read(1, &|_| Ok((Box::new(Cursor::new(bytes)), "t".to_owned())), &Options::default())
+}
+
+fn workload_of(text: &str) -> Parsed {
+    workload::read(source(text.as_bytes()), &Options::default())
 }
 
 fn small(options: Options) -> Options {
@@ -195,6 +199,66 @@ fn vef_cases() -> Vec<(&'static str, String)> {
     ]
 }
 
+fn workload_cases() -> Vec<(&'static str, String)> {
+    const LAYER: &str = "a -1 1 NONE 0 1 NONE 0 1 ALLREDUCE 8 1";
+    let headed = |header: &str| workload_of(&format!("{header}\n1\n{LAYER}\n"));
+    let grouped = |sizes: &str| headed(&format!("HYBRID_TRANSFORMER model_parallel_NPU_group: {sizes}"));
+    let again = |lists: &str| {
+        headed(&format!("HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 1 all_gpus: 2 {lists}"))
+    };
+    let layer = |line: &str| {
+        workload_of(&format!("HYBRID_TRANSFORMER model_parallel_NPU_group: 2 all_gpus: 2\n1\n{line}\n"))
+    };
+    let data = |line: &str| workload_of(&format!("DATA all_gpus: 2\n1\n{line}\n"));
+    let limited = |text: &str| message(workload::read(source(text.as_bytes()), &small(Options::default())));
+    let other_ranks = Options { ranks: Some(4), ..Options::default() };
+    vec![
+        ("workload: nothing", message(workload_of("\n"))),
+        ("workload: unknown policy", message(headed("HYBRID all_gpus: 2"))),
+        ("workload: data and model", message(headed("HYBRID_DATA_MODEL all_gpus: 2"))),
+        ("workload: customized", message(headed("HYBRID_CUSTOMIZED all_gpus: 2"))),
+        ("workload: DLRM", message(headed("HYBRID_DLRM DLRM_LAST_BOTTOM_LAYER: 5"))),
+        ("workload: no ranks", message(headed("DATA"))),
+        ("workload: other ranks", message(workload::read(source(b"DATA all_gpus: 2\n1\n"), &other_ranks))),
+        ("workload: zero ranks", message(headed("DATA all_gpus: 0"))),
+        ("workload: too many ranks", message(headed("DATA all_gpus: 2000000"))),
+        ("workload: unknown key", message(headed("DATA all_gpus: 2 tp: 4"))),
+        ("workload: no value", message(headed("DATA all_gpus:"))),
+        ("workload: negative bytes between stages", message(headed("DATA all_gpus: 2 pp_comm -1"))),
+        ("workload: no size of groups", message(headed("HYBRID_TRANSFORMER all_gpus: 2"))),
+        ("workload: groups of other sizes", message(grouped("3 pp: 2 all_gpus: 8"))),
+        ("workload: groups of experts of another size", message(grouped("2 ep: 3 all_gpus: 8"))),
+        ("workload: too few checkpoints", message(again("checkpoints: 2 0"))),
+        ("workload: checkpoint beyond the end", message(again("checkpoints: 1 7"))),
+        ("workload: no checkpoint", message(again("checkpoint_initiates: 1 0"))),
+        ("workload: no number of layers", message(workload_of("MICRO all_gpus: 2\n"))),
+        ("workload: not a number of layers", message(workload_of("MICRO all_gpus: 2\na -1\n"))),
+        ("workload: too few layers", message(workload_of("MICRO all_gpus: 2\n2\n"))),
+        ("workload: too many layers", message(layer(&format!("{LAYER}\n{LAYER}")))),
+        ("workload: too few words", message(layer("a"))),
+        ("workload: too many words", message(layer(&format!("{LAYER} DATA")))),
+        ("workload: dependency", message(layer(&LAYER.replace("-1", "b")))),
+        ("workload: negative duration", message(layer(&LAYER.replace("-1 1", "-1 -1")))),
+        ("workload: bytes with decimals", message(layer(&LAYER.replace("8 1", "8.5 1")))),
+        ("workload: unknown operation", message(layer(&LAYER.replace("REDUCE", "REDUCEALLTOALL")))),
+        ("workload: operation of activations", message(data(&LAYER.replacen("NONE", "ALLGATHER", 1)))),
+        ("workload: operation of experts", message(data(&LAYER.replace("REDUCE", "REDUCE_EP")))),
+        (
+            "workload: more layers than allowed",
+            limited(&format!("DATA all_gpus: 2\n99\n{}", format!("{LAYER}\n").repeat(11))),
+        ),
+        ("workload: more than allowed", limited(&format!("DATA all_gpus: 8\n1\n{LAYER}\n"))),
+        (
+            "workload: more repetitions than allowed",
+            limited(&format!(
+                "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 1 all_gpus: 1 checkpoints: 1 0 \
+                 checkpoint_initiates: 5 1 2 3 4 5\n6\n{}",
+                "a -1 0 NONE 0 0 NONE 0 0 NONE 0 0\n".repeat(6)
+            )),
+        ),
+    ]
+}
+
 fn other_cases() -> Vec<(&'static str, String)> {
     let length_without_end = [0xff; 11];
     // Node 1, a computation, followed by the name of a process group.
@@ -259,7 +323,7 @@ fn other_cases() -> Vec<(&'static str, String)> {
 
 #[test]
 fn errors_of_invalid_inputs_are_pinned() {
-    let lists = [goal_cases(), binary_cases(), ti_cases(), vef_cases(), other_cases()];
+    let lists = [goal_cases(), binary_cases(), ti_cases(), vef_cases(), workload_cases(), other_cases()];
     let cases: Vec<(&str, String)> = lists.into_iter().flatten().collect();
     assert!(cases.len() >= 40);
     for (name, message) in &cases {

@@ -161,3 +161,40 @@ pub fn draw_hpcc(random: &mut Stream) -> String {
     }
     text
 }
+
+/// A text workload: layers with operations that the policy has.
+pub fn draw_workload(random: &mut Stream) -> String {
+    const POLICIES: [(&str, [bool; 3]); 6] = [
+        ("HYBRID_TRANSFORMER", [true; 3]),
+        ("HYBRID_TRANSFORMER_FWD_IN_BCKWD", [true; 3]),
+        ("DATA", [false, false, true]),
+        ("MODEL", [true, true, false]),
+        ("MICRO", [false, false, true]),
+        ("DISTRIBUTED_INFERENCE", [true, false, false]),
+    ];
+    let kind = random.below(6) as usize;
+    let (policy, communicates) = POLICIES[kind];
+    let (tensor, experts, replicas, stages) =
+        (1 + random.below(3), 1 + random.below(2), 1 + random.below(2), 1 + random.below(2));
+    let ranks = tensor * experts * replicas * stages;
+    let layers = 1 + random.below(4);
+    let mut text = format!(
+        "{policy} model_parallel_NPU_group: {tensor} ep: {experts} pp: {stages} vpp: 1 ga: 2 all_gpus: {ranks} \
+         checkpoints: 1 0 checkpoint_initiates: 1 {} pp_comm {}\n{layers}\n",
+        random.below(layers),
+        number(random)
+    );
+    for layer in 0..layers {
+        text += &format!("l{layer} -1");
+        for pass in communicates {
+            let operation = ["NONE", "ALLREDUCE", "ALLGATHER", "REDUCESCATTER", "ALLTOALL", "BROADCAST"]
+                [random.below(6) as usize];
+            let suffix = if kind < 2 { ["", "_EP", "_DP_EP"][random.below(3) as usize] } else { "" };
+            let (operation, suffix) =
+                if pass && operation != "NONE" { (operation, suffix) } else { ("NONE", "") };
+            text += &format!(" {} {operation}{suffix} {}", number(random), number(random));
+        }
+        text += &format!(" {}\n", number(random));
+    }
+    text
+}

@@ -31,7 +31,7 @@ FormatName = Annotated[
     typer.Option(
         "--format",
         metavar="NAME",
-        help="Format of the trace: goal, goal-binary, ti, vef, chakra or hpcc.",
+        help="Format of the trace: goal, goal-binary, ti, vef, chakra, hpcc or workload.",
         show_default="detected",
     ),
 ]
@@ -64,6 +64,15 @@ HostBandwidth = Annotated[
         "--host-bandwidth",
         metavar="RATE",
         help="Memory bandwidth of a host, for Chakra nodes that state bytes, but no duration.",
+    ),
+]
+Ranks = Annotated[
+    int | None,
+    typer.Option(
+        "--ranks",
+        metavar="N",
+        min=1,
+        help="Number of ranks, for workloads of SimAI and ASTRA-sim without all_gpus.",
     ),
 ]
 Out = Annotated[Path, typer.Argument(metavar="OUT", help="NAME.goal (text) or NAME.bin (binary).")]
@@ -103,6 +112,7 @@ def check(  # noqa: PLR0913, PLR0917 - one argument per option
     compute_scale: ComputeScale = 1.0,
     host_flops: HostFlops = None,
     host_bandwidth: HostBandwidth = None,
+    ranks: Ranks = None,
     stream: Annotated[
         bool,
         typer.Option(
@@ -121,6 +131,7 @@ def check(  # noqa: PLR0913, PLR0917 - one argument per option
         "compute_scale": compute_scale,
         "host_flops": host_flops,
         "host_bandwidth": host_bandwidth,
+        "ranks": ranks,
         "algorithms": common.pairs(algorithm, "--algorithm"),
         "latency": latency,
         "overhead": overhead,
@@ -148,6 +159,7 @@ def convert(
     compute_scale: ComputeScale = 1.0,
     host_flops: HostFlops = None,
     host_bandwidth: HostBandwidth = None,
+    ranks: Ranks = None,
 ) -> None:
     """Write a trace as GOAL, with its collective operations as messages."""
     done = traces.convert(
@@ -159,6 +171,7 @@ def convert(
         compute_scale=compute_scale,
         host_flops=host_flops,
         host_bandwidth=host_bandwidth,
+        ranks=ranks,
     )
     _print_written(done, out)
 

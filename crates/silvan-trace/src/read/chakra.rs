@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use super::fields::{CHAKRA, Handling, Ignored};
 use super::protobuf::{Fields, Messages, Value, numbers, varint};
 use super::work::Work;
-use super::{chakra_json, source};
+use super::{chakra_json, shares, source};
 use crate::collective::{Call, Collective, Sizes};
 use crate::error::{TraceError, clip};
 use crate::read::Options;
@@ -389,12 +389,11 @@ impl Reader<'_> {
             .map_err(|_| "the rank is not a member of its group".to_owned())?;
         let ranks = members.len() as u64;
         let bytes = node.bytes.unwrap_or(0);
-        let share = |index: u64| bytes / ranks + u64::from(index < bytes % ranks);
-        let shares: Vec<u64>;
+        let blocks: Vec<u64>;
         let sizes = match operation {
             Collective::ReduceScatter => {
-                shares = (0..ranks).map(share).collect();
-                Sizes::PerRank(&shares)
+                blocks = shares(bytes, ranks);
+                Sizes::PerRank(&blocks)
             }
             Collective::AllToAll => Sizes::Uniform(bytes.div_ceil(ranks)),
             _ => Sizes::Uniform(bytes),

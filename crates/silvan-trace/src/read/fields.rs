@@ -185,6 +185,38 @@ pub const GOAL_BINARY: Fields = Fields {
     ],
 };
 
+/// Text workloads of SimAI and ASTRA-sim.
+pub const WORKLOAD: Fields = Fields {
+    format: "workload",
+    fields: &[
+        used("policy"),
+        used("model_parallel_NPU_group"),
+        used("ep"),
+        used("pp"),
+        noted("vpp"),
+        noted("ga"),
+        noted("pp_comm"),
+        used("all_gpus"),
+        used("checkpoints"),
+        used("checkpoint_initiates"),
+        refused("DLRM_LAST_BOTTOM_LAYER"),
+        used("number of layers"),
+        text("name"),
+        noted("dependency"),
+        used("forward compute"),
+        used("forward collective"),
+        used("forward bytes"),
+        used("input-gradient compute"),
+        used("input-gradient collective"),
+        used("input-gradient bytes"),
+        used("weight-gradient compute"),
+        used("weight-gradient collective"),
+        used("weight-gradient bytes"),
+        used("update"),
+        refused("policy of a layer"),
+    ],
+};
+
 /// Maximum number of names in a note.
 const MOST_NAMES: usize = 20;
 

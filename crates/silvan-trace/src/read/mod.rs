@@ -8,6 +8,7 @@
 //! | VEF | the first word is `VEF` |
 //! | Chakra execution traces | length-prefixed messages, the first with a version or attributes; or JSON with `workload_graph` |
 //! | HPCC recordings | the first line is a comment that starts with `HPCC` |
+//! | text workloads of SimAI and ASTRA-sim | the first word is a policy, such as `HYBRID_TRANSFORMER` |
 //!
 //! Text and Chakra files may be compressed with gzip. If a Chakra or SimGrid file contains one of several
 //! ranks and the rank number is in its name (`job.3.et`, `actions3.txt`), the files of the other ranks are
@@ -28,6 +29,7 @@ mod ti_actions;
 pub mod vef;
 mod vef_graph;
 mod work;
+pub mod workload;
 
 use std::path::{Path, PathBuf};
 
@@ -56,11 +58,20 @@ pub enum Format {
     Chakra,
     /// Recordings of the MPI calls of HPCC.
     Hpcc,
+    /// Text workloads of SimAI (AICB) and ASTRA-sim 1.
+    Workload,
 }
 
 /// All supported formats.
-pub const FORMATS: [Format; 6] =
-    [Format::Goal, Format::GoalBinary, Format::Ti, Format::Vef, Format::Chakra, Format::Hpcc];
+pub const FORMATS: [Format; 7] = [
+    Format::Goal,
+    Format::GoalBinary,
+    Format::Ti,
+    Format::Vef,
+    Format::Chakra,
+    Format::Hpcc,
+    Format::Workload,
+];
 
 impl Format {
     /// The format's name in options and messages.
@@ -73,6 +84,7 @@ impl Format {
             Self::Vef => "vef",
             Self::Chakra => "chakra",
             Self::Hpcc => "hpcc",
+            Self::Workload => "workload",
         }
     }
 
@@ -103,6 +115,8 @@ pub struct Options {
     pub host_flops: Option<f64>,
     /// Memory bandwidth of a host, for Chakra's nodes that state bytes of memory, but no duration.
     pub host_bandwidth: Option<Rate>,
+    /// Number of ranks, for text workloads that do not state it (`all_gpus`).
+    pub ranks: Option<u32>,
     /// Algorithms of collective operations.
     pub algorithms: Choice,
     /// Maximum number of operations and dependencies together.
@@ -124,6 +138,7 @@ impl Default for Options {
             compute_scale: 1.0,
             host_flops: None,
             host_bandwidth: None,
+            ranks: None,
             algorithms: Choice::default(),
             limit: MAX_ITEMS,
         }
@@ -151,6 +166,13 @@ pub fn read(path: &Path, options: &Options) -> Result<Read, TraceError> {
         None => detect(path)?,
     };
     let name = path.display().to_string();
+    if options.ranks.is_some() && format != Format::Workload {
+        let message = format!(
+            "`ranks` has no effect: files of the format {} state their ranks; leave it out",
+            format.name()
+        );
+        return Err(TraceError::new(&name, message));
+    }
     let scaled = |mut trace: Trace, files: Vec<PathBuf>| {
         trace.scale_time(options.compute_scale);
         Read { trace, format, files }
@@ -164,6 +186,7 @@ pub fn read(path: &Path, options: &Options) -> Result<Read, TraceError> {
         }
         Format::Vef => Ok(scaled(vef::read(Source::open(path)?, options)?, one())),
         Format::Hpcc => Ok(scaled(hpcc::read(Source::open(path)?, options)?, one())),
+        Format::Workload => Ok(scaled(workload::read(Source::open(path)?, options)?, one())),
         Format::Ti => {
             let files = family::of_ti(path)?;
             Ok(scaled(ti::read_files(&files, options)?, files))
@@ -221,6 +244,9 @@ fn detect_text(start: &str, path: &Path) -> Result<Format, String> {
     let word = first.split_whitespace().next().unwrap_or_default();
     if word == "VEF" {
         return Ok(Format::Vef);
+    }
+    if workload::looks_like(first) {
+        return Ok(Format::Workload);
     }
     if word == "num_ranks" || first.starts_with("//") || first.starts_with("/*") {
         return Ok(Format::Goal);
@@ -298,6 +324,11 @@ impl From<String> for Fault {
 fn at_line(file: &str, line: u64) -> impl Fn(BuildError) -> TraceError + use<> {
     let file = file.to_owned();
     move |error| TraceError::line(&file, line, error.to_string())
+}
+
+/// Divides bytes among ranks; the first ones get the remainder.
+fn shares(bytes: u64, ranks: u64) -> Vec<u64> {
+    (0..ranks).map(|rank| bytes / ranks + u64::from(rank < bytes % ranks)).collect()
 }
 
 /// Converts a duration in seconds to whole nanoseconds.

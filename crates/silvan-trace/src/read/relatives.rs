@@ -45,10 +45,7 @@ const RELATIVES: [(Mark, &str); 34] = [
         "a connection matrix of htsim (.cm), which a pattern of the kind \"listed\" reads",
     ),
     (Mark::Lines(is_htsim), "a topology of htsim (.topo)"),
-    (
-        Mark::Lines(is_workload),
-        "a text workload of ASTRA-sim or SimAI; convert it to a Chakra trace (`chakra_converter Text`)",
-    ),
+    (Mark::Lines(is_workload), "a trace of an application (text workload of ASTRA-sim or SimAI)"),
     (Mark::Part(" entering at walltime "), "a DUMPI trace as text (`dumpi2ascii`)"),
     (Mark::Start("fileprefix=dumpi"), "the description of a DUMPI trace"),
     (Mark::Name("dumpi-"), "a DUMPI trace"),
@@ -156,7 +153,11 @@ mod tests {
     fn relatives_are_named() {
         for (name, text, what) in [
             ("a.xml", "<algo name=\"ring\" nchunks=\"2\">\n <gpu id=\"0\">\n", "an algorithm of MSCCL"),
-            ("a.txt", "DATA\n1\nfc1 -1 5 NONE 0 5 NONE 0 5 ALLREDUCE 64 5\n", "a text workload of ASTRA-sim"),
+            (
+                "a.txt",
+                "DATA\n1\nfc1 -1 5 NONE 0 5 NONE 0 5 ALLREDUCE 64 5\n",
+                "a trace of an application (text",
+            ),
             (
                 "d.txt",
                 "MPI_Init entering at walltime 1.5, cputime 0.1 seconds in thread 0.\n",
