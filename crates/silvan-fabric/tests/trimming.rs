@@ -264,6 +264,37 @@ fn threads_and_schedulers_do_not_matter() {
     }
 }
 
+/// Packets of H2, H3 and H4, which cross one switch each, reach an output at the same instant. The output has room for one,
+/// which is that of the lowest input, regardless of the order in which a scheduler runs the switches.
+#[test]
+fn of_packets_of_one_instant_the_lowest_input_is_first() {
+    for (inputs, first) in [([1, 2, 3], 0), ([2, 1, 3], 1), ([2, 3, 1], 2), ([3, 2, 1], 2), ([3, 1, 2], 1)] {
+        let link = |from: &str, to: &str| {
+            format!(r#"{{"from": "{from}", "to": "{to}", "rate": "8 Gbit/s", "delay": "1 us"}}"#)
+        };
+        let mut links = vec![link("H1", "L:4")];
+        for ((host, switch), input) in [("H2", "A"), ("H3", "B"), ("H4", "C")].into_iter().zip(inputs) {
+            links.push(link(host, &format!("{switch}:1")));
+            links.push(link(&format!("{switch}:2"), &format!("L:{input}")));
+        }
+        let switch = |name: &str, ports: u32| format!(r#"{{"name": "{name}", "ports": {ports}}}"#);
+        let switches = [switch("B", 2), switch("L", 4), switch("A", 2), switch("C", 2)].join(", ");
+        let network = topology(&format!(
+            r#"{{"kind": "custom", "hosts": ["H1", "H2", "H3", "H4"], "switches": [{switches}], "links": [{}]}}"#,
+            links.join(", ")
+        ));
+        let mut config = trimming(us(30), 1_500, Trimmed::Arriving);
+        config.switch.arbitration = Some(Arbitration::RoundRobin);
+        config.switch.memory = Some(Memory::Shared);
+        config.flows = (2..5).map(|from| message(from, 1, 1_000)).collect();
+        let done = [Scheduler::EventOrdered, Scheduler::Binned]
+            .map(|scheduler| completed(&run(&network, &Config { scheduler, ..config.clone() })));
+        assert_eq!(done[0], done[1], "{inputs:?}");
+        let earliest = done[0].iter().enumerate().min_by_key(|(_, time)| time.unwrap()).unwrap().0;
+        assert_eq!(earliest, first, "{inputs:?}: {:?}", done[0]);
+    }
+}
+
 /// A queue limit for the rate of the links replaces the general limit: the results equal those of a run with
 /// the same limit for all rates.
 #[test]

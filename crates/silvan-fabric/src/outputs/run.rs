@@ -263,9 +263,10 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         if MARKS == ALL_EVENTS && self.wiring.reports.is_some() {
             self.find_marking_switches(&arrivals);
         }
-        // The order of packets that arrive at one instant matters only if they share a queue, or if the marking rule counts
-        // the inputs or samples arrivals.
-        let needs_order = FIFO || MARKS != UNMARKED && self.marking.needs_order();
+        // The order of packets that arrive at one instant matters only if they share a queue, if one of them may be trimmed
+        // because of the others, or if the marking rule counts the inputs or samples arrivals.
+        let trims = MARKS == ALL_EVENTS && self.trimmer.is_some();
+        let needs_order = FIFO || trims || MARKS != UNMARKED && self.marking.needs_order();
         let (start, width) = (self.start().0 as u32, 1u32 << self.shift);
         for (at, arrival) in arrivals.iter().enumerate() {
             self.prefetch_arrivals(around.packets, &arrivals, at);
