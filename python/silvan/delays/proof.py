@@ -203,7 +203,7 @@ def _explained(question: Question, found: Explanation, span: Span) -> tuple[Netw
     flow = found.subject.flow
     network = subjects.recorded(result, start, end, most=most, progress=progress)
     wanted = Wanted(
-        network.hosts[flow.host], network.hosts[flow.destination], start, end, found.subject.bytes, 0
+        "", network.hosts[flow.host], network.hosts[flow.destination], start, end, found.subject.bytes, 0
     )
     return network, network.explain(network.find(wanted))
 
@@ -281,7 +281,9 @@ class _Removal:
             removed.append(self._named(kind, index, table[index], flows))
             predicted += sum(ps for _, ps in flows)
         if not removed:
-            what = "the job itself" if own_source[0] == "job" else "its own flow or pattern"
+            what = "its own flow or pattern, or of a flow between the same hosts"
+            if own_source[0] == "job":
+                what = "the job itself"
             raise self.refuse(f"the packets are those of {what}" if self.cause.owners else "it has no owners")
         return Change(_listed(removed, "others"), predicted, tables)
 
