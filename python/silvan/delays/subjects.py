@@ -163,9 +163,17 @@ class Network:
         name = self.class_of(flow) or self._named.get(ends)
         return f"{name} ({way})" if name and name != way else way
 
+    def class_number(self, flow: FlowKey) -> int | None:
+        """Return the number of the class of a flow; None if it is not known."""
+        number = self.delays.class_of(flow)
+        if number is None:
+            # The recording may have only answers of the flow, which have its class.
+            number = self.delays.class_of(FlowKey(flow.destination, flow.source, flow.host))
+        return number
+
     def class_of(self, flow: FlowKey) -> str:
         """Return the name of the class of a flow; empty if it is not known."""
-        number = self.delays.class_of(flow)
+        number = self.class_number(flow)
         return self.classes[number] if number is not None and number < len(self.classes) else ""
 
     def _down(self, channels: list[str]) -> dict[int, list[tuple[int, int]]]:
