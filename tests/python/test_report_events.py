@@ -120,6 +120,10 @@ def test_causes_partition_a_message_and_arrows_lead_to_their_places(runs, tmp_pa
         assert [start for start, _ in edges] == [subject.start, *(end for _, end in edges[:-1])]
         assert edges[-1][1] == subject.end
         assert [event["ts"] for event in slices] == [start / 1e6 for start, _ in edges]
+        delays = [event["name"] for event in slices if not event["name"].startswith("necessary")]
+        delays = [name for name in delays if " at " in name]
+        starts = [event for event in own if event["ph"] == "s" and threads[event["tid"]] == title]
+        assert len(starts) == len(list(itertools.groupby(delays))) < len(delays)
     begin = {event["id"]: event for event in own if event["ph"] == "s"}
     end = {event["id"]: event for event in own if event["ph"] == "f"}
     assert begin.keys() == end.keys()

@@ -158,8 +158,80 @@ def test_messages_have_numbers_in_order_of_generation(transfers: str) -> None:
     (second,) = silvan.why(result, flow="four", message=2)
     assert isinstance(second.explanation.subject, Message)
     assert (second.explanation.subject.flow.host, second.explanation.subject.bytes) == (0, 50_000)
-    with pytest.raises(silvan.SilvanError, match="--message 5: 4 messages were delivered, from 1 on"):
+    with pytest.raises(silvan.SilvanError, match="--message 5: no such message; 4 messages were delivered"):
         silvan.why(result, flow="four", message=5)
+
+
+@pytest.mark.parametrize("transfers", ["", "[measure]\ntransfers = true\n"])
+def test_name_selects_one_of_several_flows_between_the_same_hosts(transfers: str) -> None:
+    pattern = '[[traffic]]\nname = "pattern"\nhosts = ["H2"]\nmessage = "10 kB"\nrate = "5 Gbit/s"\n'
+    pattern += 'pattern = { kind = "hotspots", to = ["H3"] }\n'
+    flows = flow("H1", "H3", name="long") + flow("H1", "H3", "10 kB", name="short")
+    result = silvan.run(silvan.Scenario.from_toml(STAR + transfers + flows + pattern))
+    for name in ("long", "short", "pattern"):
+        for found in silvan.why(result, flow=name, slowest=3):
+            assert found.subject.startswith(f"{name} (")
+    assert len({found.subject for found in silvan.why(result, flow="H1->H3", slowest=3)}) == 2
+
+
+def test_own_messages_in_front_are_named_as_such() -> None:
+    (found,) = silvan.why(silvan.run("pfc-victim", measure__transfers=True), flow="victim")
+    (busy,) = (cause for cause in found.explanation.causes if cause.label is Label.OUTPUT_BUSY)
+    assert [flow for flow, _ in busy.owners] == [found.explanation.subject.flow]
+    (line,) = found.lines_of(busy)
+    assert line.endswith("H17->L1.3:1 was busy with other messages of the flow")
+
+
+def test_flows_of_the_same_name_are_one_owner() -> None:
+    """The messages of an all-to-all between two ranks have flows of their own."""
+    result = silvan.run("job-kernel")
+    (found,) = silvan.why(result, job="fft")
+    is_repeated = False
+    for cause, told in zip(found.explanation.causes, found.to_dict()["causes"], strict=True):
+        names = [owner["flow"] for owner in told["owners"]]
+        assert len(names) == len(set(names))
+        assert sum(owner["ps"] for owner in told["owners"]) == sum(ps for _, ps in cause.owners)
+        is_repeated |= len(names) < len(cause.owners)
+    assert is_repeated
+
+
+def test_chain_names_each_link_once() -> None:
+    """With one queue per input, packets also wait behind others of the same input, for the same link."""
+    incast = "".join(flow(f"H{number}", "H9") for number in (1, 2, 11, 12))
+    model = '[switch]\nbuffer = "64 KiB"\nqueues = "single"\n'
+    network = LEAVES.format(spines=1) + model
+    found = explained(network + incast + flow("H6", "H10", "500 kB"), "H6->H10")
+    chain = found.explanation.causes[0].chain
+    assert chain[-1] == "L1.2:1->H9"
+    assert len(chain) == len(set(chain)) > 1
+
+
+def test_shares_do_not_exceed_the_waiting_time() -> None:
+    """A sprayed message waits for some packets while it sends others, longer than it is delayed."""
+    spraying = '[ecmp]\nspraying = "oblivious"\n[packet]\nmtu = "4096 B"\n'
+    flows = "".join(flow(f"H{number}", f"H{number + 8}", "200 kB") for number in range(1, 9))
+    result = silvan.run(silvan.Scenario.from_toml(LEAVES.format(spines=8) + spraying + flows))
+    overlapping = []
+    for found in silvan.why(result, slowest=8):
+        explanation = found.explanation
+        assert explanation.whole >= sum(cause.ps for cause in explanation.causes)
+        for line in found.sentences:
+            percent = line.removeprefix("- ").partition(" %")[0]
+            assert not percent.isdigit() or int(percent) <= 100, line
+        if explanation.pipeline < -0.01 * explanation.delay:
+            overlapping.append(found)
+    assert overlapping
+    assert "of necessary transmissions took place meanwhile" in overlapping[0].sentences[1]
+    assert overlapping[0].sentences[2].startswith("Of the waiting time, ")
+
+
+@pytest.mark.parametrize("scenario", ["ndr-rtt", "roce-telemetry"])
+def test_reactions_that_probe_name_the_queue(scenario: str) -> None:
+    (found,) = silvan.why(silvan.run(scenario, measure__transfers=True))
+    cause = found.explanation.causes[0]
+    assert cause.label is Label.PACING
+    assert cause.signal is not None
+    assert not cause.signal.is_mark
 
 
 def test_undelayed_message() -> None:
@@ -275,11 +347,27 @@ def test_json_has_the_published_form() -> None:
     assert value["delay_ps"] == value["pipeline_ps"] + sum(cause["ps"] for cause in value["causes"])
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"message": 0}, "message = 0: must be 1 or more"),
+        ({"slowest": -1}, "slowest = -1: must be 1 or more"),
+        ({"step": 1}, "step: needs a job"),
+        ({"job": "ring", "flow": "one"}, "flow, message, slowest: have no effect with a job"),
+        ({"message": 1, "slowest": 2}, "slowest: has no effect with a message"),
+    ],
+)
+def test_arguments_that_have_no_effect_are_refused(options: dict[str, Any], message: str) -> None:
+    result = silvan.run(silvan.Scenario.from_toml(STAR + flow("H1", "H3", name="one")))
+    with pytest.raises(silvan.SilvanError, match=message):
+        silvan.why(result, **options)
+
+
 def test_errors_say_what_would_be_valid() -> None:
     result = silvan.run(silvan.Scenario.from_toml(STAR + flow("H1", "H3", name="one")))
     with pytest.raises(silvan.SilvanError, match=r"--flow two: no such flow; give its name \(one\)"):
         silvan.why(result, flow="two")
-    with pytest.raises(silvan.SilvanError, match="no message from H2 to H3 was delivered"):
+    with pytest.raises(silvan.SilvanError, match="no message of H2->H3 was delivered"):
         silvan.why(result, flow="H2->H3")
     hint = r"more than 10 packets cross links .*; or record transfers \(measure.transfers = true\)"
     with pytest.raises(silvan.SilvanError, match=hint):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import jsonschema
 import pytest
@@ -12,7 +13,7 @@ from typer.testing import CliRunner
 
 import silvan
 from silvan import _core, cli
-from silvan.delays import Proof, Why, subjects
+from silvan.delays import FlowKey, Proof, Why, subjects
 from test_why import LEAVES, MEGABYTE, STAR, flow, ring
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -170,10 +171,28 @@ def test_hosts_of_an_incast_are_left_out() -> None:
     assert trial.actual == trial.predicted == found.explanation.delay
 
 
+def test_prediction_counts_all_links_of_the_removed_flows() -> None:
+    """The traffic of storage delays the job on two links, and is removed from both."""
+    (found,) = silvan.why(silvan.run("two-rails"), job="all-reduce", prove=True)
+    assert found.proof is not None
+    (trial,) = found.proof.trials
+    assert trial.removed == "traffic checkpoint"
+    assert trial.predicted > 1.4 * found.explanation.causes[0].ps
+    assert trial.actual == pytest.approx(trial.predicted, rel=0.05)
+
+
+def test_a_flow_of_which_only_answers_were_recorded_has_their_class() -> None:
+    network = object.__new__(subjects.Network)
+    network.delays = cast("_core.Delays", SimpleNamespace(class_of={(1, 0, 0): 2}.get))
+    assert network.class_number(FlowKey(0, 0, 1)) == network.class_number(FlowKey(1, 0, 0)) == 2
+    assert network.class_number(FlowKey(0, 0, 2)) is None
+
+
 def test_causes_that_no_scenario_can_remove() -> None:
     own = '[[traffic]]\nrate = "90 Gbit/s"\nstop = "20 us"\npattern = { kind = "uniform" }\n'
     _, proof = proven(STAR + own)
-    assert proof.reason.endswith("cannot be removed: the packets are those of its own flow or pattern")
+    own = "cannot be removed: the packets are those of its own flow or pattern"
+    assert proof.reason.endswith(f"{own}, or of a flow between the same hosts")
     assert proof.trials == ()
     _, proof = proven(STAR + flow("H1", "H3"))
     assert proof == Proof((), "nothing delayed it")

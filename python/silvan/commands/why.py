@@ -29,7 +29,9 @@ def why(  # noqa: PLR0913, PLR0917 - one argument per option
     flow: Annotated[
         str | None,
         typer.Option(
-            "--flow", metavar="FLOW", help="Explain messages of this flow: its name, or its hosts (H1->H2)."
+            "--flow",
+            metavar="FLOW",
+            help="Explain messages of this flow, pattern or job by its name, or between two hosts (H1->H2).",
         ),
     ] = None,
     slowest: Annotated[

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from silvan._core import SilvanError
 from silvan._terminal import clean
 from silvan.delays import subjects, text
 from silvan.delays.explanation import Cause, Explanation, FlowKey, Label, Message, Piece, Signal, Step
@@ -100,16 +101,25 @@ def why(
 ) -> list[Why]:
     """Explain the messages of a run with the longest delays, the longest first, or a job.
 
-    `flow` restricts the messages to a flow, by its name or its hosts (``"H1->H2"``). With `message`, explain
-    only the message with this number, from 1 on, in the order in which they were generated. With `job`,
-    explain the duration of this job, or of its collective operation number `step` (from 1 on), instead: the
-    critical path through its ranks. With `prove`, run the scenario again without the first cause, and compare
-    the durations. `most_departures` limits the memory of the record, about 90 bytes per packet and link.
-    `progress` is called like that of :func:`silvan.run`.
+    `flow` restricts the messages to a flow, a pattern or a job, by its name, or to two hosts (``"H1->H2"``).
+    With `message`, explain only the message with this number, from 1 on, in the order in which they were
+    generated. With `job`, explain the duration of this job, or of its collective operation number `step`
+    (from 1 on), instead: the critical path through its ranks. With `prove`, run the scenario again without
+    the first cause, and compare the durations. `most_departures` limits the memory of the record, about 90
+    bytes per packet and link. `progress` is called like that of :func:`silvan.run`.
 
-    Raises :class:`silvan.SilvanError` if there is no such message or job, or if the record would be too
-    large.
+    Raises :class:`silvan.SilvanError` if there is no such message or job, if the record would be too large,
+    or if arguments exclude each other.
     """
+    for name, number in (("slowest", slowest), ("message", message), ("step", step)):
+        if number is not None and number < 1:
+            raise SilvanError(f"{name} = {number}: must be 1 or more")
+    if job is None and step is not None:
+        raise SilvanError("step: needs a job")
+    if job is not None and (flow is not None or message is not None or slowest != 1):
+        raise SilvanError("flow, message, slowest: have no effect with a job")
+    if message is not None and slowest != 1:
+        raise SilvanError("slowest: has no effect with a message")
     if job is not None:
         network, of_job = subjects.explain_job(result, job, step, most=most_departures, progress=progress)
         found = [of_job]

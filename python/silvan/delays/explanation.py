@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -141,6 +142,11 @@ class Cause:
     loss: str | None = None
 
 
+def _without_repeats(chain: list[str]) -> tuple[str, ...]:
+    """Return a chain without repeats, which are packets that wait behind others of the same input."""
+    return tuple(channel for channel, _ in groupby(chain))
+
+
 @dataclass(frozen=True)
 class Explanation:
     """The causes of the duration of a message, a job or an operation. Times are picoseconds."""
@@ -172,7 +178,7 @@ class Explanation:
                 place,
                 ps,
                 tuple((FlowKey(*flow), share) for flow, share in owners),
-                tuple(chain),
+                _without_repeats(chain),
                 Signal(*signal) if signal else None,
                 loss,
             )
@@ -189,11 +195,16 @@ class Explanation:
                 Label(label),
                 place,
                 FlowKey(*owner) if owner else None,
-                tuple(chain),
+                _without_repeats(chain),
                 Signal(*signal) if signal else None,
             )
             for start, end, label, place, owner, chain, signal in self._found.pieces()
         )
+
+    @property
+    def whole(self) -> int:
+        """What the shares of causes refer to: the delay, or the sum of the causes if that is larger."""
+        return max(self.delay, self.delay - self.pipeline)
 
     @property
     def pipeline(self) -> int:

@@ -34,6 +34,8 @@ PARALLEL = 0.5
 FLOWS_NAMED = 3
 #: Number of silent flows that are added at most to change the path of a flow.
 MOST_SILENT = 16
+#: Delays by packets of others on a link.
+BUSY = (Label.OUTPUT_BUSY, Label.HASH_COLLISION)
 #: Picoseconds per nanosecond, the unit of tables.
 NS = 1000
 
@@ -203,7 +205,7 @@ def _explained(question: Question, found: Explanation, span: Span) -> tuple[Netw
     flow = found.subject.flow
     network = subjects.recorded(result, start, end, most=most, progress=progress)
     wanted = Wanted(
-        network.hosts[flow.host], network.hosts[flow.destination], start, end, found.subject.bytes, 0
+        "", network.hosts[flow.host], network.hosts[flow.destination], start, end, found.subject.bytes, 0
     )
     return network, network.explain(network.find(wanted))
 
@@ -260,7 +262,9 @@ class _Removal:
                 by_source.setdefault(self._source_of(flow), []).append((flow, ps))
         own_source = ("job", self._job()) if own is None else self._source_of(own)
         tables: dict[str, list[dict[str, Any]]] = {}
-        removed, predicted = [], 0
+        removed: list[str] = []
+        whole: set[tuple[str, int]] = set()
+        single: set[FlowKey] = set()
         for (kind, index), flows in by_source.items():
             table = tables.get(kind) or [dict(one) for one in self.spec[kind]]
             if (kind, index) == own_source:
@@ -274,20 +278,27 @@ class _Removal:
                     table[index]["hosts"] = [host for host in senders if host not in gone]
                 else:
                     continue
+                single.update(flow for flow, _ in flows)
             else:
                 table[index].pop("start_after_packets", None)
                 table[index]["start"] = self.late
+                whole.add((kind, index))
             tables[kind] = table
             removed.append(self._named(kind, index, table[index], flows))
-            predicted += sum(ps for _, ps in flows)
         if not removed:
-            what = "the job itself" if own_source[0] == "job" else "its own flow or pattern"
+            what = "its own flow or pattern, or of a flow between the same hosts"
+            if own_source[0] == "job":
+                what = "the job itself"
             raise self.refuse(f"the packets are those of {what}" if self.cause.owners else "it has no owners")
+        # The removed flows may also delay the subject at other places.
+        causes = (one for one in self.found.causes if one.label in {self.cause.label, *BUSY})
+        owners = (owner for one in causes for owner in one.owners)
+        predicted = sum(ps for flow, ps in owners if flow in single or self._source_of(flow) in whole)
         return Change(_listed(removed, "others"), predicted, tables)
 
     def _source_of(self, flow: FlowKey) -> tuple[str, int]:
         """Return the table and the index of the flow, pattern or job to which a flow belongs."""
-        number = self.network.delays.class_of(flow)
+        number = self.network.class_number(flow)
         assert number is not None
         return _sources(self.spec, self.network.classes)[number]
 

@@ -6,12 +6,13 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from silvan import _core
-from silvan._core import Scenario, SilvanError
+from silvan._core import SilvanError
 from silvan.delays.explanation import Explanation, FlowKey, Message, RankTime, Step
 
 if TYPE_CHECKING:
@@ -26,16 +27,40 @@ Progress = Callable[[int, int, int], object]
 #: Departures that a recording holds at most by default (0.9 GB).
 MOST_DEPARTURES = 10_000_000
 #: Kinds of reactions that slow down without marks, because of delays or loads.
-SENSE_DELAYS = frozenset({"hpcc", "swift", "timely", "nscc"})
+SENSE_DELAYS = frozenset({"hpcc", "swift", "timely", "nscc", "pcc-rtt", "pcc-telemetry"})
 #: A recording starts at least this much before the first message, for marks that caused earlier reactions
 #: (100 us, in ps).
 BEFORE = 100_000_000
+
+
+#: What the table of transfers names all flows.
+FLOWS = "flows"
+
+
+class Selection(NamedTuple):
+    """The messages of a flow, a pattern or a job, or those between two hosts."""
+
+    #: The name of the class; None for all messages between the hosts.
+    name: str | None = None
+    #: What the tables of results name the class.
+    source: str | None = None
+    sender: str | None = None
+    receiver: str | None = None
+    #: Whether the tables of results tell these messages from others.
+    is_in_tables: bool = True
+
+    def has(self, one: Wanted) -> bool:
+        """Return whether a message is selected."""
+        ends = (self.source, one.source), (self.sender, one.sender), (self.receiver, one.receiver)
+        return all(wanted in {None, own} for wanted, own in ends)
 
 
 @dataclass(frozen=True)
 class Wanted:
     """A message to explain, as the tables of results name it. Times are picoseconds."""
 
+    #: Its pattern or job; :data:`FLOWS` for the messages of flows.
+    source: str
     sender: str
     receiver: str
     start: int
@@ -54,8 +79,8 @@ def of_results(result: Result) -> list[Wanted] | None:
     found = []
     known = False
     for table, names in (
-        ("transfers", ("from", "to", "start_ns", "delivered_ns", "bytes", "ideal_ns")),
-        ("messages", ("from_rank", "to_rank", "handed_ns", "delivered_ns", "bytes", "alone_ns")),
+        ("transfers", ("class", "from", "to", "start_ns", "delivered_ns", "bytes", "ideal_ns")),
+        ("messages", ("job", "from_rank", "to_rank", "handed_ns", "delivered_ns", "bytes", "alone_ns")),
     ):
         if table not in result.tables:
             continue
@@ -64,12 +89,13 @@ def of_results(result: Result) -> list[Wanted] | None:
         is_finished = ~np.isnan(columns["delivered_ns"].astype(float))
         values = [columns[name][is_finished].tolist() for name in names]
         hosts = hosts_of_ranks(result) if table == "messages" else {}
-        jobs = columns["job"][is_finished].tolist() if table == "messages" else [None] * len(values[0])
-        for job, sender, receiver, start, end, size, ideal in zip(jobs, *values, strict=True):
-            ends = (hosts[job, sender], hosts[job, receiver]) if table == "messages" else (sender, receiver)
+        for source, sender, receiver, start, end, size, ideal in zip(*values, strict=True):
+            ends = (sender, receiver)
+            if table == "messages":
+                ends = (hosts[source, sender], hosts[source, receiver])
             if ends[0] != ends[1]:
                 begin, done, least = (round(time * 1000) for time in (start, end, ideal))
-                found.append(Wanted(str(ends[0]), str(ends[1]), begin, done, int(size), least))
+                found.append(Wanted(str(source), str(ends[0]), str(ends[1]), begin, done, int(size), least))
     return found if known else None
 
 
@@ -137,9 +163,17 @@ class Network:
         name = self.class_of(flow) or self._named.get(ends)
         return f"{name} ({way})" if name and name != way else way
 
+    def class_number(self, flow: FlowKey) -> int | None:
+        """Return the number of the class of a flow; None if it is not known."""
+        number = self.delays.class_of(flow)
+        if number is None:
+            # The recording may have only answers of the flow, which have its class.
+            number = self.delays.class_of(FlowKey(flow.destination, flow.source, flow.host))
+        return number
+
     def class_of(self, flow: FlowKey) -> str:
         """Return the name of the class of a flow; empty if it is not known."""
-        number = self.delays.class_of(flow)
+        number = self.class_number(flow)
         return self.classes[number] if number is not None and number < len(self.classes) else ""
 
     def _down(self, channels: list[str]) -> dict[int, list[tuple[int, int]]]:
@@ -188,16 +222,17 @@ class Network:
             raise SilvanError(f"--flow: the network has no host {name}; the first is {self.hosts[0]}")
         return self.hosts.index(name)
 
-    def slowest(self, ends: tuple[str | None, str | None], most: int) -> list[Message]:
-        """Return the recorded messages with the longest delays, of all hosts or between some of them.
+    def slowest(self, chosen: Selection, most: int) -> list[Message]:
+        """Return the selected messages with the longest delays that were recorded.
 
         Raises :class:`SilvanError` if there is no such host.
         """
+        ends = (chosen.sender, chosen.receiver)
         sender, receiver = (None if name is None else self._host(name) for name in ends)
-        return [
-            Message(FlowKey(*flow), number, *row)
-            for flow, number, row in self.delays.slowest(sender, receiver, most)
-        ]
+        found = self.delays.slowest(sender, receiver, most if chosen.name is None else sys.maxsize)
+        messages = (Message(FlowKey(*flow), number, *row) for flow, number, row in found)
+        is_own = (one for one in messages if chosen.name in {None, self.class_of(one.flow)})
+        return list(islice(is_own, most))
 
     def find(self, wanted: Wanted) -> Message:
         """Return the recording of a message of the results; raises :class:`SilvanError` if it is missing."""
@@ -219,19 +254,23 @@ def _named_flows(spec: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     return {str(flow["name"]): (flow["from"], flow["to"]) for flow in spec.get("flow", []) if "name" in flow}
 
 
-def ends_of(scenario: Scenario, name: str) -> tuple[str, str]:
-    """Return the hosts of a flow, from its name or `FROM->TO`.
+def selected(result: Result, name: str) -> Selection:
+    """Return the messages of a flow, a pattern or a job, from its name, or those of `FROM->TO`.
 
     Raises :class:`SilvanError` if there is no such flow.
     """
-    named = _named_flows(tomllib.loads(scenario.to_toml(standalone=True)))
+    spec = tomllib.loads(result.scenario.to_toml(standalone=True))
+    named, ends = _named_flows(spec), [(flow["from"], flow["to"]) for flow in spec.get("flow", [])]
     if name in named:
-        return named[name]
+        return Selection(name, FLOWS, *named[name], is_in_tables=ends.count(named[name]) == 1)
+    others = {str(one["class"]) for one in result.summary["classes"][len(ends) :]}
+    if name in others:
+        return Selection(name, name)
     sender, arrow, receiver = name.partition("->")
     if arrow and sender and receiver:
-        return sender.strip(), receiver.strip()
-    flows = ", ".join(named) if named else "none has a name"
-    raise SilvanError(f"--flow {name}: no such flow; give its name ({flows}), or its hosts, such as H1->H2")
+        return Selection(sender=sender.strip(), receiver=receiver.strip())
+    known = ", ".join([*named, *sorted(others)]) or "none has a name"
+    raise SilvanError(f"--flow {name}: no such flow; give its name ({known}), or its hosts, such as H1->H2")
 
 
 def choose(
@@ -245,15 +284,15 @@ def choose(
 ) -> tuple[Network, list[Message]]:
     """Record a run again, and return the recording and its messages with the longest delays.
 
-    `flow` names the flow to which they belong. With `message`, return only the message with this number, from
-    1 on, in the order in which they were generated. Raises :class:`SilvanError` if there are none.
+    `flow` names the flow, the pattern or the job to which they belong, or its hosts. With `message`, return
+    only the message with this number, from 1 on, in the order in which they were generated. Raises
+    :class:`SilvanError` if there are none.
     """
-    scenario = result.scenario
-    ends = ends_of(scenario, flow) if flow is not None else (None, None)
-    wanted = of_results(result)
-    where = f" from {ends[0]} to {ends[1]}" if flow is not None else ""
+    chosen = selected(result, flow) if flow is not None else Selection()
+    wanted = of_results(result) if chosen.is_in_tables else None
+    where = f" of {flow}" if flow is not None else ""
     if wanted is not None:
-        own = [one for one in wanted if ends[0] in {None, one.sender} and ends[1] in {None, one.receiver}]
+        own = [one for one in wanted if chosen.has(one)]
         own.sort(key=lambda one: (one.start, one.sender, one.receiver))
         if message is None:
             own.sort(key=lambda one: -one.delay)
@@ -267,11 +306,11 @@ def choose(
     try:
         network = Network(result, 0, end, most=most, progress=progress)
     except SilvanError as error:
-        if wanted is not None:
+        if wanted is not None or not chosen.is_in_tables:
             raise
         hint = "or record transfers (measure.transfers = true), to record only the slowest messages"
         raise SilvanError(f"{error}; {hint}") from error
-    found = network.slowest(ends, slowest if message is None else sys.maxsize)
+    found = network.slowest(chosen, slowest if message is None else sys.maxsize)
     if not found:
         raise SilvanError(f"{result.name}: no message{where} was delivered during the run")
     if message is not None:
@@ -281,7 +320,8 @@ def choose(
 
 def _numbered(messages: list[Any], number: int) -> Any:
     if number > len(messages):
-        raise SilvanError(f"--message {number}: {len(messages):,} messages were delivered, from 1 on")
+        count = f"{len(messages):,} message{' was' if len(messages) == 1 else 's were'}"
+        raise SilvanError(f"--message {number}: no such message; {count} delivered")
     return messages[number - 1]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from silvan.delays.explanation import Cause, Explanation, FlowKey, Label, Message, Step
@@ -13,6 +14,8 @@ JSON_VERSION = 1
 #: Numbers of causes, and of owners of a cause, that are named in words.
 CAUSES_NAMED = 3
 OWNERS_NAMED = 3
+#: Shares are those of the waiting time if necessary transmissions during waits exceed this part of the delay.
+OVERLAP_NAMED = 0.01
 
 #: What each cause means, as a clause that follows "because". `{place}` is a link or a host.
 CLAUSES = {
@@ -70,16 +73,33 @@ def _others(count: int, what: str) -> str:
     return f"{count} other {what}{'' if count == 1 else 's'}"
 
 
-def _owners(owners: tuple[tuple[FlowKey, int], ...], network: Network) -> str:
-    named = [f"{network.name_of(flow)} {duration(ps)}" for flow, ps in owners[:OWNERS_NAMED]]
+def _by_name(owners: tuple[tuple[FlowKey, int], ...], network: Network) -> list[tuple[str, int]]:
+    """Return the owners of a time, the largest first. Flows with the same name and hosts are one owner."""
+    sums: Counter[str] = Counter()
+    for flow, ps in owners:
+        sums[network.name_of(flow)] += ps
+    return sums.most_common()
+
+
+def _owners(cause: Cause, network: Network) -> str:
+    owners = _by_name(cause.owners, network)
+    named = [f"{name} {duration(ps)}" for name, ps in owners[:OWNERS_NAMED]]
     rest = owners[OWNERS_NAMED:]
     if rest:
         named.append(f"{_others(len(rest), 'flow')} {duration(sum(ps for _, ps in rest))}")
     return ", ".join(named)
 
 
-def _clause(cause: Cause, network: Network) -> str:
+def _is_own(cause: Cause, found: Explanation) -> bool:
+    """Return whether a message waited only for other messages of its flow."""
+    subject = found.subject
+    return isinstance(subject, Message) and [flow for flow, _ in cause.owners] == [subject.flow]
+
+
+def _clause(cause: Cause, found: Explanation, network: Network) -> str:
     """Return what a cause means, as a clause that follows "because"."""
+    if cause.label == Label.OUTPUT_BUSY and _is_own(cause, found):
+        return f"{cause.place} was busy with other messages of the flow"
     reaction = network.spec["congestion"]["reaction"]["kind"]
     if cause.label == Label.WINDOW and reaction not in {"none", "static-window"}:
         return f"the reaction of host {cause.place} reduced the window of the flow"
@@ -89,8 +109,8 @@ def _clause(cause: Cause, network: Network) -> str:
 
 def lines_of(cause: Cause, found: Explanation, network: Network) -> list[str]:
     """Return a cause with its share, and the flows and links behind it, one per line."""
-    clause = _clause(cause, network)
-    lines = [f"{_share(cause.ps, found.delay)} ({duration(cause.ps)}): {clause}"]
+    clause = _clause(cause, found, network).removeprefix("of ")
+    lines = [f"{_share(cause.ps, found.whole)} ({duration(cause.ps)}): {clause}"]
     if (signal := cause.signal) is not None:
         what = "for a packet marked" if signal.is_mark else "for a packet that waited longest"
         lines[0] += f"; the last answer was {what} at {signal.queue} at {duration(signal.ps)}"
@@ -101,8 +121,8 @@ def lines_of(cause: Cause, found: Explanation, network: Network) -> list[str]:
         Label.PACING: "in its queue",
         Label.LOSS: "in the buffer",
     }.get(cause.label)
-    if cause.owners and use is not None:
-        lines.append(f"{use}: {_owners(cause.owners, network)}")
+    if cause.owners and use is not None and not _is_own(cause, found):
+        lines.append(f"{use}: {_owners(cause, network)}")
     if len(cause.chain) > 1:
         lines.append(f"reached through: {' <- '.join(cause.chain)}")
     return lines
@@ -170,23 +190,32 @@ def _sentences(found: Explanation, network: Network) -> list[str]:
     lines = [_head(found, network)]
     if isinstance(found.subject, Step) and len(found.subject.ranks) > 1:
         lines.append(_ranks(found.subject))
-    if found.delay <= 0 or not found.causes:
+    if found.delay <= 0:
         lines.append("Nothing delayed it.")
         return lines
+    delayed = f"It was delayed by {duration(found.delay)}"
+    if not found.causes:
+        lines.append(f"{delayed}, because transmissions did not overlap as on an empty network.")
+        return lines
     first = found.causes[0]
-    clause = _clause(first, network)
-    lines.append(
-        f"It was delayed by {duration(found.delay)}, {_share(first.ps, found.delay)} of it because {clause}."
-    )
+    because = f"{_share(first.ps, found.whole)} of it because {_clause(first, found, network)}."
+    if found.whole > found.delay * (1 + OVERLAP_NAMED):
+        lines += [
+            f"{delayed}: it waited for {duration(found.whole)}, but {duration(-found.pipeline)} of necessary "
+            "transmissions took place meanwhile.",
+            f"Of the waiting time, {because.replace(' of it', '', 1)}",
+        ]
+    else:
+        lines.append(f"{delayed}, {because}")
     for cause in found.causes[:CAUSES_NAMED]:
         head, *rest = lines_of(cause, found, network)
         lines.append(f"- {head}")
         lines += [f"    {line}" for line in rest]
     if others := found.causes[CAUSES_NAMED:]:
         lines.append(
-            f"- {_share(sum(one.ps for one in others), found.delay)}: {_others(len(others), 'cause')}"
+            f"- {_share(sum(one.ps for one in others), found.whole)}: {_others(len(others), 'cause')}"
         )
-    if found.pipeline:
+    if found.pipeline and found.whole <= found.delay * (1 + OVERLAP_NAMED):
         lines.append(
             f"- {duration(found.pipeline)}: transmissions that did not overlap as on an empty network"
         )
@@ -232,7 +261,7 @@ def as_json(found: Explanation, network: Network, proof: Proof | None = None) ->
                 "label": cause.label.value,
                 "place": cause.place,
                 "ps": cause.ps,
-                "owners": [{"flow": network.name_of(flow), "ps": ps} for flow, ps in cause.owners],
+                "owners": [{"flow": name, "ps": ps} for name, ps in _by_name(cause.owners, network)],
                 "chain": list(cause.chain),
                 **_signal(cause),
                 **({"loss": cause.loss} if cause.loss is not None else {}),

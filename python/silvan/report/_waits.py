@@ -80,7 +80,7 @@ def table(explained: Sequence[Why], run: int) -> str:
     rows = []
     for number, one, cause in _shown(explained):
         found = one.explanation
-        owners = ", ".join(one.name_of(flow) for flow, _ in cause.owners[:3])
+        owners = ", ".join(list(dict.fromkeys(one.name_of(flow) for flow, _ in cause.owners))[:3])
         rows.append(
             (
                 _text.count(number),
@@ -88,7 +88,7 @@ def table(explained: Sequence[Why], run: int) -> str:
                 _text.time(found.subject.start / 1000),
                 _text.time(found.subject.end / 1000),
                 _text.time(found.delay / 1000),
-                _text.share(cause.ps / found.delay if found.delay > 0 else 0.0),
+                _text.share(cause.ps / found.whole if found.whole > 0 else 0.0),
                 _text.name(cause.label.value),
                 _text.name(cause.place),
                 _text.name(owners),
@@ -105,7 +105,8 @@ def table(explained: Sequence[Why], run: int) -> str:
 def events(explained: Sequence[Why], process: int) -> Iterator[dict[str, Any]]:
     """Yield trace events: a thread for each message or job, others for its places, and arrows to these.
 
-    The times are microseconds with six decimals, and thus exact.
+    There is an arrow where the cause changes, because a message may have thousands of waits. The times are
+    microseconds with six decimals, and thus exact.
     """
     threads: dict[str, int] = {}
 
@@ -119,6 +120,7 @@ def events(explained: Sequence[Why], process: int) -> Iterator[dict[str, Any]]:
     for number, one in enumerate(explained, start=1):
         own = f"{number}. {one.subject}"
         yield from thread(own)
+        last: tuple[Label, str] | None = None
         for (start, end), label, place in spans(one.explanation):
             base = {"cat": "delay", "pid": process, "ts": start / 1e6}
             name = f"{label.value} at {place}" if place else label.value
@@ -135,6 +137,9 @@ def events(explained: Sequence[Why], process: int) -> Iterator[dict[str, Any]]:
                 "ph": "X", "name": f"{label.value}: {one.subject}", "tid": threads[there],
                 "dur": (end - start) / 1e6, "args": args,
             }  # fmt: skip
+            if last == (label, place):
+                continue
+            last = label, place
             arrow += 1
             yield base | {"ph": "s", "name": "because", "id": arrow, "tid": threads[own]}
             yield base | {"ph": "f", "bp": "e", "name": "because", "id": arrow, "tid": threads[there]}
