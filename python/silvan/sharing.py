@@ -122,7 +122,7 @@ def links(result: Result, name: str) -> list[Shared]:
 
     Only links with a utilization of at least :data:`BUSY` are returned, largest utilization first. The list
     is empty if the routes depend on the load, or on a hash that includes the number of one of several
-    sources.
+    sources, or if switches reduce data of a job.
     """
     routes = _routes(result)
     return [] if routes is None else _links(_messages(result), routes, name)
@@ -144,6 +144,8 @@ def _links(messages: _Messages, routes: FlowRoutes, name: str) -> list[Shared]:
     if not len(own):
         return []
     number = {host: at for at, host in enumerate(routes.hosts)}
+    if not {*messages.source, *messages.destination} <= number.keys():
+        return []  # reduction units are not hosts of the routes, so the flows on a link are unknown
     source, destination = (
         np.array([number[host] for host in ends]) for ends in (messages.source, messages.destination)
     )

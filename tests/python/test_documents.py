@@ -126,7 +126,7 @@ def of_the_trees(**settings):
 
 
 def row_of(**settings):
-    """Measure the values of one row of the table about isolation."""
+    """Measure the values of one row of the table about isolation, without those of the steady state."""
 
     def compute(_names, _shown):
         summary = of_the_trees(**settings)
@@ -186,13 +186,15 @@ VALUES = [
     *(
         Value(
             "docs/isolation.md",
-            rf"\| {name} \| (.*?) [| ]*\n",
+            rf"\| {name} \| \d+ \| (.*?) [| ]*\n",
             row_of(congestion__mechanism="none", **settings),
         )
         for name, settings in ORGANISATIONS.items()
     ),
     *(
-        Value("docs/isolation.md", rf"\| `{name}` \| (\d.*?) [| ]*\n", row_of(congestion__mechanism=name))
+        Value(
+            "docs/isolation.md", rf"\| `{name}` \| \d+ \| (\d.*?) [| ]*\n", row_of(congestion__mechanism=name)
+        )
         for name in ("ib-cc", "fbicm", "ccfit", "hfdi", "ecocc")
     ),
     Value("docs/isolation.md", r"lacks a free queue (\d+) times", exhausted("hfdi")),

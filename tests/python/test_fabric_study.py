@@ -148,17 +148,20 @@ def test_a_study_writes_all_that_it_promises(studied):
     assert "without control" in said
     assert "Settings with the best score" in said
     assert "Margin: ccti_timer" in said
-    # The output starts with the harm, which rules a recommendation out, and with both gain and price.
-    first, second = said.splitlines()[:2]
-    assert first.startswith("Harm: with these settings, the links to hotspots carry ")
+    # The output starts with the harm and the verdict. In the steady state, no settings help the background,
+    # because the messages that wait for the hotspot fill the memory of its hosts.
+    first = said.splitlines()[:3]
+    assert first[0].startswith("Harm: with these settings, traffic hotspots receives ")
+    assert first[1].startswith("Harm: with these settings, the links to hotspots carry ")
     found = re.match(
-        r"Choose: the settings below help at a price. Compared with no control, on (3|6|12|16) seeds: score "
-        r"better, [\d.]+ times as good \([\d.]+ to [\d.]+\); .*victims better, .* The price: the links to ",
-        second,
+        r"Leave it: leave congestion control off\. No settings that were tried are shown to be better\. "
+        r"Those with the best score, compared with no control: no difference shown, [\d.]+ times as good ",
+        first[2],
     )
-    assert found is not None, second
+    assert found is not None, first[2]
     text = (out / "opensm.conf").read_text()
-    assert text.startswith(f"# {first}\n# {second}\n")
+    lines = "".join(f"# {line}\n" for line in first)
+    assert text.startswith(lines)
     assert text.endswith("\ncongestion_control FALSE\n")
     # The settings in use are a row next to no control and the defaults.
     beside = {one["beside"] for one in json.loads((out / "study.json").read_text())["survey"]["contrasts"]}

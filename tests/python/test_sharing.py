@@ -89,3 +89,12 @@ def test_a_tree_explains_itself():
     assert max(tree.samples for tree in result.forest.trees) > 0
     assert sharing.links(result, "shift")
     assert told(result) == []
+
+
+def test_the_links_of_reduction_units_are_unknown():
+    # The trees start after the end of the job, which InfiniBand CC slows down.
+    settings = {"congestion.mechanism": "ib-cc", "duration": "10 ms", "traffic.0.start": "9 ms"}
+    result = silvan.run("job-in-network", **settings)
+    (job,) = result.summary["jobs"]
+    assert job["slowdown"] > sharing.SLOW
+    assert told(result) == sharing.links(result, "all-reduce") == []

@@ -21,9 +21,11 @@ from silvan.sweeps.axes import as_text
 from silvan.types import FabricCheck
 
 #: Simulated time of a run with host links of 32 Gbit/s; with other rates, hosts send the same number of
-#: bytes. Shorter runs would favor settings that throttle hotspots for a long time. On large fabrics, a limit
-#: on packet-hops shortens the runs.
-DURATION_NS, LINK_GBIT_S = 6_000_000, 32.0
+#: bytes. Averages begin after half of it, when an index of congestion control has recovered (127 steps of 150
+#: us). Shorter runs would favor settings that throttle hotspots for a long time, and would end before hosts
+#: have stored as many messages for a throttled hotspot as they can (1,024), from when on they send less to
+#: others, too. On large fabrics, a limit on packet-hops shortens the runs.
+DURATION_NS, LINK_GBIT_S = 40_000_000, 32.0
 HOPS_AT_MOST = 20e6
 MTU_BITS = 2048 * 8
 #: Names of the list of links and of the tables in the format of ibdmchk.
