@@ -369,6 +369,8 @@ def test_errors_say_what_would_be_valid() -> None:
         silvan.why(result, flow="two")
     with pytest.raises(silvan.SilvanError, match="no message of H2->H3 was delivered"):
         silvan.why(result, flow="H2->H3")
+    with pytest.raises(silvan.SilvanError, match=r"; explain a collective operation of the job \(step\)"):
+        silvan.why(silvan.run("job-collective"), job="all-reduce", most_departures=10)
     hint = r"more than 10 packets cross links .*; or record transfers \(measure.transfers = true\)"
     with pytest.raises(silvan.SilvanError, match=hint):
         silvan.why(result, most_departures=10)
