@@ -8,8 +8,10 @@ from typing import Any
 
 import jsonschema
 import pytest
+from typer.testing import CliRunner
 
 import silvan
+from silvan import cli
 from silvan.delays import Label, Message, Step, Why, subjects
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -374,3 +376,18 @@ def test_errors_say_what_would_be_valid() -> None:
     hint = r"more than 10 packets cross links .*; or record transfers \(measure.transfers = true\)"
     with pytest.raises(silvan.SilvanError, match=hint):
         silvan.why(result, most_departures=10)
+
+
+def test_report_of_a_run_that_delivered_nothing(tmp_path: Path) -> None:
+    """A run without messages to explain does not prevent the report of it and of others."""
+    runs = []
+    for name, size in (("none", "1 GB"), ("some", "1 MB")):
+        toml = STAR + "[measure]\ntransfers = true\n" + flow("H1", "H3", size) + flow("H2", "H3", size)
+        silvan.run(silvan.Scenario.from_toml(toml)).save(tmp_path / name)
+        runs.append(str(tmp_path / name))
+    page = tmp_path / "report.html"
+    shown = CliRunner().invoke(cli.application(), ["report", *runs, "--why", "1", "--out", str(page)])
+    assert shown.exit_code == 0, shown.output
+    assert "no message was delivered during the run" in shown.output
+    text = page.read_text(encoding="utf-8")
+    assert ('id="causes-0"' in text, 'id="causes-1"' in text) == (False, True)

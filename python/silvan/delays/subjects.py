@@ -35,6 +35,10 @@ SENSE_DELAYS = frozenset({"hpcc", "swift", "timely", "nscc", "pcc-rtt", "pcc-tel
 BEFORE = 100_000_000
 
 
+class NoMessageError(SilvanError):
+    """No message was delivered."""
+
+
 #: What the table of transfers names all flows.
 FLOWS = "flows"
 
@@ -314,7 +318,7 @@ def choose(
         raise SilvanError(f"{error}; {hint}") from error
     found = network.slowest(chosen, slowest if message is None else sys.maxsize)
     if not found:
-        raise SilvanError(f"{result.name}: no message{where} was delivered during the run")
+        raise NoMessageError(f"{result.name}: no message{where} was delivered during the run")
     if message is not None:
         found = [_numbered(sorted(found, key=lambda one: (one.start, one.flow, one.number)), message)]
     return network, found
