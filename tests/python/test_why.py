@@ -184,6 +184,16 @@ def test_own_messages_in_front_are_named_as_such() -> None:
     assert line.endswith("H17->L1.3:1 was busy with other messages of the flow")
 
 
+def test_own_packets_in_a_full_buffer_are_named() -> None:
+    lossy = '[flow_control]\nkind = "pfc"\nlossy_lanes = [0]\n[switch]\nbuffer = "32 KiB"\n'
+    recovery = '[recovery]\nkind = "go-back-n"\ntimeout = "100 us"\n'
+    flows = "".join(flow(f"H{number}", "H4", "300 kB") for number in (1, 2, 3))
+    found = explained(STAR + lossy + recovery + flows)
+    cause = found.explanation.causes[0]
+    assert cause.loss == "full-buffer"
+    assert found.lines_of(cause)[1].startswith("in the buffer: ")
+
+
 def test_flows_of_the_same_name_are_one_owner() -> None:
     """The messages of an all-to-all between two ranks have flows of their own."""
     result = silvan.run("job-kernel")
