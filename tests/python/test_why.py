@@ -209,7 +209,7 @@ def test_flows_of_the_same_name_are_one_owner() -> None:
 
 def test_chain_names_each_link_once() -> None:
     """With one queue per input, packets also wait behind others of the same input, for the same link."""
-    incast = "".join(flow(f"H{number}", "H9") for number in (1, 2, 11, 12))
+    incast = "".join(flow(f"H{number}", "H9") for number in (1, 2, 3, 11, 12, 13))
     model = '[switch]\nbuffer = "64 KiB"\nqueues = "single"\n'
     network = LEAVES.format(spines=1) + model
     found = explained(network + incast + flow("H6", "H10", "500 kB"), "H6->H10")
