@@ -145,6 +145,14 @@ def test_a_second_run_counts_what_tables_lack(paused):
     assert received[4] == 0 < value(shot, "H5:1", "cnps_sent")
 
 
+def test_a_second_run_that_is_too_long_says_what_to_do(paused, monkeypatch):
+    monkeypatch.setattr("silvan.hardware.ports.MOST_DEPARTURES", 10)
+    with pytest.raises(
+        silvan.SilvanError, match=r"more than 10 packets .*; count a run with a shorter duration"
+    ):
+        silvan.counters(paused, second_run=True)
+
+
 def test_pauses_are_those_of_the_run(paused):
     found = silvan.counters(paused)
     shot, rows = found.at(), paused.numpy("pauses")

@@ -120,15 +120,22 @@ def test_causes_partition_a_message_and_arrows_lead_to_their_places(runs, tmp_pa
         assert [start for start, _ in edges] == [subject.start, *(end for _, end in edges[:-1])]
         assert edges[-1][1] == subject.end
         assert [event["ts"] for event in slices] == [start / 1e6 for start, _ in edges]
-        delays = [event["name"] for event in slices if not event["name"].startswith("necessary")]
-        delays = [name for name in delays if " at " in name]
-        starts = [event for event in own if event["ph"] == "s" and threads[event["tid"]] == title]
-        assert len(starts) == len(list(itertools.groupby(delays))) < len(delays)
+        named_slices = defaultdict(list)
+        for event in slices:
+            named_slices[event["name"]].append(event["args"]["start_ps"])
+        for cause in one.explanation.causes:
+            name = f"{cause.label.value} at {cause.place}"
+            there = [event for event in own if threads.get(event["tid"]) == f"{number}. {name}"]
+            shown = [event["args"]["start_ps"] for event in there if event["ph"] == "X"]
+            assert len(shown) == min(len(named_slices[name]), 200)
+            assert len(shown) == sum(event["ph"] == "f" for event in there)
+            assert shown[0] == named_slices[name][0]
+            assert {*shown} <= {*named_slices[name]}
     begin = {event["id"]: event for event in own if event["ph"] == "s"}
     end = {event["id"]: event for event in own if event["ph"] == "f"}
     assert begin.keys() == end.keys()
     assert begin
-    assert {threads[event["tid"]].partition(". ")[2] for event in end.values()} >= {
+    assert {threads[event["tid"]].partition(" at ")[2] for event in end.values()} >= {
         one.explanation.causes[0].place for one in found
     }
     with pytest.raises(ValueError, match="explanations of 1 runs for 2 runs"):

@@ -8,8 +8,10 @@ from typing import Any
 
 import jsonschema
 import pytest
+from typer.testing import CliRunner
 
 import silvan
+from silvan import cli
 from silvan.delays import Label, Message, Step, Why, subjects
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -182,6 +184,16 @@ def test_own_messages_in_front_are_named_as_such() -> None:
     assert line.endswith("H17->L1.3:1 was busy with other messages of the flow")
 
 
+def test_own_packets_in_a_full_buffer_are_named() -> None:
+    lossy = '[flow_control]\nkind = "pfc"\nlossy_lanes = [0]\n[switch]\nbuffer = "32 KiB"\n'
+    recovery = '[recovery]\nkind = "go-back-n"\ntimeout = "100 us"\n'
+    flows = "".join(flow(f"H{number}", "H4", "300 kB") for number in (1, 2, 3))
+    found = explained(STAR + lossy + recovery + flows)
+    cause = found.explanation.causes[0]
+    assert cause.loss == "full-buffer"
+    assert found.lines_of(cause)[1].startswith("in the buffer: ")
+
+
 def test_flows_of_the_same_name_are_one_owner() -> None:
     """The messages of an all-to-all between two ranks have flows of their own."""
     result = silvan.run("job-kernel")
@@ -197,7 +209,7 @@ def test_flows_of_the_same_name_are_one_owner() -> None:
 
 def test_chain_names_each_link_once() -> None:
     """With one queue per input, packets also wait behind others of the same input, for the same link."""
-    incast = "".join(flow(f"H{number}", "H9") for number in (1, 2, 11, 12))
+    incast = "".join(flow(f"H{number}", "H9") for number in (1, 2, 3, 11, 12, 13))
     model = '[switch]\nbuffer = "64 KiB"\nqueues = "single"\n'
     network = LEAVES.format(spines=1) + model
     found = explained(network + incast + flow("H6", "H10", "500 kB"), "H6->H10")
@@ -369,6 +381,23 @@ def test_errors_say_what_would_be_valid() -> None:
         silvan.why(result, flow="two")
     with pytest.raises(silvan.SilvanError, match="no message of H2->H3 was delivered"):
         silvan.why(result, flow="H2->H3")
+    with pytest.raises(silvan.SilvanError, match=r"; explain a collective operation of the job \(step\)"):
+        silvan.why(silvan.run("job-collective"), job="all-reduce", most_departures=10)
     hint = r"more than 10 packets cross links .*; or record transfers \(measure.transfers = true\)"
     with pytest.raises(silvan.SilvanError, match=hint):
         silvan.why(result, most_departures=10)
+
+
+def test_report_of_a_run_that_delivered_nothing(tmp_path: Path) -> None:
+    """A run without messages to explain does not prevent the report of it and of others."""
+    runs = []
+    for name, size in (("none", "1 GB"), ("some", "1 MB")):
+        toml = STAR + "[measure]\ntransfers = true\n" + flow("H1", "H3", size) + flow("H2", "H3", size)
+        silvan.run(silvan.Scenario.from_toml(toml)).save(tmp_path / name)
+        runs.append(str(tmp_path / name))
+    page = tmp_path / "report.html"
+    shown = CliRunner().invoke(cli.application(), ["report", *runs, "--why", "1", "--out", str(page)])
+    assert shown.exit_code == 0, shown.output
+    assert "no message was delivered during the run" in shown.output
+    text = page.read_text(encoding="utf-8")
+    assert ('id="causes-0"' in text, 'id="causes-1"' in text) == (False, True)

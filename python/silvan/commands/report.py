@@ -80,9 +80,15 @@ def report(
 
 
 def _explained(run: Result, most: int) -> list[Why]:
-    """Explain the finished jobs of a run, and its messages with the longest delays."""
+    """Explain the finished jobs of a run, and its messages with the longest delays, if there are any."""
     import silvan
+    from silvan._terminal import clean
+    from silvan.delays.subjects import NoMessageError
 
     jobs = [job["job"] for job in run.summary.get("jobs", []) if job["finished_ns"] is not None]
     found: list[Why] = [one for job in jobs for one in silvan.why(run, job=job)]
-    return [*found, *silvan.why(run, slowest=most)]
+    try:
+        return [*found, *silvan.why(run, slowest=most)]
+    except NoMessageError as error:
+        typer.echo(f"Note: {clean(str(error))}", err=True)
+        return found

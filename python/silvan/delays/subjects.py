@@ -26,11 +26,17 @@ else:  # pragma: no cover - the same parser under its older name
 Progress = Callable[[int, int, int], object]
 #: Departures that a recording holds at most by default (0.9 GB).
 MOST_DEPARTURES = 10_000_000
+#: What to do if there are more.
+FEWER = "explain fewer messages, or messages that took less time"
 #: Kinds of reactions that slow down without marks, because of delays or loads.
 SENSE_DELAYS = frozenset({"hpcc", "swift", "timely", "nscc", "pcc-rtt", "pcc-telemetry"})
 #: A recording starts at least this much before the first message, for marks that caused earlier reactions
 #: (100 us, in ps).
 BEFORE = 100_000_000
+
+
+class NoMessageError(SilvanError):
+    """No message was delivered."""
 
 
 #: What the table of transfers names all flows.
@@ -109,7 +115,7 @@ def hosts_of_ranks(result: Result) -> dict[tuple[Any, Any], str]:
 class Network:
     """A recording of the packets of a run from `begin` to `end` (ps), with what is known of the network.
 
-    Raises :class:`SilvanError` if there are more than `most` departures.
+    Raises :class:`SilvanError` with `advice` if there are more than `most` departures.
     """
 
     def __init__(
@@ -120,6 +126,7 @@ class Network:
         *,
         most: int = MOST_DEPARTURES,
         progress: Progress | None = None,
+        advice: str = FEWER,
     ) -> None:
         self.scenario, self._result, self._until = result.scenario, result, end
         self.spec = tomllib.loads(self.scenario.to_toml(standalone=True))
@@ -127,8 +134,7 @@ class Network:
         if recording.is_full:
             raise SilvanError(
                 f"{self.scenario.name}: more than {most:,} packets cross links from "
-                f"{max(begin, 0) / 1e6:,.0f} to {end / 1e6:,.0f} us; explain fewer messages, or messages "
-                "that took less time"
+                f"{max(begin, 0) / 1e6:,.0f} to {end / 1e6:,.0f} us; {advice}"
             )
         switch = self.spec.get("switch", {})
         reaction = self.spec.get("congestion", {}).get("reaction", {})
@@ -312,7 +318,7 @@ def choose(
         raise SilvanError(f"{error}; {hint}") from error
     found = network.slowest(chosen, slowest if message is None else sys.maxsize)
     if not found:
-        raise SilvanError(f"{result.name}: no message{where} was delivered during the run")
+        raise NoMessageError(f"{result.name}: no message{where} was delivered during the run")
     if message is not None:
         found = [_numbered(sorted(found, key=lambda one: (one.start, one.flow, one.number)), message)]
     return network, found
@@ -325,9 +331,11 @@ def _numbered(messages: list[Any], number: int) -> Any:
     return messages[number - 1]
 
 
-def recorded(result: Result, start: int, end: int, *, most: int, progress: Progress | None) -> Network:
+def recorded(
+    result: Result, start: int, end: int, *, most: int, progress: Progress | None, advice: str = FEWER
+) -> Network:
     """Record what a run did from a time on until another one (ps), and at least as long before."""
-    return Network(result, start - max(BEFORE, end - start), end, most=most, progress=progress)
+    return Network(result, start - max(BEFORE, end - start), end, most=most, progress=progress, advice=advice)
 
 
 def job_of(result: Result, name: str) -> int:
@@ -375,5 +383,6 @@ def explain_job(
     Raises :class:`SilvanError` if there is none.
     """
     index, step = job_of(result, job), step_of(result, job, number)
-    network = recorded(result, step.start, step.end, most=most, progress=progress)
+    advice = "explain a shorter operation" if number else "explain a collective operation of the job (step)"
+    network = recorded(result, step.start, step.end, most=most, progress=progress, advice=advice)
     return network, network.explain_step((index, job), step)

@@ -91,14 +91,16 @@ def _owners(cause: Cause, network: Network) -> str:
 
 
 def _is_own(cause: Cause, found: Explanation) -> bool:
-    """Return whether a message waited only for other messages of its flow."""
+    """Return whether a message waited for a link only because of other messages of its flow."""
     subject = found.subject
-    return isinstance(subject, Message) and [flow for flow, _ in cause.owners] == [subject.flow]
+    if not isinstance(subject, Message) or cause.label != Label.OUTPUT_BUSY:
+        return False
+    return [flow for flow, _ in cause.owners] == [subject.flow]
 
 
 def _clause(cause: Cause, found: Explanation, network: Network) -> str:
     """Return what a cause means, as a clause that follows "because"."""
-    if cause.label == Label.OUTPUT_BUSY and _is_own(cause, found):
+    if _is_own(cause, found):
         return f"{cause.place} was busy with other messages of the flow"
     reaction = network.spec["congestion"]["reaction"]["kind"]
     if cause.label == Label.WINDOW and reaction not in {"none", "static-window"}:

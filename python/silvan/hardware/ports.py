@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from silvan import _files, _tables
 from silvan._core import SilvanError
-from silvan.delays.subjects import Network
+from silvan.delays.subjects import MOST_DEPARTURES, Network
 from silvan.hardware import units
 from silvan.hardware.names import COUNTERS
 from silvan.results import ResultError
@@ -242,7 +242,8 @@ class Counters:
 
     def _recorded(self, times: Ints) -> tuple[Ints, dict[str, Ints]]:
         """Run the scenario again, and return the bytes of packets and the counters that this run adds."""
-        network = Network(self.run, 0, int(times[-1]) * 1000)
+        advice = "count a run with a shorter duration, or without --second-run"
+        network = Network(self.run, 0, int(times[-1]) * 1000, most=MOST_DEPARTURES, advice=advice)
         number = {name: at for at, name in enumerate(network.channels)}
         order = [number[port.link] for port in self.ports]
         columns = {

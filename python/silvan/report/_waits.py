@@ -103,43 +103,41 @@ def table(explained: Sequence[Why], run: int) -> str:
 
 
 def events(explained: Sequence[Why], process: int) -> Iterator[dict[str, Any]]:
-    """Yield trace events: a thread for each message or job, others for its places, and arrows to these.
+    """Yield trace events: a thread for each message or job, others for its causes, and arrows to these.
 
-    There is an arrow where the cause changes, because a message may have thousands of waits. The times are
-    microseconds with six decimals, and thus exact.
+    The threads of causes have at most :data:`MOST_SPANS` spans, because a message may have thousands of
+    waits. The times are microseconds with six decimals, and thus exact.
     """
     threads: dict[str, int] = {}
 
     def thread(name: str) -> Iterator[dict[str, Any]]:
-        if name not in threads:
-            threads[name] = len(threads) + 1
-            named = {"name": name}
-            yield {"ph": "M", "name": "thread_name", "pid": process, "tid": threads[name], "args": named}
+        threads[name] = len(threads) + 1
+        named = {"name": name}
+        yield {"ph": "M", "name": "thread_name", "pid": process, "tid": threads[name], "args": named}
+
+    def piece(thread: str, name: str, start: int, end: int) -> dict[str, Any]:
+        return {
+            "cat": "delay", "pid": process, "tid": threads[thread], "ph": "X", "name": name,
+            "ts": start / 1e6, "dur": (end - start) / 1e6, "args": {"start_ps": start, "end_ps": end},
+        }  # fmt: skip
 
     arrow = process * 1_000_000
     for number, one in enumerate(explained, start=1):
         own = f"{number}. {one.subject}"
         yield from thread(own)
-        last: tuple[Label, str] | None = None
+        causes: dict[str, list[Span]] = {}
         for (start, end), label, place in spans(one.explanation):
-            base = {"cat": "delay", "pid": process, "ts": start / 1e6}
             name = f"{label.value} at {place}" if place else label.value
-            args = {"start_ps": start, "end_ps": end}
-            yield base | {
-                "ph": "X", "name": name, "tid": threads[own], "dur": (end - start) / 1e6, "args": args,
-            }  # fmt: skip
-            if label is Label.NECESSARY or not place:
-                continue
-            # Slices of a thread must not overlap, so each message has threads of its own.
-            there = f"{number}. {place}"
+            yield piece(own, name, start, end)
+            if label is not Label.NECESSARY and place:
+                causes.setdefault(name, []).append((start, end))
+        for name, times in causes.items():
+            # Slices of a thread must not overlap, so each cause has a thread of its own.
+            there = f"{number}. {name}"
             yield from thread(there)
-            yield base | {
-                "ph": "X", "name": f"{label.value}: {one.subject}", "tid": threads[there],
-                "dur": (end - start) / 1e6, "args": args,
-            }  # fmt: skip
-            if last == (label, place):
-                continue
-            last = label, place
-            arrow += 1
-            yield base | {"ph": "s", "name": "because", "id": arrow, "tid": threads[own]}
-            yield base | {"ph": "f", "bp": "e", "name": "because", "id": arrow, "tid": threads[there]}
+            for start, end in _thinned(times):
+                yield piece(there, f"{name}: {one.subject}", start, end)
+                arrow += 1
+                base = {"cat": "delay", "pid": process, "ts": start / 1e6, "name": "because", "id": arrow}
+                yield base | {"ph": "s", "tid": threads[own]}
+                yield base | {"ph": "f", "bp": "e", "tid": threads[there]}
