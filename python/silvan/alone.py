@@ -171,7 +171,10 @@ def _sentence(result: Result, row: AloneSummary, programs: Mapping[str, str]) ->
     if "trees" not in result.tables:
         return f"{said}; the cause is unknown, because trees were not recorded (measure.forest)."
     if not row["roots"]:
-        return f"{said}; no sample shows one of its hosts in a tree, so shorter intervals may show the cause."
+        return (
+            f"{said}; the cause is unknown: no tree has its hosts in a tenth or more of its samples, so "
+            "shorter intervals, or a start of the other traffic shortly before the job, may show it."
+        )
     places = [
         f"{100 * root['share']:.0f} % of that at {root['root']}, {_shared(result, root['with'], programs)}"
         for root in row["roots"][:ROOTS_AT_MOST]

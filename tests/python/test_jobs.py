@@ -262,3 +262,33 @@ def test_messages_inside_a_host_take_time_at_its_memory_rate():
     # The binomial tree has four rounds.
     spans = span('memory_rate = "8 Gbit/s"')
     assert spans == pytest.approx([4 * 2**20] * 2)
+
+
+def test_the_cause_is_unknown_if_a_tree_lasts_much_longer_than_the_job():
+    scenario = """
+        duration = "50 ms"
+        [topology]
+        kind = "k-ary-n-tree"
+        k = 4
+        n = 2
+        link_rate = "16 Gbit/s"
+        [measure]
+        interval = "20 us"
+        [[job]]
+        name = "exchange"
+        start = "5 ms"
+        hosts = ["H1", "H2", "H6", "H7", "H11", "H12", "H16", "H13"]
+        program = { kind = "collective", operation = "all-to-all", ranks = 8, bytes = "8 KiB" }
+        [[traffic]]
+        name = "hotspot"
+        hosts = ["H3", "H4", "H5", "H8", "H9", "H10"]
+        pattern = { kind = "hotspots", to = ["H15"] }
+    """
+    result = silvan.run(silvan.Scenario.from_toml(scenario), alone=True)
+    (row,) = result.summary["alone"]
+    assert row["slower"] > 0.1
+    assert row["roots"] == []
+    assert (
+        "; the cause is unknown: no tree has its hosts in a tenth or more of its samples"
+        in result.account[-1]
+    )
