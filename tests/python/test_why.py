@@ -246,6 +246,31 @@ def test_reactions_that_probe_name_the_queue(scenario: str) -> None:
     assert not cause.signal.is_mark
 
 
+def test_packets_that_a_link_repeats() -> None:
+    """Each error costs the transmission of the packet, the way back of the report, and the repetition."""
+    retry = "[link]\nerror_rate_ppb = 200000000\n[link.retry]\n"
+    found = explained(STAR + retry + flow("H1", "H3", "2 MB"))
+    assert found.explanation.delay > 4 * MEGABYTE
+    errors = sum(ps for (label, _), ps in shares(found).items() if label == "link-errors")
+    assert errors > 0.98 * found.explanation.delay
+    assert abs(found.explanation.pipeline) < 0.02 * found.explanation.delay
+
+
+def test_owners_behind_a_lack_of_credit_use_the_place_themselves() -> None:
+    """All flows of an incast own the time of the victim, none longer than its messages take."""
+    incast = "".join(flow(f"H{number}", "H9", name=f"i{number}") for number in (1, 2, 3, 11, 12, 13))
+    victim = flow("H6", "H10", "500 kB", name="victim")
+    buffer = '[switch]\nbuffer = "64 KiB"\n'
+    found = explained(LEAVES.format(spines=1) + buffer + incast + victim, "victim")
+    shares(found)
+    cause = found.explanation.causes[0]
+    assert (cause.label, cause.place) == (Label.OUTPUT_BUSY, "L1.2:1->H9")
+    assert {owner.host for owner, _ in cause.owners} == {0, 1, 2, 10, 11, 12}
+    # The times between packets belong to the next one.
+    assert max(ps for _, ps in cause.owners) < 1.05 * MEGABYTE
+    assert sum(ps for _, ps in cause.owners) == cause.ps
+
+
 def test_undelayed_message() -> None:
     found = explained(STAR + flow("H1", "H3"))
     assert (found.explanation.delay, found.explanation.causes) == (0, ())

@@ -132,8 +132,27 @@ impl<'r> Causes<'r> {
             None => self.sends(row, (start, end), chain, out),
             Some(lack) => {
                 let cause = self.main_cause(self.record.hop(row).channel, lack, chain);
-                out.push(Piece { start, end, ..cause });
+                self.push_with_owners(cause, (start, end), out);
             }
+        }
+    }
+
+    /// Appends a cause for a time. If it is a busy channel, the owners are the flows that use it in this time.
+    fn push_with_owners(&self, cause: Piece, (start, end): Span, out: &mut Vec<Piece>) {
+        let is_busy = matches!(cause.label, Label::OutputBusy | Label::HashCollision);
+        let mut at = start;
+        if let (true, Place::Channel(channel)) = (is_busy, cause.place) {
+            for (row, _, stop) in self.record.within(channel, start, end) {
+                let packet = self.record.hop(row).packet;
+                if packet != NOT_RECORDED {
+                    let (owner, stop) = (Some(self.record.data_flow(packet)), stop.min(end));
+                    out.push(Piece { start: at, end: stop, owner, ..cause });
+                    at = stop;
+                }
+            }
+        }
+        if at < end {
+            out.push(Piece { start: at, end, ..cause });
         }
     }
 
@@ -164,6 +183,10 @@ impl<'r> Causes<'r> {
 
     fn sends(&mut self, row: u32, (start, end): Span, chain: Chain, out: &mut Vec<Piece>) {
         let hop = self.record.hop(row);
+        if self.record.is_replaced(row) {
+            let piece = Piece::new((start, end), Label::LinkErrors, Place::Channel(hop.channel));
+            return out.push(Piece { chain, ..piece });
+        }
         if self.is_repeated(hop.packet) {
             return self.lost(hop.packet, (start, end), out);
         }
@@ -205,7 +228,10 @@ impl<'r> Causes<'r> {
             let (ready, usual) = self.record.ready_times(row, before);
             let place = Place::Channel(self.record.hop(before).channel);
             let owner = Some(self.record.data_flow(hop.packet));
-            for (label, edge) in [(Label::Necessary, usual), (Label::SlowLink, ready)] {
+            // The tail of another packet, which is in front, is necessary for that one only.
+            let is_own = self.chains.length(chain) == 0 || self.is_own(row, chain);
+            let tail = if is_own { Label::Necessary } else { Label::OutputBusy };
+            for (label, edge) in [(tail, usual), (Label::SlowLink, ready)] {
                 let edge = edge.min(end);
                 if at < edge {
                     out.push(Piece { owner, chain, ..Piece::new((at, edge), label, place) });
@@ -252,10 +278,12 @@ impl<'r> Causes<'r> {
     fn idle(&mut self, channel: u32, row: Option<u32>, span: Span, chain: Chain, out: &mut Vec<Piece>) {
         let down = self.circumstances.down.get(&channel).map_or(&[][..], Vec::as_slice);
         for (begin, stop, is_down) in cut(down, span) {
+            let failed =
+                self.record.last_before(channel, begin).is_some_and(|last| self.record.is_replaced(last));
             match row {
-                _ if is_down => {
-                    let piece = Piece::new((begin, stop), Label::LinkDown, Place::Channel(channel));
-                    out.push(Piece { chain, ..piece });
+                _ if is_down || failed => {
+                    let label = if is_down { Label::LinkDown } else { Label::LinkErrors };
+                    out.push(Piece { chain, ..Piece::new((begin, stop), label, Place::Channel(channel)) });
                 }
                 Some(row) => self.behind(channel, row, (begin, stop), chain, out),
                 None => self.blocked(channel, (begin, stop), chain, out),
@@ -310,7 +338,12 @@ impl<'r> Causes<'r> {
             let Some(first) = buffer.first_present(at - delay) else {
                 let stop = buffer.next_arrival(at - delay, end - delay) + delay;
                 let is_known = at - delay >= self.record.begin();
-                let label = if is_known { Label::SmallBuffer } else { Label::Earlier };
+                let label = match (is_known, self.record.has_errors(channel)) {
+                    // The sender waits for the receiver to confirm what it has sent.
+                    (_, true) => Label::LinkErrors,
+                    (true, false) => Label::SmallBuffer,
+                    (false, false) => Label::Earlier,
+                };
                 out.push(piece((at, stop), label, here));
                 at = stop;
                 continue;

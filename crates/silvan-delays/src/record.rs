@@ -36,6 +36,10 @@ pub struct Record {
     /// The departures of the same packet before and after each departure, or [`NOT_RECORDED`].
     previous: Vec<u32>,
     next: Vec<u32>,
+    /// Whether the link sent the packet again later.
+    is_replaced: Vec<bool>,
+    /// By channel: whether it sent packets again.
+    errors: Vec<bool>,
     losses: FxHashMap<u32, Lost>,
     /// By channel: the arrivals of packets at a host, and when they were drained.
     drains: Vec<Vec<(Picos, Picos)>>,
@@ -141,12 +145,18 @@ impl Record {
         }
         let mut previous = vec![NOT_RECORDED; hops.len()];
         let mut next = previous.clone();
+        let mut is_replaced = vec![false; hops.len()];
+        let mut errors = vec![false; channels];
         for packet in 0..recording.packets.len() as u32 {
             for pair in by_packet.of(packet).windows(2) {
                 let (before, after) = (pair[0] as usize, pair[1] as usize);
-                previous[after] = pair[0];
-                // A packet that a link sends again leaves the same place twice.
-                if hops[before].channel != hops[after].channel {
+                if hops[before].channel == hops[after].channel {
+                    // A link sends a packet again after an error: the packet has not left the buffer before.
+                    is_replaced[before] = true;
+                    errors[hops[before].channel as usize] = true;
+                    previous[after] = previous[before];
+                } else {
+                    previous[after] = pair[0];
                     next[before] = pair[1];
                 }
             }
@@ -187,6 +197,8 @@ impl Record {
             positions,
             previous,
             next,
+            is_replaced,
+            errors,
             losses,
             drains,
             injections,
@@ -259,7 +271,17 @@ impl Record {
         &self.recording.channels[self.hop(row).channel as usize]
     }
 
-    /// The departure of the same packet before another one.
+    /// Whether a channel sent packets again.
+    pub(crate) fn has_errors(&self, channel: u32) -> bool {
+        self.errors[channel as usize]
+    }
+
+    /// Whether the link sent the packet of a departure again later, because of an error.
+    pub(crate) fn is_replaced(&self, row: u32) -> bool {
+        self.is_replaced[row as usize]
+    }
+
+    /// The departure of the same packet before another one, from another place.
     pub(crate) fn previous(&self, row: u32) -> Option<u32> {
         Some(self.previous[row as usize]).filter(|&before| before != NOT_RECORDED)
     }
@@ -312,6 +334,13 @@ impl Record {
     /// The departures on a channel, in order.
     pub(crate) fn departures(&self, channel: u32) -> &[u32] {
         self.by_channel.of(channel)
+    }
+
+    /// The last departure on a channel that starts before a time.
+    pub(crate) fn last_before(&self, channel: u32, time: Picos) -> Option<u32> {
+        let rows = self.departures(channel);
+        let at = rows.partition_point(|&row| self.start(row) < time);
+        Some(rows[at.checked_sub(1)?])
     }
 
     /// The row, the start and the end of each departure on a channel that overlaps with a time, in order.
@@ -367,7 +396,7 @@ impl Record {
             let lost = self.losses.get(&self.hop(row).packet).map_or(NEVER, |loss| loss.time);
             Passage { arrival, leaves: lost, left: lost, row: None }
         };
-        rows.iter().map(passage).collect()
+        rows.iter().filter(|&&row| !self.is_replaced(row)).map(passage).collect()
     }
 
     /// When a host has drained a packet; its arrival if that is not known.

@@ -132,7 +132,8 @@ impl Walk<'_> {
             let place = Place::Host(self.record.channel(row).to_host);
             let before = at.checked_sub(1).map_or((0, packet), |at| self.drained[at]);
             if before.0 <= arrival {
-                self.parts.push(Piece::new((arrival, time), Label::SlowReceiver, place));
+                let slow = Piece::new((arrival, time), Label::SlowReceiver, place);
+                self.parts.push(Piece { owner: Some(self.message.flow), ..slow });
                 self.add();
                 let start = self.record.start(row);
                 self.wire(row, start, arrival);
@@ -141,7 +142,8 @@ impl Walk<'_> {
             let edge = (before.0 + self.record.usual_span(row)).min(time);
             let necessary = Piece::new((before.0, edge), Label::Necessary, place);
             self.parts.push(Piece { owner: Some(self.message.flow), ..necessary });
-            self.parts.push(Piece::new((edge, time), Label::SlowReceiver, place));
+            let slow = Piece::new((edge, time), Label::SlowReceiver, place);
+            self.parts.push(Piece { owner: Some(self.message.flow), ..slow });
             self.add();
             ((time, packet), at) = (before, at - 1);
         }
