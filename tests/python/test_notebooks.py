@@ -55,7 +55,7 @@ def test_a_notebook_runs(path, tmp_path, monkeypatch):
     assert len(images) == {"researcher": 1, "fabric-engineer": 0, "cluster-engineer": 1}[path.stem]
     expected = {
         "researcher": ("99 %: -", "congestion tree", "<table>"),
-        "fabric-engineer": ("pairs routed", "Recommended: ", "<iframe", "congestion_control"),
+        "fabric-engineer": ("pairs routed", "Leave it: ", "<iframe", "congestion_control"),
         "cluster-engineer": ("times a crossbar", "alone"),
     }[path.stem]
     everything = "\n".join(shown)
