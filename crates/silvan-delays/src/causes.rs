@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use rustc_hash::{FxHashMap, FxHashSet};
 use silvan_fabric::{FlowAddress, NOT_RECORDED, RecordedLossKind, RecordedWaitKind};
 
+use crate::channel::Passage;
 use crate::message::{Message, Repeated};
 use crate::piece::{Chain, Chains, Label, LossKind, Piece, Place};
 use crate::record::{Lost, Record, picos};
@@ -302,7 +303,12 @@ impl<'r> Causes<'r> {
             let buffer = self.record.buffer(input);
             let sending = if shares_inputs { buffer.leaving(at) } else { None };
             let first = sending.or_else(|| buffer.first_present(at));
-            let other = first.and_then(|first| Some((first, first.row.filter(|&other| other != row)?)));
+            let foreign = |first: Passage| Some((first, first.row.filter(|&other| other != row)?));
+            // With output buffers, a packet in front may leave the switch later.
+            let in_front = || {
+                buffer.in_front(self.record.arrival(before), at).filter(|_| has_one_queue && shares_inputs)
+            };
+            let other = first.and_then(foreign).or_else(|| in_front().and_then(foreign));
             let Some((first, other)) = other else {
                 return self.blocked(channel, (at, end), chain, out);
             };

@@ -55,6 +55,13 @@ impl Buffer {
         self.passages.get(first).copied().filter(|passage| passage.leaves <= time)
     }
 
+    /// The last of the packets that arrived before `arrival` and are in the buffer at a time.
+    pub fn in_front(&self, arrival: Picos, time: Picos) -> Option<Passage> {
+        let first = self.passages.partition_point(|passage| passage.left <= time);
+        let near = self.passages[first..].iter().take(MOST_ROWS_SEARCHED);
+        near.filter(|passage| passage.arrival < arrival).max_by_key(|passage| passage.arrival).copied()
+    }
+
     /// The recorded departures of the packets that are in the buffer at a time.
     pub fn present(&self, time: Picos) -> impl Iterator<Item = u32> {
         let first = self.passages.partition_point(|passage| passage.left <= time);
