@@ -271,6 +271,19 @@ def test_owners_behind_a_lack_of_credit_use_the_place_themselves() -> None:
     assert sum(ps for _, ps in cause.owners) == cause.ps
 
 
+def test_waits_of_announcements_are_followed() -> None:
+    """An announcement that waits in the queue of an incast is late because of the incast."""
+    incast = "".join(
+        flow(f"H{number}", "H9", "300 kB", name=f"i{number}") for number in (1, 2, 3, 11, 12, 13)
+    )
+    more = '[adaptive_routing]\n[switch]\nbuffer = "64 KiB"\n'
+    late = flow("H4", "H9", "50 kB", name="late", start="30 us")
+    found = explained(LEAVES.format(spines=2) + more + incast + late, "late")
+    causes = shares(found)
+    assert causes["output-busy", "L1.2:1->H9"] > 0.95 * found.explanation.delay
+    assert 0 < causes["announcement", "H4"] < 0.05 * found.explanation.delay
+
+
 def test_undelayed_message() -> None:
     found = explained(STAR + flow("H1", "H3"))
     assert (found.explanation.delay, found.explanation.causes) == (0, ())

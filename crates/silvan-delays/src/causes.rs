@@ -5,12 +5,12 @@
 use std::cmp::Reverse;
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use silvan_fabric::{FlowAddress, NOT_RECORDED, RecordedLossKind, RecordedWaitKind};
+use silvan_fabric::{FlowAddress, NOT_RECORDED, RecordedLossKind, RecordedRole, RecordedWaitKind};
 
 use crate::channel::Passage;
 use crate::message::{Message, Repeated};
 use crate::piece::{Chain, Chains, Label, LossKind, Piece, Place};
-use crate::record::{Lost, Record, picos};
+use crate::record::{Lost, Record, back, picos};
 use crate::{Alternatives, Circumstances, Picos};
 
 /// Number of buffers that are followed at most, one behind the other. Longer chains are cycles, because no route is
@@ -22,6 +22,9 @@ const BEHIND_CREDIT: usize = 2;
 const QUEUE_HORIZON: Picos = 50_000_000;
 /// Number of packets of a queue that are counted.
 const MOST_QUEUED: usize = 4096;
+
+/// Number of packets of a flow that are searched for announcements, requests and grants on their way.
+const MOST_ON_WAY: usize = 64;
 
 /// Start and end.
 type Span = (Picos, Picos);
@@ -381,13 +384,13 @@ impl<'r> Causes<'r> {
 
     /// Divides a time in which the flow has data to send, but its host sends none of it.
     pub fn at_host(&mut self, span: Span, out: &mut Vec<Piece>) {
-        let place = Place::Host(self.flow.host);
         for (begin, stop, wait) in self.record.flow_waits(self.flow, span) {
             match wait {
                 None => self.host_link((begin, stop), out),
                 Some(RecordedWaitKind::Answer) => self.answer((begin, stop), out),
                 Some(RecordedWaitKind::Announcement) => {
-                    out.push(Piece::new((begin, stop), Label::Announcement, place));
+                    let pieces = self.followed_messages((begin, stop));
+                    self.merge((begin, stop), Label::Announcement, pieces, out);
                 }
                 Some(_) => self.paced((begin, stop), out),
             }
@@ -433,14 +436,23 @@ impl<'r> Causes<'r> {
     }
 
     /// Divides a time in which the flow waits for an answer or a grant.
-    fn answer(&mut self, (start, end): Span, out: &mut Vec<Piece>) {
-        let requests = self.circumstances.requests_grants;
-        let label = if requests { Label::Grant } else { Label::Window };
+    fn answer(&mut self, span: Span, out: &mut Vec<Piece>) {
+        if self.circumstances.requests_grants {
+            let pieces = self.followed_messages(span);
+            self.merge(span, Label::Grant, pieces, out);
+        } else {
+            let pieces = self.followed_answer(span);
+            self.merge(span, Label::Window, pieces, out);
+        }
+    }
+
+    /// Divides a wait of the flow into waits of packets, and the rest of the time.
+    fn merge(&self, (start, end): Span, label: Label, mut pieces: Vec<Piece>, out: &mut Vec<Piece>) {
         let place = Place::Host(self.flow.host);
-        let mut pieces = if requests { Vec::new() } else { self.followed_answer((start, end)) };
+        pieces.retain(|piece| piece.label != Label::Necessary);
         pieces.sort_by_key(|piece| (piece.start, piece.end));
         let mut at = start;
-        // The answer may leave while the host still drains the packet.
+        // Waits may overlap: an answer may leave while the host still drains the packet.
         for piece in pieces {
             if at < piece.start {
                 out.push(Piece::new((at, piece.start), label, place));
@@ -465,7 +477,27 @@ impl<'r> Causes<'r> {
         for packet in data.into_iter().chain([ending]) {
             self.waits_of(packet, span, &mut found);
         }
-        found.retain(|piece| piece.label != Label::Necessary);
+        found
+    }
+
+    /// The waits in a time of the flow's announcements and requests, and of the replies and grants to it.
+    fn followed_messages(&mut self, span: Span) -> Vec<Piece> {
+        let record = self.record;
+        let mut found = Vec::new();
+        for (flow, role) in [
+            (self.flow, RecordedRole::Other),
+            (back(self.flow), RecordedRole::Other),
+            (back(self.flow), RecordedRole::Answer),
+        ] {
+            let packets = record.packets_of(flow);
+            let start = |&packet: &u32| record.hops(packet).first().map_or(0, |&row| record.start(row));
+            let last = packets.partition_point(|packet| start(packet) < span.1);
+            for &packet in packets[..last].iter().rev().take(MOST_ON_WAY) {
+                if record.packet(packet).role == role && record.packet(packet).echo.is_none() {
+                    self.waits_of(packet, span, &mut found);
+                }
+            }
+        }
         found
     }
 

@@ -36,17 +36,23 @@ impl Buffer {
     /// The packet that waits in the buffer at a time and leaves first, or one whose transmission has begun if no packet
     /// waits; `None` if the buffer is empty.
     pub fn first_present(&self, time: Picos) -> Option<Passage> {
-        let first = self.passages.partition_point(|passage| passage.left <= time);
         let mut leaving = None;
-        for passage in self.passages[first..].iter().take(MOST_ROWS_SEARCHED) {
-            if passage.arrival <= time {
-                if passage.leaves > time {
-                    return Some(*passage);
-                }
-                leaving = leaving.or(Some(*passage));
+        for passage in self.inside(time) {
+            if passage.leaves > time {
+                return Some(*passage);
             }
+            leaving = leaving.or(Some(*passage));
         }
         leaving
+    }
+
+    /// The packets that are in the buffer at a time.
+    fn inside(&self, time: Picos) -> impl Iterator<Item = &Passage> {
+        let gone = self.passages.partition_point(|passage| passage.left <= time);
+        let come = self.arrivals.partition_point(|&arrival| arrival <= time);
+        let near = self.passages[gone..].iter().take(MOST_ROWS_SEARCHED);
+        // Those that have left have also come, so the others that have come are inside.
+        near.filter(move |passage| passage.arrival <= time).take(come.saturating_sub(gone))
     }
 
     /// The packet that the buffer sends at a time, if it sends one packet at a time.
@@ -57,16 +63,13 @@ impl Buffer {
 
     /// The last of the packets that arrived before `arrival` and are in the buffer at a time.
     pub fn in_front(&self, arrival: Picos, time: Picos) -> Option<Passage> {
-        let first = self.passages.partition_point(|passage| passage.left <= time);
-        let near = self.passages[first..].iter().take(MOST_ROWS_SEARCHED);
-        near.filter(|passage| passage.arrival < arrival).max_by_key(|passage| passage.arrival).copied()
+        let earlier = self.inside(time).filter(|passage| passage.arrival < arrival);
+        earlier.max_by_key(|passage| passage.arrival).copied()
     }
 
     /// The recorded departures of the packets that are in the buffer at a time.
     pub fn present(&self, time: Picos) -> impl Iterator<Item = u32> {
-        let first = self.passages.partition_point(|passage| passage.left <= time);
-        let near = self.passages[first..].iter().take(MOST_ROWS_SEARCHED);
-        near.filter(move |passage| passage.arrival <= time).filter_map(|passage| passage.row)
+        self.inside(time).filter_map(|passage| passage.row)
     }
 
     /// The first arrival after a time; `limit` if there is none before.
@@ -86,6 +89,10 @@ pub(crate) struct Backlog {
     since: Vec<Picos>,
     blocked: Vec<Picos>,
     period: Vec<u32>,
+    /// The first element with a lack of credit from each one on, and the last one before it; the number of elements and
+    /// [`usize::MAX`] if there is none.
+    next_blocked: Vec<usize>,
+    last_blocked: Vec<usize>,
     /// Sums of the elements before one.
     blocked_before: Vec<Picos>,
     busy_before: Vec<Picos>,
@@ -103,6 +110,8 @@ impl Backlog {
             since: Vec::with_capacity(rows.len()),
             blocked: Vec::with_capacity(rows.len()),
             period: Vec::with_capacity(rows.len()),
+            next_blocked: vec![rows.len(); rows.len()],
+            last_blocked: Vec::with_capacity(rows.len()),
             blocked_before: vec![0],
             busy_before: vec![0],
         };
@@ -117,6 +126,16 @@ impl Backlog {
             found.period.push(period);
             found.blocked_before.push(blocked_sum);
             found.busy_before.push(busy_sum);
+        }
+        let mut known = usize::MAX;
+        for (at, &blocked) in found.blocked.iter().enumerate() {
+            found.last_blocked.push(known);
+            known = if blocked > 0 { at } else { known };
+        }
+        let mut known = rows.len();
+        for at in (0..rows.len()).rev() {
+            known = if found.blocked[at] > 0 { at } else { known };
+            found.next_blocked[at] = known;
         }
         found
     }
@@ -141,8 +160,9 @@ impl Backlog {
         if blocked as f64 <= (1.0 - ROOT_SHARE) * (blocked + busy) as f64 {
             return None;
         }
-        let is_blocked = |at: &usize| self.blocked[*at] > 0;
-        let found = (at..last).find(is_blocked).or_else(|| (first..at).rev().find(is_blocked))?;
+        let (next, before) = (self.next_blocked[at], self.last_blocked[at]);
+        let found =
+            if next < last { next } else { Some(before).filter(|&one| one != usize::MAX && one >= first)? };
         Some((self.since[found], self.starts[found]))
     }
 }
