@@ -94,8 +94,14 @@ impl<'d> Ranks<'d> {
     fn path(&mut self, (start, end): (Picos, Picos)) -> Result<Vec<Piece>, StepError> {
         let (mut time, mut rank) = self.last(end).ok_or(StepError::Nothing(end))?;
         let mut pieces = Vec::new();
+        // The ranks on the path at this time. Messages may take no time, and lead to each other.
+        let mut visited = vec![rank];
         while time > start {
-            let (begin, next, parts) = self.before(rank, time)?;
+            let (begin, next, parts) = self.before(rank, time, &visited)?;
+            if begin < time {
+                visited.clear();
+            }
+            visited.push(next);
             pieces.extend(parts.into_iter().rev().filter(|piece| piece.end > piece.start));
             (time, rank) = (begin, next);
         }
@@ -106,18 +112,22 @@ impl<'d> Ranks<'d> {
     }
 
     /// Where the path continues before a time, with the pieces up to this time.
-    fn before(&mut self, rank: u32, time: Picos) -> Result<(Picos, u32, Vec<Piece>), Gap> {
+    /// It is earlier, or at another rank than those of `visited`.
+    fn before(&mut self, rank: u32, time: Picos, visited: &[u32]) -> Result<(Picos, u32, Vec<Piece>), Gap> {
         let place = Place::Rank(rank);
         let (busy, arrivals, departures) =
             (self.busy.get(&rank), self.arrivals.get(&rank), self.departures.get(&rank));
-        if let Some((end, start, computes)) = at(busy, time, |row| row.0) {
+        if let Some((end, start, computes)) = at(busy, time, |row| row.0).filter(|row| row.1 < time) {
             let label = if computes { Label::Compute } else { Label::Overhead };
             return Ok((start, rank, vec![Piece::new((start, end), label, place)]));
         }
-        if let Some((_, parcel)) = at(arrivals, time, |row| row.0) {
+        let leads_on =
+            |parcel: &RecordedParcel| picos(parcel.handed) < time || !visited.contains(&parcel.from);
+        if let Some((_, parcel)) = at(arrivals, time, |row| row.0).filter(|row| leads_on(row.1)) {
             return Ok((picos(parcel.handed), parcel.from, self.carried(parcel, time)?));
         }
-        if let Some((_, parcel)) = at(departures, time, |row| row.0) {
+        if let Some((_, parcel)) = at(departures, time, |row| row.0).filter(|row| picos(row.1.handed) < time)
+        {
             return Ok((picos(parcel.handed), rank, self.carried(parcel, time)?));
         }
         let earlier = [
