@@ -233,13 +233,6 @@ class Delays:
         Raises `SilvanError` if there is none, or if the pieces do not add up, an error in Silvan.
         """
 
-    def rank_times(self, job: int, start_ps: int, end_ps: int) -> list[tuple[int, int, int, int]]:
-        """Return what each rank of a job did that posts a message from a time to another.
-
-        Each is the rank, when it posted its first message, and for how long it was busy and waited from then
-        to its last event.
-        """
-
     def explain_step(self, job: tuple[int, str], start_ps: int, end_ps: int) -> Explanation:
         """Explain a part of a job, which has a number and a name, to the last event that is not later.
 
@@ -249,10 +242,6 @@ class Delays:
 @final
 class Explanation:
     """The causes of the duration of a message, a job or an operation."""
-
-    @property
-    def start_ps(self) -> int:
-        """Start."""
 
     @property
     def end_ps(self) -> int:
@@ -279,6 +268,13 @@ class Explanation:
 
         Each is its label, place, picoseconds, owners with their picoseconds, chain of channels, signal of a
         reaction (its time, its channel, and whether a packet was marked), and kind of a loss.
+        """
+
+    def ranks(self) -> list[tuple[int, int, int, int]]:
+        """Return what each rank did that posts a message, of a job or an operation.
+
+        Each is the rank, when it posted its first message, and for how long it was busy and waited from then
+        to its last event.
         """
 
     def pieces(

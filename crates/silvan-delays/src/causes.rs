@@ -11,7 +11,7 @@ use crate::channel::Passage;
 use crate::message::{Message, Repeated};
 use crate::piece::{Chain, Chains, Label, LossKind, Piece, Place};
 use crate::record::{Lost, Record, back, picos};
-use crate::{Alternatives, Circumstances, Picos};
+use crate::{Alternatives, Circumstances, Picos, Span};
 
 /// Number of buffers that are followed at most, one behind the other. Longer chains are cycles, because no route is
 /// longer.
@@ -25,9 +25,6 @@ const MOST_QUEUED: usize = 4096;
 
 /// Number of packets of a flow that are searched for announcements, requests and grants on their way.
 const MOST_ON_WAY: usize = 64;
-
-/// Start and end.
-type Span = (Picos, Picos);
 
 /// What is behind the times in which a channel sends nothing.
 #[derive(Clone, Copy)]
@@ -112,14 +109,17 @@ impl<'r> Causes<'r> {
         out.push(Piece { owner, loss: Some(loss), ..piece });
     }
 
-    /// The flow that has most bytes in the buffer at the end of a channel at a time.
-    fn owner_of_buffer(&self, channel: u32, time: Picos) -> Option<FlowAddress> {
-        let rows = self.record.buffer(channel).present(time);
-        let mut sums: FxHashMap<FlowAddress, u64> = FxHashMap::default();
+    fn bytes_by_flow(&self, rows: impl Iterator<Item = u32>) -> FxHashMap<FlowAddress, u64> {
+        let mut sums = FxHashMap::default();
         for hop in rows.map(|row| self.record.hop(row)) {
             *sums.entry(self.record.data_flow(hop.packet)).or_default() += u64::from(hop.size);
         }
-        largest(sums)
+        sums
+    }
+
+    /// The flow that has most bytes in the buffer at the end of a channel at a time.
+    fn owner_of_buffer(&self, channel: u32, time: Picos) -> Option<FlowAddress> {
+        largest(self.bytes_by_flow(self.record.buffer(channel).present(time)))
     }
 
     /// Divides a time in which a packet crosses a channel into the usual time and that due to a slow link.
@@ -420,13 +420,9 @@ impl<'r> Causes<'r> {
             return known;
         }
         let record = self.record;
-        let mut sums: FxHashMap<FlowAddress, u64> = FxHashMap::default();
-        for (row, ..) in record.within(channel, time, time + QUEUE_HORIZON).take(MOST_QUEUED) {
-            if record.previous(row).is_some_and(|before| record.arrival(before) <= time) {
-                let hop = record.hop(row);
-                *sums.entry(record.data_flow(hop.packet)).or_default() += u64::from(hop.size);
-            }
-        }
+        let near = record.within(channel, time, time + QUEUE_HORIZON).take(MOST_QUEUED).map(|(row, ..)| row);
+        let has_come = |row: &u32| record.previous(*row).is_some_and(|before| record.arrival(before) <= time);
+        let mut sums = self.bytes_by_flow(near.filter(has_come));
         if sums.len() > 1 {
             sums.remove(&self.flow);
         }

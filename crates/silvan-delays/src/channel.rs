@@ -48,11 +48,11 @@ impl Buffer {
 
     /// The packets that are in the buffer at a time.
     fn inside(&self, time: Picos) -> impl Iterator<Item = &Passage> {
-        let gone = self.passages.partition_point(|passage| passage.left <= time);
-        let come = self.arrivals.partition_point(|&arrival| arrival <= time);
-        let near = self.passages[gone..].iter().take(MOST_ROWS_SEARCHED);
-        // Those that have left have also come, so the others that have come are inside.
-        near.filter(move |passage| passage.arrival <= time).take(come.saturating_sub(gone))
+        let left = self.passages.partition_point(|passage| passage.left <= time);
+        let arrived = self.arrivals.partition_point(|&arrival| arrival <= time);
+        let near = self.passages[left..].iter().take(MOST_ROWS_SEARCHED);
+        // Those that have left had arrived, so the others that have arrived are inside.
+        near.filter(move |passage| passage.arrival <= time).take(arrived.saturating_sub(left))
     }
 
     /// The packet that the buffer sends at a time, if it sends one packet at a time.

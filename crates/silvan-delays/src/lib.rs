@@ -37,6 +37,9 @@ pub use record::Record;
 /// A time in picoseconds, or the difference of two times.
 pub type Picos = i64;
 
+/// A time from its start to its end.
+pub(crate) type Span = (Picos, Picos);
+
 /// A time that is not known.
 const NEVER: Picos = Picos::MAX / 2;
 
@@ -138,7 +141,7 @@ impl Delays {
         let (pieces, chains) = self.walk(message)?;
         let causes = piece::summed(&pieces, &chains, &self.record);
         let (start, end, ideal) = (message.start, message.end, message.ideal);
-        Ok(Explanation { start, end, ideal, pieces, causes, chains })
+        Ok(Explanation { start, end, ideal, pieces, causes, chains, ranks: Vec::new() })
     }
 
     /// Explains the duration of a job, or of a part of it such as a collective operation, from `start` to the last event
@@ -151,12 +154,6 @@ impl Delays {
     /// [`StepError`].
     pub fn explain_step(&self, job: u32, start: Picos, end: Picos) -> Result<Explanation, StepError> {
         ranks::explain(self, job, (start, end))
-    }
-
-    /// When each rank of a job that posts a message from `start` to `end` arrived there, and how long it waited inside.
-    #[must_use]
-    pub fn rank_times(&self, job: u32, start: Picos, end: Picos) -> Vec<RankTime> {
-        ranks::times(self, job, (start, end))
     }
 
     /// Divides the time of a message from its generation to its delivery.

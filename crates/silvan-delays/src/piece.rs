@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 use silvan_fabric::FlowAddress;
 
 use crate::Picos;
+use crate::ranks::RankTime;
 use crate::record::Record;
 
 /// What happens at a moment.
@@ -241,6 +242,8 @@ pub struct Explanation {
     pub causes: Vec<Cause>,
     /// The chains of pieces and causes.
     pub chains: Chains,
+    /// For a job or an operation: what each rank did that posts a message in this time, in order of ranks.
+    pub ranks: Vec<RankTime>,
 }
 
 /// The causes of pieces by label and place, the largest first.

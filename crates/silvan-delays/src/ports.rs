@@ -2,12 +2,9 @@
 
 use silvan_fabric::{NOT_RECORDED, RecordedRole};
 
-use crate::Picos;
 use crate::channel::Backlog;
-use crate::record::Record;
-
-/// A time from its start to its end.
-type Span = (Picos, Picos);
+use crate::record::{Record, picos};
+use crate::{Picos, Span};
 
 /// What the sending port of each channel did in each interval. The lists have an element per interval and channel: those of
 /// the first interval, then those of the second.
@@ -91,7 +88,7 @@ fn waits_in_host(record: &Record, host: u32) -> Vec<Span> {
             let known = record.packet(packet);
             let first = *record.hops(packet).first()?;
             let is_data = known.role == RecordedRole::Data && record.channel(first).from_host == host;
-            is_data.then(|| (crate::record::picos(known.created), record.start(first)))
+            is_data.then(|| (picos(known.created), record.start(first)))
         });
         for span in united(pending.collect()) {
             let free = record.flow_waits(flow, span).into_iter().filter(|wait| wait.2.is_none());

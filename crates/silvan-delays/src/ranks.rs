@@ -130,12 +130,7 @@ impl<'d> Ranks<'d> {
         {
             return Ok((picos(parcel.handed), rank, self.carried(parcel, time)?));
         }
-        let earlier = [
-            before(busy, time, |row| row.0),
-            before(arrivals, time, |row| row.0),
-            before(departures, time, |row| row.0),
-        ];
-        let begin = earlier.into_iter().flatten().max().unwrap_or(0);
+        let begin = self.last_event(rank, time).unwrap_or(0);
         Ok((begin, rank, vec![Piece::new((begin, time), Label::Local, place)]))
     }
 
@@ -170,6 +165,16 @@ impl<'d> Ranks<'d> {
         Ok(pieces)
     }
 
+    /// When something last happened at a rank before a time.
+    fn last_event(&self, rank: u32, time: Picos) -> Option<Picos> {
+        let ends = [
+            before(self.busy.get(&rank), time, |row| row.0),
+            before(self.arrivals.get(&rank), time, |row| row.0),
+            before(self.departures.get(&rank), time, |row| row.0),
+        ];
+        ends.into_iter().flatten().max()
+    }
+
     /// What each rank that posts a message from `start` to `end` did in this time, in order of ranks.
     fn times(&self, (start, end): (Picos, Picos)) -> Vec<RankTime> {
         let mut arrivals: BTreeMap<u32, Picos> = BTreeMap::new();
@@ -182,13 +187,7 @@ impl<'d> Ranks<'d> {
         }
         let time = |(rank, arrival): (u32, Picos)| {
             let busy = self.busy.get(&rank);
-            let until = end + 1;
-            let ends = [
-                before(busy, until, |row| row.0),
-                before(self.arrivals.get(&rank), until, |row| row.0),
-                before(self.departures.get(&rank), until, |row| row.0),
-            ];
-            let last = ends.into_iter().flatten().max().unwrap_or(arrival).max(arrival);
+            let last = self.last_event(rank, end + 1).unwrap_or(arrival).max(arrival);
             let inside = busy.into_iter().flatten().map(|row| (row.1.max(arrival), row.0.min(last)));
             let busy = united(inside.filter(|span| span.0 < span.1).collect());
             let busy = busy.into_iter().map(|(begin, stop)| stop - begin).sum::<Picos>();
@@ -206,11 +205,6 @@ impl<'d> Ranks<'d> {
         sums.sort_unstable();
         sums.get(sums.len().saturating_sub(1) / 2).copied().unwrap_or(0)
     }
-}
-
-/// See [`Delays::rank_times`].
-pub(crate) fn times(delays: &Delays, job: u32, span: (Picos, Picos)) -> Vec<RankTime> {
-    Ranks::new(delays, job).times(span)
 }
 
 /// See [`Delays::explain_step`].
@@ -238,7 +232,8 @@ pub(crate) fn explain(
         }
     }
     let causes = summed(&pieces, &ranks.chains, &delays.record);
+    let times = ranks.times((start, end));
     let end = pieces.last().map_or(start, |piece| piece.end);
     let ideal = end - start - causes.iter().map(|cause| cause.length).sum::<Picos>();
-    Ok(Explanation { start, end, ideal, pieces, causes, chains: ranks.chains })
+    Ok(Explanation { start, end, ideal, pieces, causes, chains: ranks.chains, ranks: times })
 }

@@ -14,6 +14,7 @@ use silvan_fabric::{
 use crate::channel::{Backlog, Buffer, Passage};
 use crate::message::{Message, messages};
 use crate::piece::{Place, Signal};
+use crate::ports::united;
 use crate::{NEVER, Picos};
 
 /// Number of waits of a flow that may be out of order, because a wait can begin at the end of a packet that is still being
@@ -174,12 +175,9 @@ impl Record {
                 }
                 continue;
             }
-            let known = injections.entry(wait.flow.host).or_default();
-            match known.last_mut() {
-                Some(last) if since <= last.1 => last.1 = last.1.max(until),
-                _ => known.push((since, until)),
-            }
+            injections.entry(wait.flow.host).or_default().push((since, until));
         }
+        injections.values_mut().for_each(|waits| *waits = united(std::mem::take(waits)));
         let mut drains = vec![Vec::new(); channels];
         for drain in std::mem::take(&mut recording.drained) {
             drains[drain.channel as usize].push((picos(drain.arrival), picos(drain.done)));

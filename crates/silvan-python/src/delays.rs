@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use pyo3::prelude::*;
-use silvan_delays::{Chains, Circumstances, Message, Place, Record, Signal};
+use silvan_delays::{Chains, Circumstances, Message, Place, RankTime, Record, Signal};
 use silvan_fabric::{FlowAddress, RecordedChannel};
 
 use crate::convert::SilvanError;
@@ -176,13 +176,6 @@ impl Delays {
         Ok(Explanation { found, delays: slf.clone().unbind(), job: String::new() })
     }
 
-    /// The rank, its arrival, and its busy and waiting times, of each rank of a job that posts a message from a time to
-    /// another.
-    fn rank_times(&self, py: Python<'_>, job: u32, start_ps: i64, end_ps: i64) -> Vec<(u32, i64, i64, i64)> {
-        let found = py.detach(|| self.inner.rank_times(job, start_ps, end_ps));
-        found.into_iter().map(|time| (time.rank, time.arrival, time.busy, time.waiting)).collect()
-    }
-
     /// Explains the part of a job, which has a number and a name, from a time to the last event until another time.
     /// Raises `SilvanError` if there is no such event, or if the pieces do not add up, which would be an error in Silvan.
     fn explain_step(
@@ -224,12 +217,6 @@ fn names(record: &Record, chains: &Chains, chain: u32) -> Vec<String> {
 
 #[pymethods]
 impl Explanation {
-    /// Start in picoseconds.
-    #[getter]
-    fn start_ps(&self) -> i64 {
-        self.found.start
-    }
-
     /// End in picoseconds.
     #[getter]
     fn end_ps(&self) -> i64 {
@@ -253,6 +240,12 @@ impl Explanation {
             (cause.label.name(), place, cause.length, owners, chain, signal(record, cause.signal), loss)
         };
         self.found.causes.iter().map(row).collect()
+    }
+
+    /// For a job or an operation: the rank, its arrival, and its busy and waiting times, of each rank that posts a message.
+    fn ranks(&self) -> Vec<(u32, i64, i64, i64)> {
+        let row = |time: &RankTime| (time.rank, time.arrival, time.busy, time.waiting);
+        self.found.ranks.iter().map(row).collect()
     }
 
     /// What happened when, in order, without gaps.

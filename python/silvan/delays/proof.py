@@ -227,7 +227,7 @@ def without(question: Question, network: Network, found: Explanation, folder: Pa
 
 @dataclass(frozen=True)
 class _Removal:
-    """A cause that is to be removed."""
+    """A cause, and how a scenario is changed to lack it."""
 
     question: Question
     network: Network

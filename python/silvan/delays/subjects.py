@@ -219,8 +219,7 @@ class Network:
     def explain_step(self, job: tuple[int, str], step: Step) -> Explanation:
         """Explain a job, which has a number and a name, or one of its operations."""
         found = self.delays.explain_step(job, step.start, step.end)
-        times = self.delays.rank_times(job[0], step.start, step.end)
-        ranks = tuple(RankTime(*one) for one in times)
+        ranks = tuple(RankTime(*one) for one in found.ranks())
         return Explanation(replace(step, end=found.end_ps, ranks=ranks), found)
 
     def _host(self, name: str) -> int:

@@ -57,8 +57,9 @@ def for_page(explained: Sequence[Why], links: Sequence[str]) -> list[dict[str, A
     """Return for each shown cause its links, its spans in us, and what is said about it, in lines."""
     place = {name: number for number, name in enumerate(links)}
     rows = []
+    merged = {id(one): spans(one.explanation) for one in explained}
     for _, one, cause in _shown(explained):
-        own = [span for span, label, where in spans(one.explanation) if (label, where) == _key(cause)]
+        own = [span for span, label, where in merged[id(one)] if (label, where) == _key(cause)]
         rows.append(
             {
                 "links": _links(cause, place),
