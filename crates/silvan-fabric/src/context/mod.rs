@@ -263,9 +263,9 @@ impl Context {
     /// together cause one attempt to send.
     #[inline]
     pub fn take_wakes(&mut self, event: Event) -> bool {
-        let mut counts = self.links.take_wake(event, self.now);
+        let mut counts = self.links.take_wake(event, self.now, &mut self.queue);
         while let Some(other) = self.queue.pop_alike(event.time, event.key) {
-            counts |= self.links.take_wake(other, self.now);
+            counts |= self.links.take_wake(other, self.now, &mut self.queue);
         }
         counts
     }

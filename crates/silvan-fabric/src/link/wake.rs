@@ -119,17 +119,29 @@ impl Links {
 
     /// Whether a wake-up is valid: it is the earliest one that the sender has requested, or the credit for
     /// which a packet waits arrives at this instant. The request for a valid wake-up is removed.
+    ///
+    /// A sender must not be woken without enough credit, because hosts generate messages when they are woken, and schedulers
+    /// learn of returning credit at different times.
     #[inline]
-    pub fn take_wake(&mut self, event: Event, now: Time) -> bool {
+    pub fn take_wake(&mut self, event: Event, now: Time, queue: &mut EventQueue) -> bool {
         let data = event.data;
         if data & ASKED == 0 {
             let index = data as usize;
             let is_due = self.ready[index] == now && self.is_of_sender(index, event.key);
-            let counts = is_due && self.lanes[index].wanted > 0;
+            let wanted = self.lanes[index].wanted;
+            let mut counts = is_due && wanted > 0;
             if is_due {
                 self.ready[index] = Time::NEVER;
             }
-            if counts {
+            if counts && !self.has_messages() && !self.has_shared_credits() {
+                let mut ledger = self.ledger(index);
+                counts = ledger.has_credit(wanted, now);
+                if !counts && let Some(time) = ledger.ready_at() {
+                    // A packet with higher priority has used the credit.
+                    self.ready[index] = time;
+                    queue.push(Event { time, ..event });
+                }
+            } else if counts {
                 // If the lane is paused, a sender that was woken because the lane opened requests another wake-up.
                 if self.has_messages() {
                     self.lanes[index].wanted = 0;
