@@ -134,7 +134,9 @@ pub fn run_with(scenario: &Scenario, scheduler: Scheduler) -> Run {
 }
 
 /// Runs a scenario to its end, and records all departures of packets. There is no recording of a run with an error.
-pub fn run_recorded(scenario: &Scenario) -> (Run, Option<RunRecord>) {
+pub fn run_recorded(scenario: &Scenario, scheduler: Scheduler) -> (Run, Option<RunRecord>) {
+    let mut scenario = scenario.clone();
+    scenario.spec.scheduler = scheduler;
     let plan = RecordPlan { from: Time::ZERO, until: Time::NEVER, most: usize::MAX };
     let mut recording = None;
     let mut take = |simulation: &mut Simulation| recording = Some(simulation.take_recording());

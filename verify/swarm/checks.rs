@@ -1,5 +1,6 @@
 //! Properties that every scenario must have; see `verify/README.md`, "The swarm".
 
+use silvan_fabric::RunRecord;
 use silvan_fabric::config::{FlowControl, Scheduler};
 use silvan_fabric::outcome::{Outcome, Table as Rows, Values};
 use silvan_scenario::{Scenario, Threads};
@@ -272,8 +273,14 @@ fn schedulers(base: &Run, scenario: &Scenario, wanted: &Wanted<'_>, findings: &m
     };
     if wanted.has("recorded") || wanted.has("explained") {
         findings.made.push("recorded");
-        let (run, recording) = run_recorded(scenario);
+        let (run, recording) = run_recorded(scenario, Scheduler::BinnedIfPossible);
         same(&plain(base), &plain(&run), "recorded", findings);
+        if simulation.is_binned()
+            && let Some(one) = &recording
+            && let (_, Some(other)) = run_recorded(scenario, Scheduler::EventOrdered)
+        {
+            findings.ensure(*one == other, "recorded", || different_records(one, &other));
+        }
         if let Some(recording) = recording.filter(|_| wanted.has("explained")) {
             explained::check(recording, scenario.spec.seed, findings);
         }
@@ -297,6 +304,30 @@ fn schedulers(base: &Run, scenario: &Scenario, wanted: &Wanted<'_>, findings: &m
             resumed(&run, &other, Scheduler::BinnedIfPossible, findings);
         }
     }
+}
+
+/// Where two recordings first differ.
+fn different_records(one: &RunRecord, other: &RunRecord) -> String {
+    fn first<T: PartialEq + std::fmt::Debug>(name: &str, one: &[T], other: &[T]) -> Option<String> {
+        let same = one.iter().zip(other).take_while(|(one, other)| one == other).count();
+        (one != other).then(|| {
+            let rows = (one.get(same), other.get(same));
+            format!("{name} {same} of {} and {}: {:?}, then {:?}", one.len(), other.len(), rows.0, rows.1)
+        })
+    }
+    let by_time = |record: &RunRecord| {
+        let mut hops = record.hops.clone();
+        hops.sort_by_key(|hop| (hop.start, hop.channel));
+        hops
+    };
+    first("departure", &by_time(one), &by_time(other))
+        .or_else(|| first("packet", &one.packets, &other.packets))
+        .or_else(|| first("drained packet", &one.drained, &other.drained))
+        .or_else(|| first("loss", &one.losses, &other.losses))
+        .or_else(|| first("notification", &one.reports, &other.reports))
+        .or_else(|| first("wait", &one.waits, &other.waits))
+        .or_else(|| first("message", &one.parcels, &other.parcels))
+        .unwrap_or_else(|| "the recordings differ in other ways".to_owned())
 }
 
 /// Compares with the same run, saved and continued.

@@ -128,8 +128,11 @@ impl Delays {
         let key = |&(number, message): &(usize, &Message)| {
             (Reverse(message.delay()), message.start, message.flow, number)
         };
+        if most < found.len() {
+            found.select_nth_unstable_by_key(most, key);
+            found.truncate(most);
+        }
         found.sort_unstable_by_key(key);
-        found.truncate(most);
         found
     }
 

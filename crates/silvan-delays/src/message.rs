@@ -76,10 +76,30 @@ impl Message {
 
 /// The messages of a flow that were recorded from their first packet to their delivery.
 pub(crate) fn messages(record: &Record, flow: FlowAddress) -> Vec<Message> {
+    let mut finder = Finder { record, flow, ideals: FxHashMap::default(), shape: Shape::default() };
+    if !record.has_numbers() {
+        let packets = record.packets_of(flow);
+        let mut carriers = packets.iter().copied().filter(|&packet| carries_data(record, packet));
+        let is_one = |one: u32, other: u32| {
+            !record.packet(one).is_last && record.packet(one).created == record.packet(other).created
+        };
+        let mut found = Vec::new();
+        let mut next = carriers.next();
+        while let Some(first) = next {
+            let mut group = vec![first];
+            next = carriers.next();
+            while let Some(packet) = next.filter(|&packet| is_one(group[group.len() - 1], packet)) {
+                group.push(packet);
+                next = carriers.next();
+            }
+            found.extend(finder.message_in_order(group));
+        }
+        return found;
+    }
     let mut parts: Vec<(Picos, Vec<u32>)> = Vec::new();
     let mut places: FxHashMap<Picos, usize> = FxHashMap::default();
     for &packet in record.packets_of(flow) {
-        if matches!(record.packet(packet).role, RecordedRole::Data | RecordedRole::Header) {
+        if carries_data(record, packet) {
             let created = picos(record.packet(packet).created);
             let place = *places.entry(created).or_insert_with(|| {
                 parts.push((created, Vec::new()));
@@ -88,16 +108,20 @@ pub(crate) fn messages(record: &Record, flow: FlowAddress) -> Vec<Message> {
             parts[place].1.push(packet);
         }
     }
-    let mut ideals = FxHashMap::default();
     let mut found: Vec<Message> = Vec::new();
     for (created, packets) in parts {
         // Messages that a source generates at the same time follow each other.
         for group in split(record, packets) {
             let after = found.last().map_or(0, |before| before.end);
-            found.extend(message(record, (flow, created, after), group, &mut ideals));
+            found.extend(finder.message(created, after, group));
         }
     }
     found
+}
+
+/// Whether a packet carries a part of a message, or did before it was trimmed.
+fn carries_data(record: &Record, packet: u32) -> bool {
+    matches!(record.packet(packet).role, RecordedRole::Data | RecordedRole::Header)
 }
 
 /// Divides the packets of messages of the same time. A message ends with its last packet.
@@ -122,50 +146,88 @@ fn split(record: &Record, packets: Vec<u32>) -> Vec<Vec<u32>> {
 }
 
 /// The route of a message and the sizes of its packets.
-type Shape = (Vec<u32>, Vec<u32>);
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+struct Shape {
+    route: Vec<u32>,
+    sizes: Vec<u32>,
+}
 
-/// A message of a flow that was generated at `start`. The message before it ended at `after`.
-fn message(
-    record: &Record,
-    (flow, start, after): (FlowAddress, Picos, Picos),
-    packets: Vec<u32>,
-    ideals: &mut FxHashMap<Shape, Picos>,
-) -> Option<Message> {
-    packets.iter().find(|&&packet| record.packet(packet).is_last)?;
-    let mut payloads: FxHashMap<i64, u32> = FxHashMap::default();
-    let mut deliveries: BTreeMap<i64, Vec<(Picos, u32)>> = BTreeMap::new();
-    for &packet in &packets {
-        let number = record.number(packet);
-        payloads.insert(number, record.packet(packet).payload);
-        let is_data = record.packet(packet).role == RecordedRole::Data;
-        if let Some(done) = is_data.then(|| delivered(record, packet)).flatten() {
-            deliveries.entry(number).or_default().push((done, packet));
+/// Finds the messages of a flow.
+struct Finder<'r> {
+    record: &'r Record,
+    flow: FlowAddress,
+    ideals: FxHashMap<Shape, Picos>,
+    /// Scratch memory.
+    shape: Shape,
+}
+
+impl Finder<'_> {
+    /// A message whose packets are neither repeated nor trimmed.
+    fn message_in_order(&mut self, packets: Vec<u32>) -> Option<Message> {
+        let record = self.record;
+        packets.last().filter(|&&packet| record.packet(packet).is_last)?;
+        let mut latest = (0, packets[0]);
+        for &packet in &packets {
+            latest = latest.max((delivered(record, packet)?, packet));
         }
+        let (end, last) = latest;
+        let bytes = packets.iter().map(|&packet| u64::from(record.packet(packet).payload)).sum();
+        self.shape.sizes.clear();
+        self.shape.sizes.extend(packets.iter().map(|&packet| record.hop(record.hops(packet)[0]).size));
+        let (start, ideal) = (picos(record.packet(last).created), self.ideal(last));
+        Some(Message { flow: self.flow, start, end, bytes, ideal, packets, last })
     }
-    if deliveries.len() != payloads.len() {
-        return None;
+
+    /// A message that was generated at `start`. The message before it ended at `after`.
+    fn message(&mut self, start: Picos, after: Picos, packets: Vec<u32>) -> Option<Message> {
+        let record = self.record;
+        packets.iter().find(|&&packet| record.packet(packet).is_last)?;
+        let mut payloads: FxHashMap<i64, u32> = FxHashMap::default();
+        let mut deliveries: BTreeMap<i64, Vec<(Picos, u32)>> = BTreeMap::new();
+        for &packet in &packets {
+            let number = record.number(packet);
+            payloads.insert(number, record.packet(packet).payload);
+            let is_data = record.packet(packet).role == RecordedRole::Data;
+            if let Some(done) = is_data.then(|| delivered(record, packet)).flatten() {
+                deliveries.entry(number).or_default().push((done, packet));
+            }
+        }
+        if deliveries.len() != payloads.len() {
+            return None;
+        }
+        let (end, last) = if record.goes_back {
+            // A packet is accepted only after the one before it.
+            let mut last = (after, packets[0]);
+            for known in deliveries.values() {
+                last = *known.iter().filter(|one| one.0 >= last.0).min()?;
+            }
+            last
+        } else {
+            *deliveries.values().filter_map(|known| known.iter().min()).max()?
+        };
+        let bytes = payloads.values().map(|&bytes| u64::from(bytes)).sum();
+        self.shape.sizes = sizes(record, &packets);
+        let ideal = self.ideal(last);
+        Some(Message { flow: self.flow, start, end, bytes, ideal, packets, last })
     }
-    let (end, last) = if record.goes_back {
-        // A packet is accepted only after the one before it.
-        let mut last = (after, packets[0]);
-        for known in deliveries.values() {
-            last = *known.iter().filter(|one| one.0 >= last.0).min()?;
+
+    /// The ideal time of a message with the sizes in `shape`, on the route of its last packet.
+    fn ideal(&mut self, last: u32) -> Picos {
+        let Self { record, ideals, shape, .. } = self;
+        shape.route.clear();
+        for &row in record.hops(last) {
+            let channel = record.hop(row).channel;
+            if !shape.route.contains(&channel) {
+                shape.route.push(channel);
+            }
         }
-        last
-    } else {
-        *deliveries.values().filter_map(|known| known.iter().min()).max()?
-    };
-    let bytes = payloads.values().map(|&bytes| u64::from(bytes)).sum();
-    let shape = shape(record, &packets, last);
-    let ideal = match ideals.get(&shape) {
-        Some(&ideal) => ideal,
-        None => {
-            let ideal = ideal_time(record, &shape);
-            ideals.insert(shape, ideal);
-            ideal
+        if let Some(&ideal) = ideals.get(shape) {
+            return ideal;
         }
-    };
-    Some(Message { flow, start, end, bytes, ideal, packets, last })
+        let ideal = ideal_time(record, shape);
+        ideals.insert(shape.clone(), ideal);
+        ideal
+    }
 }
 
 /// When a host has drained a packet; `None` if that was not recorded.
@@ -179,15 +241,8 @@ pub(crate) fn delivered(record: &Record, packet: u32) -> Option<Picos> {
         .then(|| record.drained_at(record.hop(last).channel, arrival))
 }
 
-/// The channels of the route of a message, and the sizes of its packets with headers.
-fn shape(record: &Record, packets: &[u32], last: u32) -> Shape {
-    let mut route: Vec<u32> = Vec::new();
-    for &row in record.hops(last) {
-        let channel = record.hop(row).channel;
-        if !route.contains(&channel) {
-            route.push(channel);
-        }
-    }
+/// The sizes of the packets of a message with headers.
+fn sizes(record: &Record, packets: &[u32]) -> Vec<u32> {
     let mut places: FxHashMap<i64, usize> = FxHashMap::default();
     let mut sizes = Vec::new();
     for &packet in packets {
@@ -198,11 +253,11 @@ fn shape(record: &Record, packets: &[u32], last: u32) -> Shape {
         }
         sizes[place] = size;
     }
-    (route, sizes)
+    sizes
 }
 
 /// The time that packets take alone on a route, with usual rates.
-fn ideal_time(record: &Record, (route, sizes): &Shape) -> Picos {
+fn ideal_time(record: &Record, Shape { route, sizes }: &Shape) -> Picos {
     let channels = record.channels();
     let span = |channel: u32, size: u32| span_at(size, record.usual_rate(channel));
     let longest = |&size: &u32| route.iter().map(|&channel| span(channel, size)).max().unwrap_or(0);

@@ -30,7 +30,7 @@ pub(crate) fn activity(record: &Record, ends: &[Picos]) -> PortActivity {
     let mut found = PortActivity { packets: none(), bytes: none(), notifications: none(), waiting: none() };
     for channel in 0..channels as u32 {
         let cell = |interval: usize| interval * channels + channel as usize;
-        for &row in record.departures(channel) {
+        for row in record.departures(channel) {
             let hop = record.hop(row);
             let interval = ends.partition_point(|&end| end <= record.start(row));
             if hop.packet == NOT_RECORDED || interval == ends.len() {
@@ -70,12 +70,12 @@ pub(crate) fn activity(record: &Record, ends: &[Picos]) -> PortActivity {
 }
 
 fn waits_in_switch(record: &Record, channel: u32) -> Vec<Span> {
-    let times = |&row: &u32| {
+    let times = |row: u32| {
         let ready =
             record.previous(row).map_or(record.start(row), |before| record.ready_times(row, before).0);
         (ready, record.start(row), record.end(row))
     };
-    let rows: Vec<_> = record.departures(channel).iter().map(times).collect();
+    let rows: Vec<_> = record.departures(channel).map(times).collect();
     Backlog::new(&rows).lacks().collect()
 }
 
@@ -95,8 +95,7 @@ fn waits_in_host(record: &Record, host: u32) -> Vec<Span> {
             wanted.extend(free.map(|(start, end, _)| (start, end)));
         }
     }
-    let sending =
-        record.departures(record.out_of(host)).iter().map(|&row| (record.start(row), record.end(row)));
+    let sending = record.departures(record.out_of(host)).map(|row| (record.start(row), record.end(row)));
     let not_waiting = united(sending.chain(record.injection(host).iter().copied()).collect());
     without(&united(wanted), &not_waiting)
 }

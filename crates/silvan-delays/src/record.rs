@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use rustc_hash::FxHashMap;
@@ -30,14 +31,15 @@ pub struct Record {
     pub(crate) recording: RunRecord,
     /// The end of the recording.
     pub(crate) until: Picos,
-    by_channel: Groups,
-    by_packet: Groups,
-    /// The position of each departure among those of its channel.
-    positions: Vec<u32>,
+    /// The first start of a departure.
+    begin: Picos,
+    /// The first departure of each channel, and the number of all departures.
+    edges: Vec<u32>,
+    by_packet: ByPacket,
     /// The departures of the same packet before and after each departure, or [`NOT_RECORDED`].
     previous: Vec<u32>,
     next: Vec<u32>,
-    /// Whether the link sent the packet again later.
+    /// Whether the link sent the packet again later; empty if no link did.
     is_replaced: Vec<bool>,
     /// By channel: whether it sent packets again.
     errors: Vec<bool>,
@@ -79,38 +81,32 @@ struct Flow {
     signals: OnceLock<Vec<(Picos, Signal)>>,
 }
 
-/// Rows by a key, in the order of their starts.
+/// The departures of packets, in order of time.
 #[derive(Debug)]
-struct Groups {
-    edges: Vec<usize>,
+struct ByPacket {
+    edges: Vec<u32>,
     rows: Vec<u32>,
 }
 
-impl Groups {
-    /// Rows whose key is not below `count` are left out.
-    fn new(count: usize, hops: &[RecordedHop], key: impl Fn(&RecordedHop) -> u32) -> Self {
-        let mut edges = vec![0; count + 2];
-        for hop in hops {
-            edges[(key(hop) as usize).min(count) + 1] += 1;
-        }
-        for at in 1..edges.len() {
-            edges[at] += edges[at - 1];
-        }
-        let mut free = edges.clone();
-        let mut rows = vec![0; hops.len()];
-        for (row, hop) in (0..).zip(hops) {
-            let place = &mut free[(key(hop) as usize).min(count)];
-            rows[*place] = row;
-            *place += 1;
-        }
-        for group in edges.windows(2) {
-            rows[group[0]..group[1]].sort_by_key(|&row: &u32| hops[row as usize].start);
+impl ByPacket {
+    /// `first` is the first departure of each packet, and `next` the departure after each one.
+    fn new(first: &[u32], next: &[u32]) -> Self {
+        let (mut edges, mut rows) = (Vec::with_capacity(first.len() + 1), Vec::with_capacity(next.len()));
+        edges.push(0);
+        for &first in first {
+            let mut row = first;
+            while row != NOT_RECORDED {
+                rows.push(row);
+                row = next[row as usize];
+            }
+            edges.push(rows.len() as u32);
         }
         Self { edges, rows }
     }
 
-    fn of(&self, key: u32) -> &[u32] {
-        &self.rows[self.edges[key as usize]..self.edges[key as usize + 1]]
+    fn of(&self, packet: u32) -> &[u32] {
+        let [from, to] = [packet, packet + 1].map(|at| self.edges[at as usize] as usize);
+        &self.rows[from..to]
     }
 }
 
@@ -134,31 +130,35 @@ pub(crate) fn back(flow: FlowAddress) -> FlowAddress {
 
 impl Record {
     pub(crate) fn new(mut recording: RunRecord, until: Picos, goes_back: bool) -> Self {
-        let hops = &recording.hops;
         let channels = recording.channels.len();
-        let by_channel = Groups::new(channels, hops, |hop| hop.channel);
-        let by_packet = Groups::new(recording.packets.len(), hops, |hop| hop.packet);
-        let mut positions = vec![0; hops.len()];
-        for group in by_channel.edges.windows(2) {
-            for (at, &row) in (0..).zip(&by_channel.rows[group[0]..group[1]]) {
-                positions[row as usize] = at;
+        let hops = &recording.hops;
+        let mut edges = vec![0; channels + 1];
+        let mut first = vec![NOT_RECORDED; recording.packets.len()];
+        let mut next = vec![NOT_RECORDED; hops.len()];
+        let mut previous = std::mem::take(&mut recording.previous);
+        for (row, (hop, &before)) in (0..).zip(hops.iter().zip(&previous)) {
+            edges[hop.channel as usize + 1] = row + 1;
+            if before != NOT_RECORDED {
+                next[before as usize] = row;
+            } else if hop.packet != NOT_RECORDED {
+                first[hop.packet as usize] = row;
             }
         }
-        let mut previous = vec![NOT_RECORDED; hops.len()];
-        let mut next = previous.clone();
-        let mut is_replaced = vec![false; hops.len()];
-        let mut errors = vec![false; channels];
-        for packet in 0..recording.packets.len() as u32 {
-            for pair in by_packet.of(packet).windows(2) {
-                let (before, after) = (pair[0] as usize, pair[1] as usize);
-                if hops[before].channel == hops[after].channel {
-                    // A link sends a packet again after an error: the packet has not left the buffer before.
-                    is_replaced[before] = true;
-                    errors[hops[before].channel as usize] = true;
-                    previous[after] = previous[before];
-                } else {
-                    previous[after] = pair[0];
-                    next[before] = pair[1];
+        (1..edges.len()).for_each(|channel| edges[channel] = edges[channel].max(edges[channel - 1]));
+        let by_packet = ByPacket::new(&first, &next);
+        let (mut is_replaced, mut errors) = (Vec::new(), vec![false; channels]);
+        if recording.has_repeats {
+            is_replaced = vec![false; hops.len()];
+            for packet in 0..recording.packets.len() as u32 {
+                for pair in by_packet.of(packet).windows(2) {
+                    let (before, after) = (pair[0] as usize, pair[1] as usize);
+                    if hops[before].channel == hops[after].channel {
+                        // A link sends a packet again after an error: the packet has not left the buffer before.
+                        is_replaced[before] = true;
+                        errors[hops[before].channel as usize] = true;
+                        previous[after] = previous[before];
+                        next[before] = NOT_RECORDED;
+                    }
                 }
             }
         }
@@ -188,11 +188,12 @@ impl Record {
         let losses = recording.losses.iter().map(lost).collect();
         let is_from_host = |&(_, channel): &(u32, &RecordedChannel)| channel.from_host != NOT_RECORDED;
         let numbered = (0..).zip(&recording.channels);
+        let begin = recording.hops.iter().map(|hop| picos(hop.start)).min().unwrap_or(0);
         Self {
             until,
-            by_channel,
+            begin,
+            edges,
             by_packet,
-            positions,
             previous,
             next,
             is_replaced,
@@ -276,7 +277,7 @@ impl Record {
 
     /// Whether the link sent the packet of a departure again later, because of an error.
     pub(crate) fn is_replaced(&self, row: u32) -> bool {
-        self.is_replaced[row as usize]
+        self.is_replaced.get(row as usize).is_some_and(|&is_replaced| is_replaced)
     }
 
     /// The departure of the same packet before another one, from another place.
@@ -291,13 +292,18 @@ impl Record {
 
     /// When the recording starts.
     pub(crate) fn begin(&self) -> Picos {
-        self.recording.hops.first().map_or(0, |hop| picos(hop.start))
+        self.begin
     }
 
     /// Number of a packet in its flow, which repeated packets keep. Without loss and reordering, packets have no
     /// numbers. Each then has another negative number.
     pub(crate) fn number(&self, packet: u32) -> i64 {
         if self.has_numbers { self.packet(packet).number as i64 } else { -1 - i64::from(packet) }
+    }
+
+    /// Whether packets have numbers: they may be lost, or overtake each other.
+    pub(crate) fn has_numbers(&self) -> bool {
+        self.has_numbers
     }
 
     /// The usual rate of a channel in Gbit/s.
@@ -329,16 +335,22 @@ impl Record {
         self.out_of_host[&host]
     }
 
-    /// The departures on a channel, in order.
-    pub(crate) fn departures(&self, channel: u32) -> &[u32] {
-        self.by_channel.of(channel)
+    /// The rows of the departures on a channel, in order.
+    pub(crate) fn departures(&self, channel: u32) -> Range<u32> {
+        self.edges[channel as usize]..self.edges[channel as usize + 1]
+    }
+
+    /// The number of departures on a channel that are earlier than the first one for which a condition does not hold.
+    fn count_while(&self, channel: u32, holds: impl Fn(Picos) -> bool) -> u32 {
+        let Range { start, end } = self.departures(channel);
+        self.recording.hops[start as usize..end as usize].partition_point(|hop| holds(picos(hop.start)))
+            as u32
     }
 
     /// The last departure on a channel that starts before a time.
     pub(crate) fn last_before(&self, channel: u32, time: Picos) -> Option<u32> {
-        let rows = self.departures(channel);
-        let at = rows.partition_point(|&row| self.start(row) < time);
-        Some(rows[at.checked_sub(1)?])
+        let before = self.count_while(channel, |start| start < time);
+        Some(self.departures(channel).start + before.checked_sub(1)?)
     }
 
     /// The row, the start and the end of each departure on a channel that overlaps with a time, in order.
@@ -349,10 +361,9 @@ impl Record {
         end: Picos,
     ) -> impl Iterator<Item = (u32, Picos, Picos)> {
         let rows = self.departures(channel);
-        let first = rows.partition_point(|&row| self.start(row) <= begin).saturating_sub(1);
-        rows[first..]
-            .iter()
-            .map(|&row| (row, self.start(row), self.end(row)))
+        let first = self.count_while(channel, |start| start <= begin).saturating_sub(1);
+        (rows.start + first..rows.end)
+            .map(|row| (row, self.start(row), self.end(row)))
             .take_while(move |&(_, start, _)| start < end)
             .filter(move |&(_, _, stop)| stop > begin)
     }
@@ -363,10 +374,10 @@ impl Record {
         let backlog = self.backlogs[channel as usize].get_or_init(|| {
             // Packets in hosts do not count.
             let arrival = |row| self.previous(row).map_or(self.start(row), |before| self.arrival(before));
-            let times = |&row: &u32| (arrival(row), self.start(row), self.end(row));
-            Backlog::new(&self.departures(channel).iter().map(times).collect::<Vec<_>>())
+            let times = |row: u32| (arrival(row), self.start(row), self.end(row));
+            Backlog::new(&self.departures(channel).map(times).collect::<Vec<_>>())
         });
-        backlog.blocked_near(self.positions[row as usize] as usize, span)
+        backlog.blocked_near((row - self.departures(channel).start) as usize, span)
     }
 
     /// The packets in the buffer at the end of a channel.
@@ -377,14 +388,14 @@ impl Record {
     fn passages(&self, channel: u32) -> Vec<Passage> {
         let rows = self.departures(channel);
         if self.recording.channels[channel as usize].to_host != NOT_RECORDED {
-            let arrived: FxHashMap<Picos, u32> = rows.iter().map(|&row| (self.arrival(row), row)).collect();
+            let arrived: FxHashMap<Picos, u32> = rows.map(|row| (self.arrival(row), row)).collect();
             let passage = |&(arrival, left): &(Picos, Picos)| {
                 let row = arrived.get(&arrival).copied();
                 Passage { arrival, leaves: arrival, left, row }
             };
             return self.drains[channel as usize].iter().map(passage).collect();
         }
-        let passage = |&row: &u32| {
+        let passage = |row: u32| {
             let arrival = self.arrival(row);
             let next = self.next[row as usize];
             if next != NOT_RECORDED {
@@ -394,7 +405,7 @@ impl Record {
             let lost = self.losses.get(&self.hop(row).packet).map_or(NEVER, |loss| loss.time);
             Passage { arrival, leaves: lost, left: lost, row: None }
         };
-        rows.iter().filter(|&&row| !self.is_replaced(row)).map(passage).collect()
+        rows.filter(|&row| !self.is_replaced(row)).map(passage).collect()
     }
 
     /// When a host has drained a packet; its arrival if that is not known.

@@ -74,6 +74,8 @@ pub struct Config {
     pub threads: u16,
     /// See [`Scheduler`].
     pub scheduler: Scheduler,
+    /// Whether departures will be recorded ([`crate::Simulation::record`]).
+    pub records: bool,
 }
 
 impl Config {

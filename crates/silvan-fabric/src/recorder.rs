@@ -2,8 +2,9 @@
 //!
 //! Only departures are recorded, not waits: the time that a packet waits for an output is the time between its arrival
 //! and its departure, and the departures of other packets tell what the output did meanwhile. Hosts also record why
-//! their flows wait ([`crate::host::WaitLog`]), because a reaction leaves no trace on links. The recorder needs the
-//! event-ordered scheduler and one partition, whose results equal those of other runs.
+//! their flows wait ([`crate::host::WaitLog`]), because a reaction leaves no trace on links. The recorder needs one
+//! partition. The binned scheduler runs outputs one by one, so the record is put in the order of time at the end. It is the
+//! same for both schedulers.
 
 use silvan_engine::Time;
 
@@ -27,12 +28,16 @@ pub struct RecordPlan {
 }
 
 /// What a run has recorded. Packets, channels and hosts are indexes.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub struct RunRecord {
-    /// The packets, in the order in which they started.
+    /// The packets, in the order of their first departures.
     pub packets: Vec<RecordedPacket>,
-    /// Departures from hosts and switches in order of time.
+    /// Departures from hosts and switches, in the order of their channels and starts.
     pub hops: Vec<RecordedHop>,
+    /// For each departure, the index of the one before of the same packet, or [`NOT_RECORDED`].
+    pub previous: Vec<u32>,
+    /// Whether a link has sent packets again after errors.
+    pub has_repeats: bool,
     /// Packets that hosts have received.
     pub drained: Vec<RecordedDrain>,
     /// Lost packets.
@@ -69,7 +74,7 @@ pub enum RecordedRole {
 }
 
 /// A packet.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RecordedPacket {
     /// What the packet is.
     pub role: RecordedRole,
@@ -92,7 +97,7 @@ pub struct RecordedPacket {
 }
 
 /// A packet that starts to leave a node, or a link-level message.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RecordedHop {
     /// The packet.
     pub packet: u32,
@@ -121,7 +126,7 @@ impl RecordedHop {
 }
 
 /// A packet that a host has received.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RecordedDrain {
     /// The channel of the host.
     pub channel: ChannelId,
@@ -143,7 +148,7 @@ pub enum RecordedLossKind {
 }
 
 /// A packet that was lost, or whose payload was.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RecordedLoss {
     /// The packet.
     pub packet: u32,
@@ -156,7 +161,7 @@ pub struct RecordedLoss {
 }
 
 /// A notification that a switch sent to a source.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RecordedReport {
     /// The output that has marked the packet.
     pub channel: ChannelId,
@@ -182,7 +187,7 @@ pub enum RecordedWaitKind {
 }
 
 /// A wait of a flow in its host.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RecordedWait {
     /// The flow.
     pub flow: FlowAddress,
@@ -195,7 +200,7 @@ pub struct RecordedWait {
 }
 
 /// A direction of a link.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RecordedChannel {
     /// Name, such as `S1:3->H3`.
     pub name: String,
@@ -219,7 +224,7 @@ pub struct RecordedChannel {
 }
 
 /// A message of a rank.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RecordedParcel {
     /// Number of the job.
     pub job: u32,
@@ -237,31 +242,101 @@ pub struct RecordedParcel {
     pub flow: FlowAddress,
 }
 
+impl RunRecord {
+    /// Puts all lists in an order that does not depend on the scheduler, and leaves out the departures that do not start
+    /// before `complete`. `first` has the first departure of each packet. Departures of a channel are in order of time.
+    fn put_in_order(&mut self, first: Vec<u32>, channels: usize, complete: Time) {
+        let order = self.order_of_packets(&first, complete);
+        let (mut numbers, unsorted) = (vec![NOT_RECORDED; first.len()], std::mem::take(&mut self.packets));
+        for (number, &packet) in (0..).zip(&order) {
+            numbers[packet as usize] = number;
+        }
+        self.packets = order.iter().map(|&packet| unsorted[packet as usize]).collect();
+        let new_number = |packet: u32| numbers.get(packet as usize).copied().unwrap_or(NOT_RECORDED);
+        self.losses.iter_mut().for_each(|loss| loss.packet = new_number(loss.packet));
+
+        let mut places = vec![0; channels + 1];
+        self.hops.iter().for_each(|hop| places[hop.channel as usize + 1] += u32::from(hop.start < complete));
+        (1..places.len()).for_each(|channel| places[channel] += places[channel - 1]);
+        let count = places[channels] as usize;
+        let mut to = vec![NOT_RECORDED; self.hops.len()];
+        let mut from = vec![0; count];
+        for (row, hop) in (0..).zip(&self.hops).filter(|(_, hop)| hop.start < complete) {
+            let place = &mut places[hop.channel as usize];
+            (to[row as usize], from[*place as usize]) = (*place, row);
+            *place += 1;
+        }
+        let moved = |row: u32| to.get(row as usize).copied().unwrap_or(NOT_RECORDED);
+        self.previous = from.iter().map(|&row| moved(self.previous[row as usize])).collect();
+        let hop = |&row: &u32| {
+            let hop = self.hops[row as usize];
+            RecordedHop { packet: new_number(hop.packet), ..hop }
+        };
+        self.hops = from.iter().map(hop).collect();
+
+        self.drained.sort_by_key(|drain| (drain.arrival, drain.channel));
+        self.reports.sort_by_key(|report| (report.time, report.channel));
+        self.losses.sort_by_key(|loss| (loss.time, loss.channel, loss.packet));
+    }
+
+    /// The packets by the starts and channels of their first departures, without those that start too late.
+    fn order_of_packets(&self, first: &[u32], complete: Time) -> Vec<u32> {
+        let start = |packet: u32| {
+            let hop = &self.hops[first[packet as usize] as usize];
+            (hop.start, hop.channel)
+        };
+        let mut order: Vec<_> = (0..first.len() as u32)
+            .map(|packet| (start(packet), packet))
+            .filter(|((time, _), _)| *time < complete)
+            .collect();
+        order.sort();
+        order.into_iter().map(|(_, packet)| packet).collect()
+    }
+}
+
 /// Numbers of departures and packets for which memory is reserved, so that long lists are not moved often. Unused memory
 /// costs only addresses.
 const RESERVED: (usize, usize) = (1 << 22, 1 << 20);
+
+/// A packet in the network: its number in the recording, and the index of its last departure.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    number: u32,
+    last: u32,
+}
+
+const UNKNOWN: Known = Known { number: NOT_RECORDED, last: NOT_RECORDED };
 
 /// Records departures.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     from: Time,
     most: usize,
-    /// The numbers of packets in the recording, by identifier.
-    numbers: Vec<u32>,
+    /// The width of a bin, within which departures are in no order; one picosecond with the event-ordered scheduler.
+    bin: Time,
+    /// Nothing is missing before this time.
+    complete: Time,
+    /// The numbers of packets in the recording, and their last departures, by identifier.
+    known: Vec<Known>,
+    /// The first departure of each packet in the recording.
+    first: Vec<u32>,
     /// For each notification to a source, the place of the switch and the port that marked the packet.
     reporters: Vec<(u32, u16)>,
     recording: RunRecord,
 }
 
 impl Recorder {
-    pub fn new(plan: RecordPlan) -> Self {
-        let (numbers, reporters) = (Vec::new(), Vec::new());
+    /// See the fields for `bin`.
+    pub fn new(plan: RecordPlan, bin: Time) -> Self {
+        let (known, first, reporters) = (Vec::new(), Vec::new(), Vec::new());
         let recording = RunRecord {
             hops: Vec::with_capacity(plan.most.min(RESERVED.0)),
+            previous: Vec::with_capacity(plan.most.min(RESERVED.0)),
             packets: Vec::with_capacity(plan.most.min(RESERVED.1)),
             ..RunRecord::default()
         };
-        Self { from: plan.from, most: plan.most, numbers, reporters, recording }
+        let (from, most, complete) = (plan.from, plan.most, Time::NEVER);
+        Self { from, most, bin, complete, known, first, reporters, recording }
     }
 
     /// Whether the limit of departures was reached.
@@ -270,7 +345,7 @@ impl Recorder {
     }
 
     fn number(&self, id: PacketId) -> u32 {
-        self.numbers.get(id as usize).copied().unwrap_or(NOT_RECORDED)
+        self.known.get(id as usize).map_or(NOT_RECORDED, |known| known.number)
     }
 
     /// Records a packet that starts now to leave a node on a channel, on which its last bit leaves at `end`.
@@ -281,23 +356,23 @@ impl Recorder {
         (id, packets): (PacketId, &Pool),
         times: (Time, Time, Time),
     ) {
-        if self.numbers.len() <= id as usize {
-            self.numbers.resize(id as usize + 1, NOT_RECORDED);
+        if self.known.len() <= id as usize {
+            self.known.resize(id as usize + 1, UNKNOWN);
         }
         let packet = &packets[id];
-        let number = &mut self.numbers[id as usize];
-        if is_from_host {
-            *number = NOT_RECORDED;
+        let mut known = if is_from_host { UNKNOWN } else { self.known[id as usize] };
+        if times.1 >= self.from && self.has_room(times.0) {
+            let row = self.recording.hops.len() as u32;
+            if known.number == NOT_RECORDED {
+                known.number = self.recording.packets.len() as u32;
+                self.recording.packets.push(recorded(packet, packets.number(id), times.0));
+                self.first.push(row);
+            }
+            self.recording.hops.push(RecordedHop::new(channel, (known.number, packet), times));
+            self.recording.previous.push(known.last);
+            known.last = row;
         }
-        if times.1 < self.from || self.recording.is_full {
-            return;
-        }
-        if *number == NOT_RECORDED {
-            *number = self.recording.packets.len() as u32;
-            self.recording.packets.push(recorded(packet, packets.number(id), times.0));
-        }
-        let row = RecordedHop::new(channel, (*number, packet), times);
-        self.push(row);
+        self.known[id as usize] = known;
     }
 
     /// Records a packet that starts now to cross a channel again, after an error.
@@ -307,20 +382,41 @@ impl Recorder {
         (id, packet): (PacketId, &Packet),
         times: (Time, Time, Time),
     ) {
-        self.push(RecordedHop::new(channel, (self.number(id), packet), times));
+        let known = self.known.get(id as usize).copied().unwrap_or(UNKNOWN);
+        if known.number == NOT_RECORDED || !self.has_room(times.0) {
+            return;
+        }
+        self.known[id as usize].last = self.recording.hops.len() as u32;
+        self.recording.hops.push(RecordedHop::new(channel, (known.number, packet), times));
+        self.recording.previous.push(known.last);
+        self.recording.has_repeats = true;
     }
 
     /// Records a link-level message that occupies a channel until `end`.
     pub fn message(&mut self, channel: ChannelId, (start, end): (Time, Time)) {
         let (packet, arrival) = (NOT_RECORDED, end);
-        self.push(RecordedHop { packet, channel, start, end, arrival, size: 0, is_marked: false });
+        if end >= self.from && self.has_room(start) {
+            self.recording.hops.push(RecordedHop {
+                packet,
+                channel,
+                start,
+                end,
+                arrival,
+                size: 0,
+                is_marked: false,
+            });
+            self.recording.previous.push(NOT_RECORDED);
+        }
     }
 
-    fn push(&mut self, row: RecordedHop) {
-        self.recording.is_full |= self.recording.hops.len() >= self.most;
-        if row.end >= self.from && !self.recording.is_full {
-            self.recording.hops.push(row);
+    /// Whether there is room for a departure that starts at a time. If not, the recording ends.
+    #[inline]
+    fn has_room(&mut self, start: Time) -> bool {
+        if self.recording.hops.len() >= self.most && !self.recording.is_full {
+            // Departures of this bin that are not recorded may be earlier than this one.
+            (self.recording.is_full, self.complete) = (true, Time(start.0 / self.bin.0 * self.bin.0));
         }
+        !self.recording.is_full
     }
 
     /// Records a packet that arrives now at a host, which will have drained it at `done`.
@@ -348,8 +444,8 @@ impl Recorder {
         }
     }
 
-    /// The recording, without what hosts, links and jobs add.
-    pub fn into_recording(self, links: &Links) -> RunRecord {
+    /// The recording of a run until `end`, without what hosts, links and jobs add.
+    pub fn into_recording(self, links: &Links, end: Time) -> RunRecord {
         let mut recording = self.recording;
         for (report, (switch, port)) in recording.reports.iter_mut().zip(self.reporters) {
             let is_at = |&channel: &ChannelId| {
@@ -359,11 +455,16 @@ impl Recorder {
             };
             report.channel = (0..links.count() as ChannelId).find(is_at).unwrap_or(NOT_RECORDED);
         }
+        // The binned scheduler knows in advance when packets will arrive at hosts.
+        recording.drained.retain(|drain| drain.arrival < self.complete && drain.arrival <= end);
+        recording.losses.retain(|loss| loss.time < self.complete);
+        recording.reports.retain(|report| report.time < self.complete);
+        recording.put_in_order(self.first, links.count(), self.complete);
         recording
     }
 }
 
-/// A packet of a number in its flow that starts now.
+/// A packet that starts now. `number` is its number in its flow if it carries data.
 fn recorded(packet: &Packet, number: u64, now: Time) -> RecordedPacket {
     let role = match packet.kind() {
         Kind::Data => RecordedRole::Data,
@@ -380,6 +481,7 @@ fn recorded(packet: &Packet, number: u64, now: Time) -> RecordedPacket {
         Contents::Data { injected, .. } | Contents::Header { injected, .. } => injected,
         _ => now,
     };
+    let number = if packet.segment().is_some() { number } else { 0 };
     let (created, is_last) = packet.segment().map_or((now, false), |part| (part.created, part.is_last));
     RecordedPacket {
         role,

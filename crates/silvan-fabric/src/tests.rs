@@ -53,6 +53,7 @@ pub(crate) fn config(duration: Time) -> Config {
         measure: Default::default(),
         threads: 1,
         scheduler: Scheduler::EventOrdered,
+        records: false,
     }
 }
 

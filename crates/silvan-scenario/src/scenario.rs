@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use silvan_congestion::Components;
 use silvan_engine::Time;
-use silvan_fabric::config::{Assignment, Config, RoutePer, Scheduler};
+use silvan_fabric::config::{Assignment, Config, RoutePer};
 use silvan_fabric::faults::PlannedChanges;
 use silvan_fabric::simulation::{ModelError, Simulation};
 use silvan_fabric::{FaultPlan, RecordPlan, completed_tables};
@@ -48,6 +48,8 @@ pub struct Scenario {
     of_files: OnceLock<OfFiles>,
     /// Whether the file or an override sets `switch.latency`.
     has_latency: bool,
+    /// See [`Config::records`].
+    records: bool,
     source: Source,
     table: Table,
 }
@@ -105,7 +107,7 @@ impl Scenario {
         match resolve(&mut table, &mut source) {
             Ok((spec, notes)) => {
                 let (base_dir, of_files) = (base_dir.to_owned(), OnceLock::new());
-                Ok(Self { spec, base_dir, notes, of_files, has_latency, source, table })
+                Ok(Self { spec, base_dir, notes, of_files, has_latency, records: false, source, table })
             }
             Err(fault) => Err(source.locate(fault, &table)),
         }
@@ -263,7 +265,8 @@ impl Scenario {
         found.notes.extend(notes);
         let (tables_after_faults, notes) = self.tables_after_faults(&topology, &tables)?.unzip();
         found.notes.extend(notes.into_iter().flatten());
-        let mut config = Config { path_lanes, traffic, tables_after_faults, ..self.config(jobs) };
+        let records = self.records;
+        let mut config = Config { path_lanes, traffic, tables_after_faults, records, ..self.config(jobs) };
         if let Some(latency) = found.latency {
             config.switch.latency = latency;
         }
@@ -281,15 +284,14 @@ impl Scenario {
         self.simulation_with(|_, _, _| ()).map(|(simulation, ())| simulation)
     }
 
-    /// Creates a run that records departures, with the event-ordered scheduler and one thread, which do not change its
-    /// results.
+    /// Creates a run that records departures, with one thread, which does not change its results.
     ///
     /// # Errors
     /// Same as [`Scenario::simulation`].
     pub fn recorded(&self, plan: RecordPlan) -> Result<Simulation, ScenarioError> {
-        let mut ordered = self.clone();
-        (ordered.spec.threads, ordered.spec.scheduler) = (Threads::Count(1), Scheduler::EventOrdered);
-        let mut simulation = ordered.simulation()?;
+        let mut single = Self { records: true, ..self.clone() };
+        single.spec.threads = Threads::Count(1);
+        let mut simulation = single.simulation()?;
         let recorded = simulation.record(plan);
         recorded
             .map_err(|needs| ScenarioError::of_file(self.origin(), format!("a recording needs {needs}")))?;
@@ -539,6 +541,7 @@ pub(crate) fn settings(spec: &Spec) -> Config {
         measure: spec.measure.clone(),
         threads: spec.threads.count(),
         scheduler: spec.scheduler,
+        records: false,
     }
 }
 

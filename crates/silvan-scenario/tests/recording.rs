@@ -1,6 +1,7 @@
 //! Runs that record departures: the results do not change, and the record is complete.
 
 use silvan_engine::Time;
+use silvan_fabric::config::Scheduler;
 use silvan_fabric::outcome::Outcome;
 use silvan_fabric::{NOT_RECORDED, RecordPlan, RunRecord};
 use silvan_scenario::Scenario;
@@ -61,6 +62,44 @@ fn a_record_changes_no_result_and_has_every_hop() {
     }
 }
 
+fn assert_same<T: std::fmt::Debug + PartialEq>(model: &str, one: &[T], other: &[T]) {
+    for (one, other) in one.iter().zip(other) {
+        assert_eq!(one, other, "{model}");
+    }
+    assert_eq!(one.len(), other.len(), "{model}: {:?}", one.iter().chain(other).last());
+}
+
+#[test]
+fn both_schedulers_record_the_same() {
+    let more = [
+        "congestion = { mechanism = \"qcn\" }",
+        "lanes = { count = 2, control = 1, control_priority = true }\n\
+         switch = { arbitration = \"fcfs\", trimming = { queue = \"8 kB\" } }\n\
+         congestion = { reaction = { kind = \"nscc\" }, notification = \"ack-each\" }",
+        "congestion = { mechanism = \"ib-cc\" }",
+    ];
+    let mut binned = 0;
+    for model in MODELS.iter().chain(&more) {
+        let record = |scheduler| {
+            let mut scenario = scenario(model);
+            scenario.spec.scheduler = scheduler;
+            recorded(&scenario, ALL)
+        };
+        let (one, other) = (record(Scheduler::BinnedIfPossible), record(Scheduler::EventOrdered));
+        binned += usize::from(one.0.summary.scheduler.kind != other.0.summary.scheduler.kind);
+        assert_eq!(one.0.regardless_of_scheduler(), other.0.regardless_of_scheduler(), "{model}");
+        let (one, other) = (one.1, other.1);
+        assert_same(model, &one.hops, &other.hops);
+        assert_same(model, &one.packets, &other.packets);
+        assert_same(model, &one.drained, &other.drained);
+        assert_same(model, &one.losses, &other.losses);
+        assert_same(model, &one.reports, &other.reports);
+        assert_same(model, &one.waits, &other.waits);
+        assert_same(model, &one.channels, &other.channels);
+    }
+    assert!(binned >= 6, "{binned} models run in bins");
+}
+
 #[test]
 fn departures_on_a_channel_do_not_overlap_and_follow_arrivals() {
     for model in MODELS {
@@ -88,5 +127,7 @@ fn a_record_covers_only_its_time_and_has_a_limit() {
     let mut simulation = scenario.recorded(RecordPlan { most: 100, ..plan }).unwrap();
     while !simulation.advance_recording(50, plan.until).unwrap().done {}
     assert!(simulation.is_record_full());
-    assert_eq!(simulation.take_recording().hops.len(), 100);
+    let (full, most) = (simulation.take_recording(), recording.hops.len());
+    assert!((50..=100).contains(&full.hops.len()) && full.hops.len() < most, "{}", full.hops.len());
+    assert_eq!(full.hops, recording.hops[..full.hops.len()], "the record is complete up to its end");
 }

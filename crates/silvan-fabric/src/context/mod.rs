@@ -41,6 +41,8 @@ pub(crate) enum Scope {
     Binned,
     /// Same as `Shared`, and departures are recorded.
     Recorded,
+    /// Same as `Binned`, and departures are recorded.
+    BinnedRecorded,
 }
 
 /// The partitions at the two ends of each channel, as seen from one of them.
@@ -109,9 +111,9 @@ pub(crate) struct Context {
     /// Present if there are several partitions, with the event-ordered scheduler.
     #[saved(constant)]
     borders: Option<Borders>,
-    /// Records departures; present if the scope is [`Scope::Recorded`].
+    /// Records departures; present during a recording.
     #[saved(constant)]
-    recorder: Option<Box<Recorder>>,
+    pub recorder: Option<Box<Recorder>>,
 }
 
 impl Context {
@@ -155,19 +157,21 @@ impl Context {
         }
     }
 
-    /// Records departures from now on. There must be one partition, with the event-ordered scheduler.
-    pub fn record(&mut self, recorder: Recorder) {
-        debug_assert!(
-            self.borders.is_none() && !self.is_binned(),
-            "there is one partition, ordered by events"
-        );
-        self.scope = Scope::Recorded;
-        self.recorder = Some(Box::new(recorder));
+    /// Prepares for a recording, before the run. There must be one partition.
+    pub fn expect_record(&mut self) {
+        debug_assert!(self.borders.is_none(), "there is one partition");
+        self.scope = if self.is_binned() { Scope::BinnedRecorded } else { Scope::Recorded };
     }
 
-    /// The recorder of departures, if there is one.
-    pub fn recorder(&self) -> Option<&Recorder> {
-        self.recorder.as_deref()
+    /// Whether departures are recorded.
+    pub fn is_recorded(&self) -> bool {
+        matches!(self.scope, Scope::Recorded | Scope::BinnedRecorded)
+    }
+
+    /// Records departures from now on.
+    pub fn record(&mut self, recorder: Recorder) {
+        debug_assert!(self.is_recorded(), "the recording is expected");
+        self.recorder = Some(Box::new(recorder));
     }
 
     /// Ends the recording, and returns the recorder.
@@ -184,7 +188,7 @@ impl Context {
     /// Whether hosts send to the outputs of the binned scheduler.
     #[inline(always)]
     pub fn is_binned(&self) -> bool {
-        self.scope == Scope::Binned
+        matches!(self.scope, Scope::Binned | Scope::BinnedRecorded)
     }
 
     /// Whether the nodes of this partition have no pending work, and no packet is on its way.
@@ -280,19 +284,19 @@ impl Context {
     #[inline(always)]
     pub fn send(&mut self, channel: ChannelId, packet: PacketId) -> Time {
         let (end, arrival) = self.links.send(channel, packet, &mut self.packets[packet], self.now);
-        if self.scope != Scope::Binned && self.links.is_divided() {
+        if !self.is_binned() && self.links.is_divided() {
             self.packets.set_ledger(packet, self.links.last_ledger(channel));
         }
         match self.scope {
             Scope::Binned => self.entering.push(Entering { channel, packet, when: arrival.time }),
             Scope::Local => self.queue.push(arrival),
             Scope::Shared => self.send_outside(channel, arrival),
-            Scope::Recorded => self.send_recorded(channel, end, arrival),
+            Scope::Recorded | Scope::BinnedRecorded => self.send_recorded(channel, end, arrival),
         }
         end
     }
 
-    /// Records a departure, and handles it like [`Self::send_outside`].
+    /// Records a departure, and handles it like the scope without a recording.
     #[cold]
     #[inline(never)]
     fn send_recorded(&mut self, channel: ChannelId, end: Time, arrival: Event) {
@@ -301,6 +305,10 @@ impl Context {
             let is_from_host = links.sending_switch(channel).is_none();
             let packet = (arrival.data, &*packets);
             recorder.departs((channel, is_from_host), packet, (*now, end, arrival.time));
+        }
+        if self.is_binned() {
+            let (packet, when) = (arrival.data, arrival.time);
+            return self.entering.push(Entering { channel, packet, when });
         }
         self.send_outside(channel, arrival);
     }

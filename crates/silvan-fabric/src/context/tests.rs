@@ -138,7 +138,8 @@ fn a_sender_is_not_woken_for_credit_that_another_packet_has_used() {
     let mut ctx = alone();
     send(&mut ctx, 0, CAPACITY);
     ctx.now = ctx.free_at(0);
-    let (soon, later) = (ctx.now + DELAY, ctx.now + Time(300) + DELAY);
+    let soon = ctx.now + DELAY;
+    let later = soon + Time(300) + DELAY;
     ctx.release(credit(0, 64, ctx.now));
     ctx.release(credit(0, 64, ctx.now + Time(5)));
     assert!(!ctx.has_credit_or_wait(way(0), 128));

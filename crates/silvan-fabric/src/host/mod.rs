@@ -404,8 +404,9 @@ impl Host {
 
     /// Schedules the first wake-up or turn, when the earliest source is due.
     pub fn start(&mut self, ctx: &mut Context) {
-        // A pause frame must not take effect before an earlier turn.
-        self.is_solo = self.is_solo() && !ctx.links.is_divided() && !ctx.links.has_messages();
+        // A pause frame must not take effect before an earlier turn, and turns do not record waits.
+        let takes_turns = !ctx.links.is_divided() && !ctx.links.has_messages() && !ctx.is_recorded();
+        self.is_solo = self.is_solo() && takes_turns;
         self.drawing = self.sources.partition_point(|source| !matches!(source.clock, Clock::Fed));
         let own = &self.sources[..self.drawing];
         self.live = (own.len() >= Live::LEAST).then(|| Box::new(Live::new(own)));

@@ -12,6 +12,7 @@ use super::changes::ChangingLinks;
 use super::credit::OutputLedgers;
 use super::pauses::Pauses;
 use super::prefetch::MANY;
+use super::record::RecordedOutputs;
 use super::reports::Reports;
 use super::run::{OutputClock, OutputLinks};
 use super::tails::TailLinks;
@@ -63,6 +64,8 @@ pub(crate) struct Plan<'a> {
     /// How the outputs of switches queue packets; `None` if they depend on each other.
     pub queues: Option<OutputQueues>,
     pub credit_block: u32,
+    /// Whether departures will be recorded.
+    pub records: bool,
 }
 
 impl Plan<'_> {
@@ -214,9 +217,10 @@ impl<'a> OutputsBuilder<'a> {
             _ if marking.watches_arrivals() || marking.report.is_some() => ALL_EVENTS,
             _ => DEPARTURES,
         };
-        // Pause frames arrive like notifications, and packets are trimmed or lost on arrival.
+        // Pause frames arrive like notifications, and packets are trimmed or lost on arrival. A recording has all events.
         let links = self.plan.effects.links;
-        let acts = links.has_messages() || self.plan.effects.trims || links.has_changes();
+        let acts =
+            links.has_messages() || self.plan.effects.trims || links.has_changes() || self.plan.records;
         let needs = if acts { ALL_EVENTS } else { needs };
         let is_wide = own_ports(switches, partition) > 64;
         match (self.plan.lanes, needs) {
@@ -406,12 +410,12 @@ impl<'a> OutputsBuilder<'a> {
         switches: &[BinnedSwitch],
         marking: SwitchMarking,
     ) -> Bank<LANES, MARKS, FIFO> {
-        let channels = self.plan.effects.receivers.len();
+        let channel_count = self.plan.effects.receivers.len();
         let (records, remotes) = self.records::<LANES>(partition, switches);
         let (feeders, senders) = self.feeders(partition, switches);
         let (count, lanes) = (records.len(), usize::from(self.plan.lanes));
         let width = own_ports(switches, partition);
-        let mut output_of = vec![NONE; channels];
+        let mut output_of = vec![NONE; channel_count];
         let wirings = own(switches, partition).flat_map(|switch| switch.ports.wiring.iter());
         for (output, wiring) in (0..).zip(wirings) {
             if let Some(wiring) = wiring {
@@ -425,7 +429,8 @@ impl<'a> OutputsBuilder<'a> {
         };
         let entries = self.plan.effects.receivers.iter().map(entry).collect();
         let capacities = records.iter().flat_map(|record| &record.lanes[..lanes]);
-        let credits = OutputLedgers::new(capacities.map(|lane| lane.available).collect(), lanes, channels);
+        let credits =
+            OutputLedgers::new(capacities.map(|lane| lane.available).collect(), lanes, channel_count);
         let (shift, bins) = (self.reach.shift(), self.reach.bins());
         debug_assert!(bins < usize::from(UNSCHEDULED));
         let reads_queues = marking.marker.needs_queues();
@@ -464,7 +469,12 @@ impl<'a> OutputsBuilder<'a> {
             feeders,
             tails: self.tails(partition, switches, &firsts),
             pauses: self.pauses(partition, switches, &firsts),
+            is_watched: self.plan.effects.links.has_changes() || self.plan.records,
             changes: self.changes(partition, switches),
+            recorded: self
+                .plan
+                .records
+                .then(|| Box::new(RecordedOutputs { channels: channels(partition, switches).collect() })),
             senders: senders.into(),
             remotes: remotes.into(),
             routes: switches.first().map(|one| Arc::clone(&one.ports.table().routes)).unwrap_or_default(),

@@ -7,6 +7,7 @@ use super::run::host_arrival;
 use super::{Around, Arrival, Bank, Outputs, with_bank};
 use crate::link::{ChannelId, CreditWay};
 use crate::message::CreditReturn;
+use crate::recorder::RecordedLossKind;
 use crate::voq::Sending;
 
 /// See the module. Inputs and outputs have the same indexes.
@@ -47,6 +48,9 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         let packet = around.packets[arrival.packet];
         if !around.links.was_lost(channel, &packet, now) {
             return false;
+        }
+        if let Some(recorder) = &mut around.recorder {
+            recorder.lost(arrival.packet, channel, now, RecordedLossKind::OnLink);
         }
         around.links.count_lost(channel, &packet, false);
         around.meters.was_lost(&packet);

@@ -26,6 +26,7 @@ mod exchange;
 mod observe;
 mod pauses;
 mod prefetch;
+mod record;
 mod reports;
 mod run;
 mod tails;
@@ -40,6 +41,7 @@ use crate::link::{ChannelId, LinkParameters, Links};
 use crate::message::{Entering, HeadArrival as Arrival, Mailbox, Notices};
 use crate::meters::Meters;
 use crate::packet::Pool;
+use crate::recorder::Recorder;
 use crate::routes::{Hasher, Routes};
 use crate::sink::HostSink;
 use crate::switch::Ports;
@@ -49,6 +51,7 @@ use crate::voq::{ALL_EVENTS, DEPARTURES, MOST_LANES, UNMARKED, VoqOutputs};
 pub(crate) use build::{OutputQueues, Plan};
 use changes::ChangingLinks;
 use pauses::Pauses;
+use record::RecordedOutputs;
 use run::OutputLinks;
 use tails::TailLinks;
 
@@ -69,6 +72,8 @@ pub(crate) struct Around<'a> {
     pub switches: &'a [BinnedSwitch],
     /// Hosts have handled all events before this time.
     pub hosts_at: Time,
+    /// Records departures, if [`Bank::recorded`] is present.
+    pub recorder: Option<&'a mut Recorder>,
 }
 
 /// The number of packets that arrive at an output in a bin. The bits of a smaller value are a subset of those of a
@@ -246,6 +251,12 @@ pub(crate) struct Bank<const LANES: usize, const MARKS: u8, const FIFO: bool> {
     /// Present if links change during the run.
     #[saved(constant)]
     changes: Option<Box<ChangingLinks>>,
+    /// Present if departures are recorded.
+    #[saved(constant)]
+    recorded: Option<Box<RecordedOutputs>>,
+    /// Whether one of the previous two fields is present.
+    #[saved(constant)]
+    is_watched: bool,
     routes: Arc<Routes>,
     /// Present if switches hash packets onto ports.
     #[saved(constant)]
@@ -374,6 +385,11 @@ impl Outputs {
     #[inline]
     pub fn bin_of(&self, time: Time) -> u64 {
         with_bank!(self, bank => time.0 >> bank.shift)
+    }
+
+    /// The width of a bin.
+    pub fn width_of_bin(&self) -> Time {
+        with_bank!(self, bank => Time(1 << bank.shift))
     }
 
     /// The end of the current bin.

@@ -550,7 +550,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         let Some(spec) = around.links.frames().map(|frames| frames.spec) else { return };
         let record = &mut self.voq.records[at];
         let link = &self.wiring.links[usize::from(record.own.link)].parameters;
-        let end = now + link.pace.time(spec.bytes);
+        let (end, delay) = (now + link.pace.time(spec.bytes), link.delay);
         if spec.bytes > 0 {
             debug_assert!(record.free_at <= now, "an output sends one frame at a time");
             record.free_at = end;
@@ -558,9 +558,10 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
             if record.own.ready_at < Time::NEVER {
                 record.own.ready_at = record.own.ready_at.max(end);
             }
+            self.record_message(around, at, (now, end));
         }
         self.events += 1;
-        let time = end + link.delay + spec.response;
+        let time = end + delay + spec.response;
         match self.feeders[at] {
             Feeder::Output(output) => self.pause_arrives(output, lanes, time),
             Feeder::Remote(sender) => {

@@ -184,6 +184,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
                 .unwrap_or_default();
             own.sort_by_key(|&(number, _)| number);
             for (number, report) in own.drain(..) {
+                self.record_report(around, first as usize + usize::from(number), self.time(when), report);
                 let notice = self.notice(first, report, OWN + u16::from(number), when);
                 self.forward(around, &notice, decide_before);
             }
@@ -225,13 +226,15 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         let report = reports.take(notice.packet);
         let record = &mut self.voq.records[output];
         let link = &self.wiring.links[usize::from(record.own.link)].parameters;
-        record.free_at = record.free_at.max(now) + link.pace.time(reports.bytes);
+        let start = record.free_at.max(now);
+        record.free_at = start + link.pace.time(reports.bytes);
         record.own.sent_bytes += u64::from(reports.bytes);
         if record.own.ready_at < Time::NEVER {
             record.own.ready_at = record.own.ready_at.max(record.free_at);
         }
         let (free_at, delay, head_delay) = (record.free_at, link.delay, link.head_delay);
         let (peer, row, input) = (record.own.peer(), record.own.row, record.own.input);
+        self.record_message(around, output, (start, free_at));
         if row == TO_HOST {
             let data = around.notices.add(Word::Report(report));
             let key = key(Class::HostNotice, peer, Port::FIRST);

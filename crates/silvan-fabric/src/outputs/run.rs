@@ -399,6 +399,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         let Some(trimmer) = &mut self.trimmer else { return };
         let output = slot.output();
         let Freed { vl, dst, space } = trimmer.cut(output, around.packets, around.meters, id);
+        self.record_trim(around, output, id, now);
         let feeder = output - usize::from(self.voq.records[output].number) + slot.input();
         self.return_credit(around, feeder, (vl.index(), dst), (now, now), space);
         let header = &around.packets[id];
@@ -451,7 +452,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     /// drained the packet is already known, and therefore also the time at which its credit returns. The packet is
     /// delivered immediately if the host does not answer it, no rank waits for it, and there is no sample before.
     #[inline(always)]
-    fn deliver<const CHANGES: bool>(
+    fn deliver<const IS_WATCHED: bool>(
         &mut self,
         around: &mut Around,
         sending: Sending,
@@ -460,13 +461,17 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     ) {
         let Sending { slot, head } = sending;
         let (output, vl) = (slot.output(), slot.vl());
-        if CHANGES && self.leaves_to_host(around, sending, host, tail_at) {
+        if IS_WATCHED && self.leaves_to_host(around, sending, host, tail_at) {
             return;
         }
         let packet = &mut around.packets[head.packet];
         let is_data = packet.is_data();
         let sink = &mut around.sinks[host as usize];
         let done = sink.take_in(around.meters, packet, (head_at, tail_at), self.may_reorder);
+        if IS_WATCHED {
+            self.record_drain(around, output, tail_at, done);
+        }
+        let packet = &mut around.packets[head.packet];
         let is_quiet = !packet.fecn && !self.acts_on_all && !around.meters.ends_message(packet);
         if is_data && is_quiet {
             self.events += 1;
@@ -478,7 +483,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         }
         let back = done + self.link(output).delay;
         // If packets get lost, the space of data becomes free earlier than a host could drain it.
-        if is_data && !CHANGES {
+        if is_data && !IS_WATCHED {
             self.credit_of_drained(output, vl, back, head.space);
         } else {
             self.credit(output, vl, back, head.space);
@@ -488,22 +493,22 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     /// Puts a packet on the wire and returns the credit for its space.
     #[inline(always)]
     fn transmit(&mut self, around: &mut Around, sending: Sending, now: Time) {
-        if MARKS == ALL_EVENTS && self.changes.is_some() {
-            self.transmit_with_changes(around, sending, now);
+        if MARKS == ALL_EVENTS && self.is_watched {
+            self.transmit_watched(around, sending, now);
         } else {
             self.transmit_as::<false>(around, sending, now);
         }
     }
 
-    /// Same as [`Self::transmit`], if links change during the run.
+    /// Same as [`Self::transmit`], if links change during the run, or departures are recorded.
     #[inline(never)]
-    fn transmit_with_changes(&mut self, around: &mut Around, sending: Sending, now: Time) {
+    fn transmit_watched(&mut self, around: &mut Around, sending: Sending, now: Time) {
         self.transmit_as::<true>(around, sending, now);
     }
 
-    /// `CHANGES` states whether links change during the run.
+    /// `IS_WATCHED` states whether links may change during the run, or departures may be recorded.
     #[inline(always)]
-    fn transmit_as<const CHANGES: bool>(&mut self, around: &mut Around, sending: Sending, now: Time) {
+    fn transmit_as<const IS_WATCHED: bool>(&mut self, around: &mut Around, sending: Sending, now: Time) {
         let Sending { slot, mut head } = sending;
         let (output, vl, input) = (slot.output(), slot.vl(), slot.input());
         let occupied = head.space;
@@ -533,11 +538,12 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         {
             pauses.leaves(frames, (feeder, output), vl, head.space, end);
         }
-        if CHANGES {
+        if IS_WATCHED {
             around.packets[head.packet].tail_lag = span;
+            self.record_departure(around, Sending { slot, head }, (now, end, arrives_at));
         }
         if row == TO_HOST {
-            self.deliver::<CHANGES>(around, Sending { slot, head }, peer, (now + delay, end + delay));
+            self.deliver::<IS_WATCHED>(around, Sending { slot, head }, peer, (now + delay, end + delay));
         } else if row == REMOTE {
             self.arrive_elsewhere(around, peer, head, vl as u8, arrives_at);
         } else {

@@ -155,6 +155,7 @@ impl Partition {
         if let Some(outputs) = outputs
             && hosts.iter().any(Host::is_solo)
             && !ctx.links.has_changes()
+            && !ctx.is_recorded()
         {
             ctx.turns = Some(Box::new(Turns::new(outputs.bins_of_decisions(), self.is_large)));
         }
@@ -211,14 +212,27 @@ impl Partition {
     #[inline]
     fn run_outputs(&mut self, arrive_before: Time, decide_before: Time) -> u64 {
         let Self { outputs: Some(outputs), ctx, binned, .. } = self else { return self.has_no_bins() };
-        let Context { packets, queue, links, meters, sinks, notices, outbox, entering, freed, .. } = ctx;
+        let Context {
+            packets, queue, links, meters, sinks, notices, outbox, entering, freed, recorder, ..
+        } = ctx;
         outputs.enter(packets, entering);
         if !freed.is_empty() {
             outputs.free(freed);
         }
         let (switches, hosts_at) = (&binned[..], decide_before);
-        let around =
-            &mut Around { packets, queue, links, meters, sinks, notices, outbox, switches, hosts_at };
+        let recorder = recorder.as_deref_mut();
+        let around = &mut Around {
+            packets,
+            queue,
+            links,
+            meters,
+            sinks,
+            notices,
+            outbox,
+            switches,
+            hosts_at,
+            recorder,
+        };
         outputs.run(around, arrive_before, decide_before);
         let (hops, events) = outputs.take_counts();
         links.packet_hops += hops;

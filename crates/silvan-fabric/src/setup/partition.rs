@@ -197,6 +197,9 @@ impl Builder<'_> {
             let links = if me + 1 == count { std::mem::take(&mut links) } else { links.clone() };
             let queue = EventQueue::new(spacing, reach);
             let mut ctx = Context::new(links, meters, queue, (count, borders), is_binned);
+            if self.model.config.records {
+                ctx.expect_record();
+            }
             ctx.sinks = vec![HostSink::new(self.model.host.drain()); hosts.len()].into();
             for (&host, sink) in &changing_sinks {
                 let (partition, place) = places.hosts[host as usize];
@@ -262,6 +265,7 @@ impl Builder<'_> {
             control_space: self.model.sizes.space(self.model.sizes.control),
             queues: self.output_queues(),
             credit_block: self.model.sizes.credit_block,
+            records: self.model.config.records,
         }
     }
 

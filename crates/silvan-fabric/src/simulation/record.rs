@@ -8,6 +8,7 @@ use crate::host::recorded_waits;
 use crate::jobs::Jobs;
 use crate::link::ChannelId;
 use crate::observe::LinkName;
+use crate::outputs::Outputs;
 use crate::recorder::{NOT_RECORDED, RecordPlan, RecordedChannel, Recorder, RunRecord};
 use crate::setup::Network;
 
@@ -15,13 +16,15 @@ impl Simulation {
     /// Records departures from now on.
     ///
     /// # Errors
-    /// What a recording needs, as a noun, if the run does not have it: the event-ordered scheduler, or one thread.
+    /// What a recording needs, as a noun, if the run does not have it: one thread, and
+    /// [`crate::config::Config::records`].
     pub fn record(&mut self, plan: RecordPlan) -> Result<(), &'static str> {
-        if self.is_binned() {
-            return Err("the event-ordered scheduler");
-        }
         let [partition] = &mut self.network.partitions[..] else { return Err("one thread") };
-        partition.ctx.record(Recorder::new(plan));
+        if !partition.ctx.is_recorded() {
+            return Err("`Config::records`");
+        }
+        let width = partition.outputs.as_ref().map_or(Time(1), Outputs::width_of_bin);
+        partition.ctx.record(Recorder::new(plan, width));
         partition.hosts.iter_mut().for_each(|host| host.record_waits(plan.from));
         partition.jobs.iter_mut().for_each(Jobs::record);
         Ok(())
@@ -41,20 +44,21 @@ impl Simulation {
     /// Whether the recording has reached its limit, so that its end is missing.
     #[must_use]
     pub fn is_record_full(&self) -> bool {
-        let mut recorders = self.network.partitions.iter().filter_map(|partition| partition.ctx.recorder());
-        recorders.any(Recorder::is_full)
+        let mut recorders =
+            self.network.partitions.iter().filter_map(|partition| partition.ctx.recorder.as_ref());
+        recorders.any(|recorder| recorder.is_full())
     }
 
     /// Ends the recording.
     #[must_use]
     pub fn take_recording(&mut self) -> RunRecord {
-        let channels = self.channels();
+        let (channels, end) = (self.channels(), self.config.duration);
         let Network { partitions, names, .. } = &mut self.network;
         let mut recording = RunRecord::default();
         // There is one partition.
         for partition in partitions {
             if let Some(recorder) = partition.ctx.take_recorder() {
-                recording = recorder.into_recording(&partition.ctx.links);
+                recording = recorder.into_recording(&partition.ctx.links, end);
             }
             recording.waits = recorded_waits(&mut partition.hosts);
             partition.jobs.iter_mut().for_each(|jobs| jobs.add_to(&mut recording));

@@ -157,8 +157,18 @@ fn credit_of_hosts_is_booked_under_the_same_condition() {
     let Some(Outputs::One(bank)) = outputs else { panic!("one lane and no marking rule") };
     bank.wiring.credits.expect_sample(Time(10));
     let crate::context::Context { packets, queue, links, meters, sinks, notices, outbox, .. } = ctx;
-    let around =
-        &mut Around { packets, queue, links, meters, sinks, notices, outbox, switches: &[], hosts_at: now };
+    let around = &mut Around {
+        packets,
+        queue,
+        links,
+        meters,
+        sinks,
+        notices,
+        outbox,
+        switches: &[],
+        hosts_at: now,
+        recorder: None,
+    };
     let way = CreditWay { channel: out, vl: Vl::FIRST, dst: 3 };
     bank.credit_host(around, way, (Time(1_000), now), 512);
     assert!(around.links.has_credit(way, capacity - 512, now), "there is ample credit");
