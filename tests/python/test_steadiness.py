@@ -122,6 +122,8 @@ def test_a_steady_run_has_no_warning(steady):
     assert not [line for line in steady.warnings if "steady" in line]
     short = silvan.run(silvan.Scenario.from_toml(RUN), duration="60 us").summary["steadiness"]
     assert short["untested"][0] == "received by all hosts"
+    assert short["testable_at_ns"] > 60_000
+    assert steady.summary["steadiness"]["testable_at_ns"] is None
 
 
 def test_noisy_runs_in_steady_state_rarely_have_a_warning():
