@@ -217,7 +217,9 @@ def test_a_sweep_lists_the_runs_without_steady_state(tmp_path):
     assert "Warning: 1 of 2 runs are not in steady state after the warm-up: " in done.stderr
     assert "steady state is not tested" not in done.stderr
     for _found_in_the_store in (False, True):
-        done = command("sweep", tmp_path / "study.toml", "--out", tmp_path / "short", "--set", "duration=60 us")
+        done = command(
+            "sweep", tmp_path / "study.toml", "--out", tmp_path / "short", "--set", "duration=60 us"
+        )
         assert done.returncode == 0, done.stderr
         text = "Warning: in 2 of 2 runs, steady state is not tested for received by all hosts; "
         assert text in done.stderr

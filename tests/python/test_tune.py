@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import json
 import math
+import re
 import shutil
 import subprocess
 from types import SimpleNamespace
@@ -291,6 +292,9 @@ def test_the_command_tunes_and_says_what_it_found(small, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "mine: the best settings" in done.stdout
     assert "compared with" in done.stdout
+    # Only 5 of 40 samples are after the warm-up.
+    assert "steady state not tested, " in done.stdout
+    assert not re.search(r"\b(better|worse), ", done.stdout)
     assert "runs simulated" in done.stderr
     again = command("tune", path, "--out", tmp_path / "out", "--objective", "victims=2", "--json")
     assert json.loads(again.stdout) == json.loads((tmp_path / "out" / "tune.json").read_text())
@@ -477,6 +481,7 @@ def test_a_tuning_has_no_verdict_if_its_runs_are_too_short_for_a_test(small, tmp
     (line,) = [line for line in report.sentences(short) if line.startswith("Steady state not tested: ")]
     assert line.endswith("These averages have no verdict.")
     assert report.harms(short) == []
+    assert not re.search(r"\b(better|worse), ", report.account(short, []))
     fine = {**SHORT_RUNS, "measure.interval": "10 us"}
     longer = tuned(small, tmp_path, search=keys, runs=3, overrides=fine)
     assert not any(one.untested for one in longer.contrasts)

@@ -119,6 +119,11 @@ class Contrast:
             return "not in steady state"
         return "steady state not tested" if self.untested else ""
 
+    @property
+    def in_words(self) -> str:
+        """The score with its verdict, or with the reason why there is none."""
+        return f"{self.doubt}, {self.score}" if self.doubt else self.score.in_words
+
 
 @dataclass(frozen=True)
 class Candidate:

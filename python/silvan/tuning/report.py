@@ -238,8 +238,7 @@ def sentences(tuned: Tuned) -> list[str]:
     beside = {one.name: one for one in tuned.contrasts}
     for name, one in beside.items():
         parts = ", ".join(f"{objective} {interval}" for objective, interval in one.objectives.items())
-        told = f"{one.doubt}, {one.score}" if one.doubt else one.score.in_words
-        lines.append(f"Compared with {name}: {told}; {parts}.")
+        lines.append(f"Compared with {name}: {one.in_words}; {parts}.")
     trends = dict.fromkeys(quantity for one in tuned.contrasts for quantity in one.trends)
     if trends:
         lines.append(
@@ -328,7 +327,7 @@ def _table(tuned: Tuned) -> list[str]:
     kinds = [kind.name for kind in tuned.tuning.kinds] if len(tuned.tuning.kinds) > 1 else []
     heads = ["compared with", "score", *names, *kinds]
     rows = [
-        (one.name, one.score.in_words, *one.objectives.values(), *(one.kinds[kind] for kind in kinds))
+        (one.name, one.in_words, *one.objectives.values(), *(one.kinds[kind] for kind in kinds))
         for one in tuned.contrasts
     ]
     return [

@@ -198,7 +198,7 @@ COSTLY, COSTLY_OPTIONS = "best score, not recommended", "not-recommended.conf"
 
 def _beside_present(one: Contrast) -> str:
     """Return a sentence that compares the settings of the verdict with those that the fabric has now."""
-    told = f"no difference shown, {one.doubt}, {one.score}" if one.doubt else one.score.in_words
+    told = f"no difference shown, {one.in_words}" if one.doubt else one.in_words
     keep = "" if one.score.verdict == BETTER and not one.doubt else " Nothing speaks for a change."
     return f"Present settings: compared with those of {MINE}, the settings below are: {told}.{keep}"
 

@@ -275,7 +275,7 @@ class Verdict:
 
     def sentence(self) -> str:
         """Return the recommendation as a sentence."""
-        shown, score = self.shown, self.shown.against_off.score
+        shown, score = self.shown, self.shown.against_off
         seeds = f"on {shown.seeds} seeds: "
         if self.recommended is not None:
             return (
