@@ -172,8 +172,8 @@ def _sentence(result: Result, row: AloneSummary, programs: Mapping[str, str]) ->
         return f"{said}; the cause is unknown, because trees were not recorded (measure.forest)."
     if not row["roots"]:
         return (
-            f"{said}; the cause is unknown: no tree has its hosts in a tenth or more of its samples, so "
-            "shorter intervals, or a start of the other traffic shortly before the job, may show it."
+            f"{said}; the cause is unknown: its hosts wait for no tree in a tenth or more of the samples "
+            "in which the job is active, so shorter intervals may show it."
         )
     places = [
         f"{100 * root['share']:.0f} % of that at {root['root']}, {_shared(result, root['with'], programs)}"

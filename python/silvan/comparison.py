@@ -9,7 +9,8 @@ and otherwise *no difference* is *shown*:
 - chance explains it with a probability that passes Holm's correction for all changes of the comparison, so
   that all such verdicts together are wrong with a probability of at most 5 %;
 - the measure has a direction: a larger or a smaller value is better;
-- the measure is in steady state in all runs (see :mod:`silvan.steadiness`), and its traffic has not ended.
+- the measure is tested and in steady state in all runs (see :mod:`silvan.steadiness`), and its traffic has
+  not ended.
 """
 
 from __future__ import annotations
@@ -333,9 +334,11 @@ def _open_verdict(
     if measure == "received by all hosts" and set(ended[0]) != set(ended[1]):
         names = ", ".join(f"`{one}`" for one in sorted(set(ended[0]) ^ set(ended[1])))
         return "no verdict", f"the active senders differ: {names} ends earlier in one group"
-    if why := steadiness.reason([run.summary for run in runs], measure):
+    summaries = [run.summary for run in runs]
+    if why := steadiness.reason(summaries, measure):
         return "not in steady state", why
-    return "no difference shown", ""
+    why = steadiness.reason_untested(summaries, measure)
+    return ("no verdict", why) if why else ("no difference shown", "")
 
 
 def _relative(found: Difference) -> Interval | None:

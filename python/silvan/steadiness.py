@@ -19,7 +19,7 @@ Conference 2000), or the first later time after which the test finds no trend.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -137,15 +137,18 @@ def of_run(result: Result) -> SteadinessSummary:
     """Test the quantities of a run with tables; see :class:`silvan.types.SteadinessSummary`."""
     begin, end = result.summary["averages_from_ns"], result.summary["simulated_ns"]
     tested: list[tuple[_series.Series, NDArray[np.float64], NDArray[np.float64]]] = []
-    short = []
+    short: list[str] = []
+    testable: list[float] = []
     for series in _series.of_run(result):
         starts = np.concatenate(([0.0], series.ends_ns[:-1]))
         spans = series.ends_ns - starts
         # The last interval may be shorter than the others.
         inside = (starts >= begin - 0.5) & (spans > 0.5 * spans[0]) & ~np.isnan(series.values)
-        if int(inside.sum()) < LEAST:
+        number = int(inside.sum())
+        if 0 < number < LEAST:
             short.append(series.name)
-        else:
+            testable.append(begin + (end - begin) * LEAST / number)
+        elif number:
             tested.append((series, starts[inside], series.values[inside]))
     trends: list[TrendSummary] = []
     for series, starts, values in tested:
@@ -162,7 +165,14 @@ def of_run(result: Result) -> SteadinessSummary:
                 }
             )
     changes = _series.changes(result) if begin < end else []
-    return {"trends": trends, "changes": changes, "untested": short}
+    testable_at = _rounded_up(max(testable)) if testable else None
+    return {"trends": trends, "changes": changes, "untested": short, "testable_at_ns": testable_at}
+
+
+def _rounded_up(time_ns: float) -> int:
+    """Round a time up to two significant digits."""
+    unit: int = 10 ** max(0, len(str(math.ceil(time_ns))) - 2)
+    return math.ceil(time_ns / unit) * unit
 
 
 def add(result: Result) -> None:
@@ -248,10 +258,9 @@ def reason(summaries: Iterable[Summary], measure: str) -> str:
 
     levels = [
         one["level_from_ns"]
-        for found in (summary.get("steadiness") for summary in summaries)
-        if found is not None and not found["changes"]
+        for found in _unchanged(summaries)
         for one in found["trends"]
-        if measure == one["quantity"] or measure.startswith((f"{one['quantity']}:", f"{one['quantity']},"))
+        if _measures(measure, one["quantity"])
     ]
     if not levels:
         return ""
@@ -260,8 +269,46 @@ def reason(summaries: Iterable[Summary], measure: str) -> str:
     return f"not in steady state before {simulated(max(level for level in levels if level is not None))}"
 
 
+def reason_untested(summaries: Sequence[Summary], measure: str) -> str:
+    """Return why a measure of a comparison is not tested for steady state; empty if it is tested."""
+    short = any(
+        _measures(measure, quantity) for found in _unchanged(summaries) for quantity in found["untested"]
+    )
+    return f"steady state not tested: {advice(testable_at(summaries))}" if short else ""
+
+
+def advice(testable_at_ns: int | None) -> str:
+    """Return in words what makes a test possible, for runs with too few values."""
+    from silvan._progress import simulated
+
+    longer = "a longer duration" if testable_at_ns is None else f"a duration of {simulated(testable_at_ns)}"
+    return f"fewer than {LEAST} values after the warm-up; {longer} or a shorter measure.interval has enough"
+
+
+def _measures(measure: str, quantity: str) -> bool:
+    """Return whether a measure of a comparison is a statistic of a quantity."""
+    return measure == quantity or measure.startswith((f"{quantity}:", f"{quantity},"))
+
+
+def _unchanged(summaries: Iterable[Summary]) -> Iterator[SteadinessSummary]:
+    """Yield the tests of the runs without a change during the averaged time."""
+    for summary in summaries:
+        found = summary.get("steadiness")
+        if found is not None and not found["changes"]:
+            yield found
+
+
+def untested(summaries: Iterable[Summary]) -> list[str]:
+    """Return the quantities with too few values for a test in at least one run without a change, in order."""
+    return list(dict.fromkeys(name for found in _unchanged(summaries) for name in found["untested"]))
+
+
+def testable_at(summaries: Iterable[Summary]) -> int | None:
+    """Return the duration in ns with which all quantities of these runs can be tested; None if unknown."""
+    return max((found.get("testable_at_ns") or 0 for found in _unchanged(summaries)), default=0) or None
+
+
 def unsteady(summaries: Iterable[Summary]) -> list[str]:
     """Return the quantities that are not in steady state in at least one run without a change, in order."""
-    found = (summary.get("steadiness") for summary in summaries)
-    names = [one["quantity"] for own in found if own and not own["changes"] for one in own["trends"]]
+    names = [one["quantity"] for found in _unchanged(summaries) for one in found["trends"]]
     return list(dict.fromkeys(names))

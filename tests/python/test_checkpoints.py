@@ -80,7 +80,7 @@ def test_checkpoints_that_cannot_be_used_are_explained(small, tmp_path):
     short.write_bytes(saved.read_bytes()[:-100])
     for arguments, status, what in (
         (("--resume", small), 1, f"{small}: is not a checkpoint; `silvan run --checkpoint` writes them"),
-        (("--resume", tmp_path / "none"), 1, "none: cannot be read: "),
+        (("--resume", tmp_path / "none"), 1, "none: no such file"),
         (("--resume", short), 1, f"{short}: is incomplete or damaged"),
         ((small, "--set", "seed=4", "--resume", saved), 1, "belongs to another scenario than"),
         (("--resume", saved, "--seed", "4"), 2, "the scenario of a checkpoint cannot be changed"),

@@ -34,7 +34,7 @@ warmup = "100 us"
 kind = "star"
 hosts = 6
 [measure]
-interval = "20 us"
+interval = "4 us"
 [[traffic]]
 name = "all"
 pattern = { kind = "uniform" }
@@ -94,6 +94,20 @@ def test_the_same_seeds_are_compared_pair_by_pair(stars):
     half = 3.182 * np.std(pairs, ddof=1) / np.sqrt(4)
     assert change.relative.high == pytest.approx((1 + change.relative.value) * np.exp(half) - 1, rel=1e-4)
     assert change.is_proven
+
+
+def test_runs_that_are_too_short_for_a_test_of_steady_state_have_no_verdict():
+    rates = ("5 Gbit/s", "4 Gbit/s")
+    short = [
+        star(seed, traffic__0__rate=rate, measure__interval="10 us") for rate in rates for seed in (1, 2, 3)
+    ]
+    change = compare(*short).rows[0].changes[0]
+    assert change.verdict == "no verdict"
+    # Between 100 us and 300 us are 20 of 40 values.
+    reason = "steady state not tested: fewer than 40 values after the warm-up; a duration of 500 us or a "
+    assert change.reason == f"{reason}shorter measure.interval has enough"
+    longer = star(1, duration="500 us", measure__interval="10 us")
+    assert longer.summary["steadiness"]["untested"] == []
 
 
 def test_equal_runs_are_not_grouped_and_do_not_differ(stars):

@@ -396,6 +396,10 @@ def test_settings_that_are_not_in_steady_state_are_not_recommended():
     found = verdict.Verdict((drifting,))
     assert found.recommended is None
     assert found.sentence().endswith("after 3 seeds: not in steady state: class storage: received.")
+    short = replace(steady, against_off=replace(steady.against_off, untested=trends))
+    found = verdict.Verdict((short,))
+    assert found.recommended is None
+    assert found.sentence().endswith("after 3 seeds: steady state not tested: class storage: received.")
 
 
 def test_repeated_tests_share_the_probability_of_a_false_recommendation():
@@ -415,6 +419,13 @@ def test_trends_in_few_runs_or_in_other_quantities_do_not_count():
         runs.trends = {(mine, at): [received, other] for at in fresh[:number]}
         found, _ = outcome.tried(runs, [("setting 1", mine)], fresh)
         assert found["setting 1"].trends == expected
+        runs.trends, runs.untested = (
+            {},
+            {(mine, at): ([received, other], 80_000_000) for at in fresh[:number]},
+        )
+        found, _ = outcome.tried(runs, [("setting 1", mine)], fresh)
+        assert found["setting 1"].untested == expected
+        assert found["setting 1"].testable_at_ns == (80_000_000 if expected else None)
 
 
 class FakeRuns:
@@ -422,7 +433,7 @@ class FakeRuns:
 
     def __init__(self, spread):
         self.known, self.expected, self.spread, self.seeds = {}, 0, spread, set()
-        self.tuning, self.trends = SimpleNamespace(objectives=OBJECTIVES), {}
+        self.tuning, self.trends, self.untested = SimpleNamespace(objectives=OBJECTIVES), {}, {}
 
     def values(self, wanted, _what):
         self.seeds |= {at.seed for _, at in wanted}

@@ -302,12 +302,16 @@ def test_the_main_result_names_averages_that_are_not_in_steady_state(results):
         ],
         "changes": [],
         "untested": [],
+        "testable_at_ns": None,
     }
     page = report.html([ramp, ramp], titles=["x", "y"])
     text = "Not in steady state in “y”: a, b, c, d and 1 more. These averages depend on the warm-up"
     assert text in page
+    ramp.summary["steadiness"] |= {"trends": [], "untested": ["a", "b"], "testable_at_ns": 4_000_000}
+    text = "Steady state not tested in “y”: a, b: fewer than 40 values after the warm-up; a duration of 4 ms"
+    assert text in report.html([ramp, ramp], titles=["x", "y"])
     ramp.summary["steadiness"]["changes"] = ["F5 starts"]
-    assert "Not in steady state in" not in report.html([ramp, ramp], titles=["x", "y"])
+    assert "teady state" not in report.html([ramp, ramp], titles=["x", "y"])
 
 
 def test_a_report_is_written_beside_the_runs_and_replaces_only_reports(results, tmp_path):

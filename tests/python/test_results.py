@@ -600,3 +600,26 @@ def test_names_that_spreadsheets_would_execute_are_marked_as_text_in_csv():
     assert set(cells) == {"'=1+1", "'+a", "'-b", "'@c", "'d"}
     # Only CSV has the mark, and numbers have none.
     assert set(result.numpy("flows")["flow"]) == set(names)
+
+
+def test_a_change_that_stops_all_traffic_permits_zero():
+    text = """
+        duration = "100 us"
+        [topology]
+        kind = "star"
+        hosts = 2
+        [measure]
+        interval = "10 us"
+        [[flow]]
+        from = "H1"
+        to = "H2"
+        [[event]]
+        kind = "down"
+        links = ["H2"]
+        start = "50 us"
+    """
+    run = silvan.run(silvan.Scenario.from_toml(text))
+    table = run.numpy("recoveries")
+    assert table["permitted_gbit_s"].tolist() == [0.0]
+    assert not np.signbit(table["permitted_gbit_s"]).any()
+    assert not [line for line in (*run.account, *run.warnings) if "-0" in line or "then permits" in line]

@@ -122,6 +122,8 @@ def test_a_steady_run_has_no_warning(steady):
     assert not [line for line in steady.warnings if "steady" in line]
     short = silvan.run(silvan.Scenario.from_toml(RUN), duration="60 us").summary["steadiness"]
     assert short["untested"][0] == "received by all hosts"
+    assert short["testable_at_ns"] > 60_000
+    assert steady.summary["steadiness"]["testable_at_ns"] is None
 
 
 def test_noisy_runs_in_steady_state_rarely_have_a_warning():
@@ -213,6 +215,15 @@ def test_a_sweep_lists_the_runs_without_steady_state(tmp_path):
     assert steady == []
     assert "all: latency since generation" in drifting
     assert "Warning: 1 of 2 runs are not in steady state after the warm-up: " in done.stderr
+    assert "steady state is not tested" not in done.stderr
+    for _found_in_the_store in (False, True):
+        done = command(
+            "sweep", tmp_path / "study.toml", "--out", tmp_path / "short", "--set", "duration=60 us"
+        )
+        assert done.returncode == 0, done.stderr
+        text = "Warning: in 2 of 2 runs, steady state is not tested for received by all hosts; "
+        assert text in done.stderr
+        assert "fewer than 40 values after the warm-up; a duration of " in done.stderr
 
 
 WAITING = """

@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import json
 import math
+import re
 import shutil
 import subprocess
 from types import SimpleNamespace
@@ -291,6 +292,9 @@ def test_the_command_tunes_and_says_what_it_found(small, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "mine: the best settings" in done.stdout
     assert "compared with" in done.stdout
+    # Only 5 of 40 samples are after the warm-up.
+    assert "steady state not tested, " in done.stdout
+    assert not re.search(r"\b(better|worse), ", done.stdout)
     assert "runs simulated" in done.stderr
     again = command("tune", path, "--out", tmp_path / "out", "--objective", "victims=2", "--json")
     assert json.loads(again.stdout) == json.loads((tmp_path / "out" / "tune.json").read_text())
@@ -438,27 +442,49 @@ OPEN, SMALL = outcome.Interval(1.2, 0.9, 1.5), outcome.Interval(1.03, 1.02, 1.04
 
 
 @pytest.mark.parametrize(
-    ("score", "objectives", "others", "trends", "word"),
+    ("score", "objectives", "others", "doubts", "word"),
     [
-        (GAIN, {"victims": GAIN, "hotspots": OPEN}, {}, (), "Recommended"),
-        (GAIN, {"victims": GAIN, "hotspots": LOSS}, {}, (), "Choose"),
-        (OPEN, {"victims": OPEN}, {}, (), "Leave it"),
-        (LOSS, {"victims": OPEN}, {}, (), "Leave it"),
+        (GAIN, {"victims": GAIN, "hotspots": OPEN}, {}, {}, "Recommended"),
+        (GAIN, {"victims": GAIN, "hotspots": LOSS}, {}, {}, "Choose"),
+        (OPEN, {"victims": OPEN}, {}, {}, "Leave it"),
+        (LOSS, {"victims": OPEN}, {}, {}, "Leave it"),
         # A proven gain below the minimum is not worth a change.
-        (SMALL, {"victims": SMALL}, {}, (), "Leave it"),
-        (GAIN, {"victims": GAIN}, {"ccmgr": LOSS}, (), "Leave it"),
-        (GAIN, {"victims": GAIN}, {"ccmgr": OPEN}, (), "Recommended"),
-        (GAIN, {"victims": GAIN}, {}, ("class hot: received",), "Leave it"),
+        (SMALL, {"victims": SMALL}, {}, {}, "Leave it"),
+        (GAIN, {"victims": GAIN}, {"ccmgr": LOSS}, {}, "Leave it"),
+        (GAIN, {"victims": GAIN}, {"ccmgr": OPEN}, {}, "Recommended"),
+        (GAIN, {"victims": GAIN}, {}, {"trends": ("class hot: received",)}, "Leave it"),
+        (GAIN, {"victims": GAIN}, {}, {"untested": ("class hot: received",)}, "Leave it"),
     ],
 )
-def test_settings_are_recommended_only_without_harm_and_with_a_gain(score, objectives, others, trends, word):
-    off = outcome.Contrast(outcome.NO_CONTROL, score, objectives, {}, trends)
+def test_settings_are_recommended_only_without_harm_and_with_a_gain(score, objectives, others, doubts, word):
+    off = outcome.Contrast(outcome.NO_CONTROL, score, objectives, {}, **doubts)
     beside = [outcome.Contrast(name, one, {}, {}) for name, one in others.items()]
     said = report.verdict(SimpleNamespace(contrasts=(off, *beside)))
     assert said.startswith(f"{word}: ")
     assert str(score) in said or others or score.in_words in said
     if word == "Choose":
         assert f"Helped: `victims` {GAIN.in_words}. The price: `hotspots` {LOSS.in_words}." in said
+
+
+def test_a_tuning_has_no_verdict_if_its_runs_are_too_short_for_a_test(small, tmp_path):
+    keys = {"congestion.marking.threshold": [3, 9, 15]}
+    short = tuned(small, tmp_path, search=keys, runs=3)
+    off = next(one for one in short.contrasts if one.name == outcome.NO_CONTROL)
+    # There are 5 of 40 samples after the warm-up of 500 us.
+    assert (off.doubt, off.testable_at_ns) == ("steady state not tested", 4_500_000)
+    assert "received by all hosts" in off.untested
+    said = report.verdict(short)
+    assert said.startswith("Leave it: steady state not tested (fewer than 40 values after the warm-up; ")
+    assert (
+        "; a duration of 4.5 ms or a shorter measure.interval has enough), so no difference is shown" in said
+    )
+    (line,) = [line for line in report.sentences(short) if line.startswith("Steady state not tested: ")]
+    assert line.endswith("These averages have no verdict.")
+    assert report.harms(short) == []
+    assert not re.search(r"\b(better|worse), ", report.account(short, []))
+    fine = {**SHORT_RUNS, "measure.interval": "10 us"}
+    longer = tuned(small, tmp_path, search=keys, runs=3, overrides=fine)
+    assert not any(one.untested for one in longer.contrasts)
 
 
 def test_verdicts_have_one_vocabulary():

@@ -307,7 +307,11 @@ impl Checkpoint {
     /// If the file cannot be read, is not a checkpoint, is damaged, or comes from another version or build.
     pub fn open(path: &Path) -> Result<Self, ScenarioError> {
         let file = plain::open(path).map_err(|error| {
-            ScenarioError::of_file(&path.display().to_string(), format!("cannot be read: {error}"))
+            let what = match error.kind() {
+                std::io::ErrorKind::NotFound => "no such file".to_owned(),
+                _ => format!("cannot be read: {error}"),
+            };
+            ScenarioError::of_file(&path.display().to_string(), what)
         })?;
         Self::read(Box::new(BufReader::new(file)), path)
     }

@@ -115,6 +115,36 @@ fn a_run_continues_with_every_kind_of_switch() {
 }
 
 /// A run can continue from a checkpoint before or after changes of the forwarding tables.
+/// A message per flow and a small output buffer for each destination, under overload: hosts keep many flows that the
+/// buffer refuses, and skip them until it has room.
+#[test]
+fn a_run_continues_with_flows_that_output_buffers_refuse() {
+    let text = r#"duration = "60 us"
+topology = { kind = "dumbbell", left = 7 }
+host = { queues = "per-destination", output_buffer = "9 KB" }
+packet = { mtu = "1.618 KB", credit_block = "3 KB" }
+congestion = { mechanism = "saa" }
+switch = { architecture = "iq", arbitration = "round-robin", buffer = "180 KB" }
+measure = { interval = "5 us" }
+[[traffic]]
+pattern = { kind = "uniform" }
+sizes = { kind = "rpc" }
+load_percent = 100
+"#;
+    let scenario = scenario(text);
+    let whole = to_the_end(scenario.simulation().unwrap());
+    assert!(whole.summary.packets_delivered > 100, "{}", whole.summary.packets_delivered);
+    for part in 1..4 {
+        let (simulation, bytes) = saved(text, &scenario, whole.summary.events * part / 4);
+        assert_eq!(to_the_end(simulation), whole, "the run itself");
+        assert_eq!(
+            to_the_end(resume(&bytes, &scenario).unwrap()),
+            whole,
+            "continued after {part} of 4 parts"
+        );
+    }
+}
+
 #[test]
 fn a_run_continues_after_routes_have_changed() {
     let more = r#"[routing]

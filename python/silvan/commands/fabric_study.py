@@ -198,7 +198,7 @@ def _show_options(console: Console, studied: Studied) -> None:
     for head in ("seeds", "score", "harm"):
         table.add_column(head, overflow="fold")
     for one in studied.verdict.options:
-        table.add_row(f"{one.seeds}", one.against_off.score.in_words, escape(one.in_words().replace("`", "")))
+        table.add_row(f"{one.seeds}", one.against_off.in_words, escape(one.in_words().replace("`", "")))
     console.print()
     console.print(table)
     console.print()

@@ -264,6 +264,18 @@ def _warn_of_trends(sweep: Sweep, errors: Console) -> None:
             "depend on the warm-up and the duration. The column `not_in_steady_state` has them by run.",
             soft_wrap=True,
         )
+    short = [row for row in sweep.rows if row.untested]
+    if short:
+        from silvan import steadiness
+
+        names = list(dict.fromkeys(name for row in short for name in row.untested))
+        more = f" and {len(names) - FAILURES_SHOWN} more" if len(names) > FAILURES_SHOWN else ""
+        testable = max(row.testable_at_ns or 0 for row in short) or None
+        errors.print(
+            f"[yellow]Warning:[/] in {len(short)} of {len(sweep.rows)} runs, steady state is not tested for "
+            f"{escape('; '.join(names[:FAILURES_SHOWN]))}{more}: {steadiness.advice(testable)}.",
+            soft_wrap=True,
+        )
 
 
 def _failures(sweep: Sweep, errors: Console) -> int:

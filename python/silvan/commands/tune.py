@@ -197,7 +197,7 @@ def show(console: Console, tuned: Tuned) -> None:
     for name in ("score", *(objective.name for objective in tuned.tuning.objectives)):
         against.add_column(escape(name), justify="right")
     for one in tuned.contrasts:
-        cells = [one.score.in_words, *(str(interval) for interval in one.objectives.values())]
+        cells = [one.in_words, *(str(interval) for interval in one.objectives.values())]
         against.add_row(escape(one.name), *cells)
     console.print(against)
     console.print()

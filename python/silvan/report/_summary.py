@@ -177,7 +177,7 @@ def _in_all_runs(results: Sequence[Result], titles: Sequence[str]) -> list[str]:
 
 
 def _unsteady(results: Sequence[Result], titles: Sequence[str]) -> list[str]:
-    """Return a sentence per run whose averages are not in steady state."""
+    """Return a sentence per run whose averages are not in steady state, or are not tested for it."""
     lines = []
     for title, result in zip(titles, results, strict=True):
         names = steadiness.unsteady([result.summary])
@@ -186,6 +186,12 @@ def _unsteady(results: Sequence[Result], titles: Sequence[str]) -> list[str]:
             lines.append(
                 f"Not in steady state in “{title}”: {', '.join(names[:NAMES])}{more}. These averages depend "
                 "on the warm-up and the duration."
+            )
+        elif short := steadiness.untested([result.summary]):
+            more = f" and {len(short) - NAMES} more" if len(short) > NAMES else ""
+            lines.append(
+                f"Steady state not tested in “{title}”: {', '.join(short[:NAMES])}{more}: "
+                f"{steadiness.advice(steadiness.testable_at([result.summary]))}."
             )
     return lines
 

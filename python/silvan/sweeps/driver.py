@@ -179,8 +179,11 @@ def _sweep(study: Study, planned: Sequence[_Planned], outcomes: Mapping[str, Don
             more, error = called[one.address]
             values = {**values, **more} if error is None else {}
         kept = folder if error is None else None
-        trends = done.trends if done and error is None else ()
-        rows.append(Row(one.point, one.seed, one.address, kept, values, error, trends))
+        row = Row(one.point, one.seed, one.address, kept, values, error)
+        if done and error is None:
+            short, testable = done.untested, done.testable_at_ns
+            row = replace(row, trends=done.trends, untested=short, testable_at_ns=testable)
+        rows.append(row)
     fresh = [done for done in outcomes.values() if not done.found]
     return Sweep(
         name=study.name,

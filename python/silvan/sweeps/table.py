@@ -53,6 +53,9 @@ class Row:
     error: str | None
     #: Quantities that are not in steady state after the warm-up; see :mod:`silvan.steadiness`.
     trends: tuple[str, ...] = ()
+    #: Quantities with too few values for that test, and the duration in ns with which all have enough.
+    untested: tuple[str, ...] = ()
+    testable_at_ns: int | None = None
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from silvan import results
 from silvan._core import SilvanError
 from silvan._provenance import build
 from silvan._store import Keep, Store, StoredRun, address
-from silvan.steadiness import ERROR, unsteady
+from silvan.steadiness import ERROR, testable_at, unsteady, untested
 from silvan.sweeps.errors import SweepError
 from silvan.sweeps.measures import Measure
 from silvan.sweeps.study import Base
@@ -44,6 +44,9 @@ class Done:
     error: str | None = None
     #: Quantities and measures that are not in steady state; see :mod:`silvan.steadiness`.
     trends: tuple[str, ...] = ()
+    #: Quantities with too few values for that test, and the duration in ns with which all have enough.
+    untested: tuple[str, ...] = ()
+    testable_at_ns: int | None = None
     #: Whether the run was already in the store.
     found: bool = False
     wall_s: float = 0.0
@@ -71,25 +74,36 @@ class Known:
         return tuple(dict.fromkeys([*unsteady([summary]), *self.with_trend]))
 
 
+@dataclass(frozen=True)
+class _Performed:
+    """The measures of a run, and the test of its averages."""
+
+    known: Known
+    summary: Summary
+    found: bool
+
+    def done(self, at: str, wall_s: float = 0.0) -> Done:
+        """Return the outcome of the run with this address."""
+        own = [self.summary]
+        trends, short = self.known.trends(self.summary), tuple(untested(own))
+        return Done(at, self.known.values, None, trends, short, testable_at(own), self.found, wall_s)
+
+
 def perform(job: Job, progress: Progress | None = None) -> Done:
     """Find or simulate a run, and compute its measures; errors are returned as text."""
     started = time.monotonic()
-    values: Values = {}
-    found = False
-    error = None
-    trends: tuple[str, ...] = ()
     try:
-        values, found, trends = _performed(job, progress)
+        return _performed(job, progress).done(job.address, time.monotonic() - started)
     except SilvanError as refused:
         error = str(refused)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as failure:  # a panic of the simulator does not derive from Exception
         error = f"{type(failure).__name__}: {failure}"
-    return Done(job.address, values, error, trends, found, time.monotonic() - started)
+    return Done(job.address, error=error, wall_s=time.monotonic() - started)
 
 
-def _performed(job: Job, progress: Progress | None) -> tuple[Values, bool, tuple[str, ...]]:
+def _performed(job: Job, progress: Progress | None) -> _Performed:
     if build() != job.build:
         raise SweepError(
             f"this worker has another build of Silvan ({build()}) than the sender of the run ({job.build}): "
@@ -110,7 +124,7 @@ def _performed(job: Job, progress: Progress | None) -> tuple[Values, bool, tuple
 
     run = store.run(scenario, keep=job.keep, progress=progress, known=job.address, finish=note_all)
     known = _measured(job, store, run, progress)
-    return known.values, run.found, known.trends(run.result.summary)
+    return _Performed(known, run.result.summary, run.found)
 
 
 def _measured(job: Job, store: Store, run: StoredRun, progress: Progress | None) -> Known:
@@ -169,4 +183,4 @@ def recall(store: Store, at: str, keep: Keep, measures: tuple[Measure, ...]) -> 
         return None
     except SweepError as error:
         return Done(at, error=str(error), found=True)
-    return Done(at, known.values, trends=known.trends(summary), found=True)
+    return _Performed(known, summary, found=True).done(at)

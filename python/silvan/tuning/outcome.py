@@ -107,6 +107,22 @@ class Contrast:
     kinds: dict[str, Interval]
     #: Quantities that are not in steady state with one of the settings, so that the ratios prove nothing.
     trends: tuple[str, ...] = ()
+    #: Quantities whose steady state is not tested with one of the settings, because the runs are too short.
+    untested: tuple[str, ...] = ()
+    #: Duration in ns with which all of them can be tested; None if all are tested.
+    testable_at_ns: int | None = None
+
+    @property
+    def doubt(self) -> str:
+        """Why the ratios prove nothing; empty if all averages are tested and in steady state."""
+        if self.trends:
+            return "not in steady state"
+        return "steady state not tested" if self.untested else ""
+
+    @property
+    def in_words(self) -> str:
+        """The score with its verdict, or with the reason why there is none."""
+        return f"{self.doubt}, {self.score}" if self.doubt else self.score.in_words
 
 
 @dataclass(frozen=True)
@@ -119,6 +135,10 @@ class Candidate:
     values: dict[Instance, Values]
     #: Quantities of the objectives that are not in steady state in more than :data:`UNSTEADY` of the runs.
     trends: tuple[str, ...] = ()
+    #: Quantities of the objectives that are not tested in more than this share of the runs, and the duration
+    #: in ns with which they can be tested.
+    untested: tuple[str, ...] = ()
+    testable_at_ns: int | None = None
 
 
 @dataclass(frozen=True)
@@ -271,15 +291,23 @@ def tried(
             notes.append(f"{name}: not compared: {failed}")
             continue
         values = {at: one for at, one in zip(fresh, own, strict=True) if not isinstance(one, str)}
-        found = Counter(quantity for at in fresh for quantity in runs.trends.get((setting, at), ()))
-        trends = tuple(
-            quantity
-            for quantity, number in found.items()
-            if number > UNSTEADY * len(fresh)
-            and any(objective.averages(quantity) for objective in runs.tuning.objectives)
-        )
-        candidates[name] = Candidate(name, setting, values, trends)
+        short = [runs.untested.get((setting, at), ([], None)) for at in fresh]
+        trends = _often(runs.tuning, [runs.trends.get((setting, at), []) for at in fresh])
+        untested = _often(runs.tuning, [names for names, _ in short])
+        testable = max((at_ns or 0 for _, at_ns in short), default=0) if untested else 0
+        candidates[name] = Candidate(name, setting, values, trends, untested, testable or None)
     return candidates, notes
+
+
+def _often(tuning: Tuning, by_run: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """Return the quantities of the objectives that are listed for more than :data:`UNSTEADY` of the runs."""
+    found = Counter(quantity for names in by_run for quantity in names)
+    return tuple(
+        quantity
+        for quantity, number in found.items()
+        if number > UNSTEADY * len(by_run)
+        and any(objective.averages(quantity) for objective in tuning.objectives)
+    )
 
 
 def best_first(
@@ -345,6 +373,8 @@ def contrast(
         objectives={one.name: interval(of_objective(n)) for n, one in enumerate(tuning.objectives)},
         kinds={kind.name: interval(of_kind(kind.name)) for kind in tuning.kinds},
         trends=tuple(dict.fromkeys((*best.trends, *other.trends))),
+        untested=tuple(dict.fromkeys((*best.untested, *other.untested))),
+        testable_at_ns=max(best.testable_at_ns or 0, other.testable_at_ns or 0) or None,
     )
 
 

@@ -15,6 +15,7 @@ from silvan._core import __version__
 from silvan._markdown import table
 from silvan._provenance import build
 from silvan._statistics import BETTER, WORSE, WORTH
+from silvan.steadiness import advice
 from silvan.sweeps.axes import as_text
 from silvan.sweeps.errors import SweepError
 from silvan.tuning.objectives import READY
@@ -134,6 +135,7 @@ def _contrast(one: Contrast) -> dict[str, Any]:
         "objectives": {name: _plain(value) for name, value in one.objectives.items()},
         "traffic": {name: _plain(value) for name, value in one.kinds.items()},
         "not_in_steady_state": list(one.trends),
+        "steady_state_not_tested": list(one.untested),
     }
 
 
@@ -170,7 +172,7 @@ def harms(tuned: Tuned) -> list[str]:
     off = next((one for one in tuned.contrasts if one.name == NO_CONTROL), None)
     return [
         f"Harm: compared with no control, `{name}` is {interval.in_words}."
-        for name, interval in (off.objectives.items() if off and not off.trends else ())
+        for name, interval in (off.objectives.items() if off and not off.doubt else ())
         if interval.high < 1.0
     ]
 
@@ -186,15 +188,16 @@ def verdict(tuned: Tuned) -> str:
     if off is None:
         return "No verdict: there is no comparison with no control."
     told = f"Compared with no control: {off.score.in_words}."
-    if off.trends:
-        return f"Leave it: not in steady state, so no difference is shown. {off.score} times as good."
+    if off.doubt:
+        how = "" if off.trends else f" ({advice(off.testable_at_ns)})"
+        return f"Leave it: {off.doubt}{how}, so no difference is shown. {off.score} times as good."
     if off.score.verdict != BETTER or off.score.ratio < WORTH:
         return f"Leave it: do not change congestion control for these settings. {told}"
     if harms(tuned):
         helped = [f"`{name}` {one.in_words}" for name, one in off.objectives.items() if one.low > 1.0]
         price = [f"`{name}` {one.in_words}" for name, one in off.objectives.items() if one.high < 1.0]
         return f"Choose: {told} Helped: {'; '.join(helped) or 'none'}. The price: {'; '.join(price)}."
-    better = [one for one in tuned.contrasts if one.score.verdict == WORSE and not one.trends]
+    better = [one for one in tuned.contrasts if one.score.verdict == WORSE and not one.doubt]
     if better:
         names = ", ".join(f"{one.name} ({one.score.in_words})" for one in better)
         return f"Leave it: known settings are better; compared with them: {names}."
@@ -235,16 +238,22 @@ def sentences(tuned: Tuned) -> list[str]:
     beside = {one.name: one for one in tuned.contrasts}
     for name, one in beside.items():
         parts = ", ".join(f"{objective} {interval}" for objective, interval in one.objectives.items())
-        told = f"not in steady state, {one.score}" if one.trends else one.score.in_words
-        lines.append(f"Compared with {name}: {told}; {parts}.")
+        lines.append(f"Compared with {name}: {one.in_words}; {parts}.")
     trends = dict.fromkeys(quantity for one in tuned.contrasts for quantity in one.trends)
     if trends:
         lines.append(
             f"Not in steady state after the warm-up: {', '.join(trends)}. These averages depend on the "
             "warm-up and the duration, so they have no verdict; use longer ones."
         )
+    untested = list(dict.fromkeys(quantity for one in tuned.contrasts for quantity in one.untested))
+    if untested:
+        testable = max(one.testable_at_ns or 0 for one in tuned.contrasts) or None
+        lines.append(
+            f"Steady state not tested: {', '.join(untested)}: {advice(testable)}. These averages have no "
+            "verdict."
+        )
     reference = beside.get(REFERENCE)
-    if reference is not None and reference.score.low <= 1.0 and not reference.trends:
+    if reference is not None and reference.score.low <= 1.0 and not reference.doubt:
         lines.append(
             "No improvement over the defaults is shown; more seeds, or a longer duration, may show one."
         )
@@ -318,7 +327,7 @@ def _table(tuned: Tuned) -> list[str]:
     kinds = [kind.name for kind in tuned.tuning.kinds] if len(tuned.tuning.kinds) > 1 else []
     heads = ["compared with", "score", *names, *kinds]
     rows = [
-        (one.name, one.score.in_words, *one.objectives.values(), *(one.kinds[kind] for kind in kinds))
+        (one.name, one.in_words, *one.objectives.values(), *(one.kinds[kind] for kind in kinds))
         for one in tuned.contrasts
     ]
     return [

@@ -69,6 +69,8 @@ class Runs:
     known: dict[tuple[Setting, Instance], Values | str] = field(default_factory=dict)
     #: Quantities of each run that are not in steady state; see :func:`silvan.steadiness.unsteady`.
     trends: dict[tuple[Setting, Instance], list[str]] = field(default_factory=dict)
+    #: Quantities of each run with too few values for the test, and the duration in ns that has enough.
+    untested: dict[tuple[Setting, Instance], tuple[list[str], int | None]] = field(default_factory=dict)
     #: Total number of runs if known; otherwise 0.
     expected: int = 0
     found: int = 0
@@ -131,6 +133,7 @@ class Runs:
             for key in keys:
                 self.known.setdefault(key, self.known[keys[0]])
                 self.trends.setdefault(key, self.trends.get(keys[0], []))
+                self.untested.setdefault(key, self.untested.get(keys[0], ([], None)))
         return [self.known[setting, instance] for setting, instance in wanted]
 
     def failed(self) -> list[tuple[Setting, Instance, str]]:
@@ -148,6 +151,8 @@ class Runs:
             roles = self.roles(keys[0][1])
             outcome = tuple(one.value(summary, roles, done.values) for one in self.tuning.objectives)
             self.trends |= dict.fromkeys(keys, steadiness.unsteady([summary]))
+            short = (steadiness.untested([summary]), steadiness.testable_at([summary]))
+            self.untested |= dict.fromkeys(keys, short)
         for key in keys:
             self.known[key] = outcome
 

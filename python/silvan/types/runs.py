@@ -56,8 +56,10 @@ class SteadinessSummary(TypedDict):
     trends: list[TrendSummary]
     #: What changes during the averaged time: events, jobs, traffic that starts, ends or moves.
     changes: list[str]
-    #: Quantities with too few values for a test.
+    #: Quantities with too few values for a test; without those that have no value at all.
     untested: list[str]
+    #: Approximate duration with which all of them have enough values, ns; None if all are tested.
+    testable_at_ns: int | None
 
 
 class Summary(RunSummary, total=False):

@@ -9,7 +9,7 @@
 //! reaction permits to send and whose destination no CAM line has stopped. The buffer is a node with one
 //! input and one output; see [`crate::queueing`].
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use silvan_engine::saved::Saved;
 use silvan_network::port::{ManyLanes, Port, PortVl, Vl};
 use silvan_network::port_set::Ports64;
@@ -45,6 +45,9 @@ pub(crate) struct Adapter {
     lanes_in_use: u16,
     /// The smallest payload of a packet of these messages, in bytes; `u32::MAX` without messages.
     least_payload: u32,
+    /// The shares of divided memory that have refused a packet since all held flows were last tried.
+    #[saved(scratch)]
+    refusing: FxHashSet<(Vl, u32)>,
 }
 
 impl Adapter {
@@ -58,7 +61,28 @@ impl Adapter {
             lane_turn: Vl::FIRST,
             lanes_in_use: 0,
             least_payload: u32::MAX,
+            refusing: FxHashSet::default(),
         }
+    }
+
+    /// Records that the buffer has refused a packet.
+    pub fn note_refusal(&mut self, vl: Vl, dst: u32) {
+        if self.organisation != Organisation::Single {
+            self.refusing.insert(self.place(vl, dst));
+        }
+    }
+
+    /// Forgets which packets the buffer has refused.
+    pub fn clear_refusals(&mut self) {
+        self.refusing.clear();
+    }
+
+    /// Whether the buffer may admit a packet that it has refused, after a packet for `dst` has left.
+    fn may_admit_refused(&self, vl: Vl, dst: u32, sizes: &PacketSizes) -> bool {
+        let least = sizes.space(self.least_payload.saturating_add(sizes.header));
+        let has_room = self.used(vl, dst).saturating_add(least) <= self.part;
+        has_room
+            && (self.organisation == Organisation::Single || self.refusing.contains(&self.place(vl, dst)))
     }
 
     fn place(&self, vl: Vl, dst: u32) -> (Vl, u32) {
@@ -238,6 +262,9 @@ impl Host {
                 if ctx.has_credit_or_wait(CreditWay { channel: out, vl, dst }, space) {
                     adapter.buffers.take(&mut ctx.packets, ctx.now, queue, Port::FIRST);
                     adapter.left(vl, dst, space);
+                    if adapter.may_admit_refused(vl, dst, &self.sizes) {
+                        self.flows.may_be_admitted();
+                    }
                     adapter.lane_turn = vl.after(lanes);
                     let packet = &mut ctx.packets[id];
                     if let Contents::Data { injected, .. } = &mut packet.contents {

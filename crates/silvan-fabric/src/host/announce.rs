@@ -267,7 +267,7 @@ impl Host {
     pub(super) fn select(&mut self) {
         let Some(announcer) = &mut self.announcer else { return };
         if announcer.rates.is_some() && !announcer.is_selected {
-            self.flows.bring_first(|flow| {
+            self.flows.bring_first(&mut self.sources, |flow| {
                 announcer.urgency(Connection { source: flow.source, destination: flow.destination })
             });
             announcer.is_selected = true;

@@ -133,6 +133,13 @@ pub(crate) struct FlowTable {
     ring: List,
     /// The flows that lack a resource, in the order in which they were held.
     held: List,
+    /// Held flows that do not take part in the present attempt to send, because the output buffer still refuses them.
+    /// They follow the flows of the ring. Empty between attempts.
+    #[saved(scratch)]
+    passed: List,
+    /// Whether the output buffer has refused all held flows, and nothing has changed since then.
+    #[saved(scratch)]
+    are_refused: bool,
     /// For each source, the number of its held flows.
     held_of: Vec<u32>,
     /// Ordered by time. Among equal times, the flow whose source was served longest ago comes first.
@@ -247,6 +254,8 @@ impl Default for FlowTable {
             free: NONE,
             ring: List::default(),
             held: List::default(),
+            passed: List::default(),
+            are_refused: false,
             held_of: Vec::new(),
             throttled: BinaryHeap::new(),
             served: 0,
@@ -288,6 +297,7 @@ impl FlowTable {
 
     /// Adds a packet that a flow is to send again.
     pub fn add_lost(&mut self, id: FlowId, number: u64, packet: Segment) {
+        self.are_refused = false;
         self.lost.entry(id).or_default().insert(number, packet);
     }
 
@@ -452,15 +462,81 @@ impl FlowTable {
         self.ring.push_first(&mut self.flows, id);
     }
 
-    /// Moves the flow with the smallest `key` to the head of the ring.
-    pub fn bring_first(&mut self, key: impl Fn(&QueuedFlow) -> u128) {
-        let best = self.ring.iter(&self.flows).min_by_key(|&id| key(self.get(id)));
-        if let Some(id) = best
-            && id != self.ring.first
-        {
-            self.ring.unlink(&mut self.flows, id);
-            self.ring.push_first(&mut self.flows, id);
+    /// Moves the first flow with the smallest `key` to the head of the ring.
+    pub fn bring_first(&mut self, sources: &mut [Source], key: impl Fn(&QueuedFlow) -> u128) {
+        let ring = self.ring.iter(&self.flows).map(|id| (id, false));
+        let mut best: Option<(u128, FlowId, bool)> = None;
+        for (id, is_passed) in ring.chain(self.passed.iter(&self.flows).map(|id| (id, true))) {
+            let own = key(self.get(id));
+            if best.is_none_or(|best| own < best.0) {
+                best = Some((own, id, is_passed));
+            }
+            if own == 0 {
+                break;
+            }
         }
+        let Some((_, id, is_passed)) = best else { return };
+        if is_passed {
+            self.passed.unlink(&mut self.flows, id);
+            self.count_released(sources, id);
+        } else if id == self.ring.first {
+            return;
+        } else {
+            self.ring.unlink(&mut self.flows, id);
+        }
+        self.ring.push_first(&mut self.flows, id);
+    }
+
+    /// Counts a held flow as ready.
+    fn count_released(&mut self, sources: &mut [Source], id: FlowId) {
+        let source = usize::from(self.flows[id as usize].source);
+        self.held_of[source] -= 1;
+        sources[source].ready += 1;
+    }
+
+    /// Records that the output buffer may have room for a held flow.
+    pub fn may_be_admitted(&mut self) {
+        self.are_refused = false;
+    }
+
+    /// Records whether the output buffer refuses all held flows.
+    pub fn note_refusals(&mut self, are_refused: bool) {
+        self.are_refused = are_refused;
+    }
+
+    /// Whether the output buffer refuses all held flows.
+    pub fn are_refused(&self) -> bool {
+        self.are_refused
+    }
+
+    /// Keeps the held flows out of the attempt that begins. They continue to be held.
+    pub fn pass_held(&mut self) {
+        self.passed = std::mem::take(&mut self.held);
+    }
+
+    /// The flows that do not take part in the present attempt.
+    pub fn passed(&self) -> impl Iterator<Item = FlowId> {
+        self.passed.iter(&self.flows)
+    }
+
+    /// Moves the flows that do not take part in the present attempt to the end of the ring, and returns their number.
+    #[inline]
+    pub fn release_passed(&mut self, sources: &mut [Source]) -> usize {
+        if self.passed.len == 0 {
+            return 0;
+        }
+        let passed: Vec<FlowId> = self.passed().collect();
+        passed.iter().for_each(|&id| self.count_released(sources, id));
+        let mut list = std::mem::take(&mut self.passed);
+        self.ring.append(&mut self.flows, &mut list);
+        passed.len()
+    }
+
+    /// Ends an attempt without a packet: the flows that did not take part follow the other held flows.
+    #[inline]
+    pub fn hold_passed(&mut self) {
+        let mut passed = std::mem::take(&mut self.passed);
+        self.held.append(&mut self.flows, &mut passed);
     }
 
     /// Records that the host keeps a flow in its own list.
@@ -503,6 +579,10 @@ impl FlowTable {
 
     /// Moves all held flows to the end of the ring, without visiting the flows.
     pub fn release_held(&mut self, sources: &mut [Source]) {
+        self.are_refused = false;
+        if self.held.len == 0 {
+            return;
+        }
         self.ring.append(&mut self.flows, &mut self.held);
         for (source, held) in sources.iter_mut().zip(&mut self.held_of) {
             source.ready += std::mem::take(held);
@@ -516,7 +596,7 @@ impl FlowTable {
 
     /// The held flows, in the order in which they began to be held.
     pub fn held(&self) -> impl Iterator<Item = FlowId> {
-        self.held.iter(&self.flows)
+        self.held.iter(&self.flows).chain(self.passed())
     }
 
     /// Whether a flow is in the ring, held, or in a list of the host.
@@ -541,7 +621,7 @@ impl FlowTable {
     /// The number of flows in the ring and of held flows.
     #[inline]
     pub fn sharing(&self) -> u32 {
-        self.ring.len + self.held.len
+        self.ring.len + self.held.len + self.passed.len
     }
 
     #[inline]

@@ -504,14 +504,34 @@ impl Host {
             let attempt = self.send_data(ctx, blocked_lanes);
             // Sources may generate other messages instead of those that are held or were just throttled.
             if attempt != Attempt::Idle || !self.drawing().any(|source| source.wants_to_draw(ctx.now)) {
+                self.note_refusals(attempt);
                 return attempt;
             }
         }
     }
 
+    /// Records whether the next attempts may skip the held flows until the output buffer has more room: it has refused
+    /// all of them. Sources that generate messages only if no flow of theirs is ready count these flows, so a host
+    /// with such sources skips none.
+    fn note_refusals(&mut self, attempt: Attempt) {
+        let Some(adapter) = &self.adapter else { return };
+        let are_refused = attempt == Attempt::Idle
+            && adapter.buffers.cams.is_none()
+            && self.permission_lasts()
+            && self.flows.ready() == 0
+            && !self.drawing().any(Source::counts_ready);
+        self.flows.note_refusals(are_refused);
+    }
+
     /// Moves the held flows back to the ring, except those that must wait for their announcement or for the
     /// reaction.
     fn release_held(&mut self, now: Time) {
+        if self.flows.are_refused() && self.doubted.is_empty() {
+            return self.flows.pass_held();
+        }
+        if let Some(adapter) = &mut self.adapter {
+            adapter.clear_refusals();
+        }
         if self.permission_lasts() {
             self.check_held(now);
             self.flows.release_held(&mut self.sources);
@@ -586,6 +606,8 @@ impl Host {
         if self.must_wait(id, now) {
             return;
         }
+        // Flows that have been held precede the flow in the ring.
+        self.flows.release_passed(&mut self.sources);
         let lasts = self.permission_lasts();
         let flow = self.flows.get_mut(id);
         flow.may_send = lasts;

@@ -17,7 +17,11 @@ impl Host {
     /// the packet.
     pub(super) fn send_data(&mut self, ctx: &mut Context, mut blocked_lanes: u16) -> Attempt {
         let mut attempt = Attempt::Idle;
-        if self.refuses_all() {
+        let refuses_all = self.refuses_all();
+        if refuses_all || !self.doubted.is_empty() {
+            self.flows.release_passed(&mut self.sources);
+        }
+        if refuses_all {
             self.check_ready(ctx.now);
             #[cfg(debug_assertions)]
             self.check_refusals(ctx.now);
@@ -27,7 +31,11 @@ impl Host {
         }
         let lasts = self.permission_lasts();
         self.select();
-        for _ in 0..self.flows.ready() {
+        #[cfg(debug_assertions)]
+        self.check_passed();
+        let mut turns = self.flows.ready();
+        while turns > 0 {
+            turns -= 1;
             let Some(id) = self.flows.take_turn() else {
                 ctx.report_broken(format!("host {} has fewer flows in its ring than it counts", self.id));
                 break;
@@ -35,7 +43,11 @@ impl Host {
             let &QueuedFlow { source, destination, may_send, .. } = self.flows.get(id);
             self.sources[usize::from(source)].ready -= 1;
             if !may_send {
-                if self.must_wait(id, ctx.now) {
+                let must_wait = self.must_wait(id, ctx.now);
+                if !self.doubted.is_empty() {
+                    turns += self.flows.release_passed(&mut self.sources);
+                }
+                if must_wait {
                     continue;
                 }
                 self.flows.get_mut(id).may_send = lasts;
@@ -53,11 +65,17 @@ impl Host {
                 }
             };
             if is_admitted {
+                self.flows.release_passed(&mut self.sources);
                 self.send_packet(ctx, id, vl, payload);
                 attempt = Attempt::Sent;
                 break;
             }
-            if self.adapter.is_some() || ctx.links.is_divided() && lane_has_credit {
+            if let Some(adapter) = &mut self.adapter {
+                adapter.note_refusal(vl, destination);
+                self.flows.hold(id);
+                continue;
+            }
+            if ctx.links.is_divided() && lane_has_credit {
                 self.flows.hold(id);
                 continue;
             }
@@ -76,7 +94,21 @@ impl Host {
             self.sources[usize::from(self.flows.get(id).source)].ready += 1;
             self.flows.keep_turn(id);
         }
+        self.flows.hold_passed();
         attempt
+    }
+
+    /// Checks that the output buffer refuses each flow that does not take part in this attempt.
+    #[cfg(debug_assertions)]
+    fn check_passed(&self) {
+        for id in self.flows.passed() {
+            let QueuedFlow { source, destination, may_send, .. } = *self.flows.get(id);
+            let vl = self.lane(usize::from(source), destination);
+            let space = self.sizes.space(self.flows.next_payload(id, self.sizes.mtu) + self.sizes.header);
+            let is_admitted =
+                self.adapter.as_ref().is_some_and(|adapter| adapter.admits(vl, destination, space));
+            debug_assert!(may_send && !is_admitted, "the output buffer refuses the flow");
+        }
     }
 
     /// Whether the output buffer has no room for a packet of any flow. False if permissions to send do not

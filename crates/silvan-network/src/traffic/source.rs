@@ -263,6 +263,12 @@ impl Source {
         if wanted { self.due() } else { None }
     }
 
+    /// Whether the source generates messages only if none of its flows is ready.
+    pub fn counts_ready(&self) -> bool {
+        let has_choice = !matches!(self.chooser, Chooser::Fixed(_));
+        matches!(self.chooser, Chooser::Forest(_)) || matches!(self.clock, Clock::Saturating) && has_choice
+    }
+
     /// Whether one more message can be stored.
     #[inline]
     fn has_room(&self) -> bool {

@@ -137,7 +137,7 @@ def _changes(studied: Studied) -> list[str]:
         )
     for one in studied.tuned.contrasts:
         if one.name == REFERENCE and one.score.low <= 1:
-            lines.append(f"Compared with the defaults, {which} are: {one.score.in_words}.")
+            lines.append(f"Compared with the defaults, {which} are: {one.in_words}.")
     return lines
 
 
@@ -340,7 +340,7 @@ def _recommended(studied: Studied) -> list[str]:
         "the other columns are only compared. Compared with known settings, over all draws of the load:",
         "",
     ]
-    rows = [(one.name, one.score.in_words, *one.objectives.values()) for one in tuned.contrasts]
+    rows = [(one.name, one.in_words, *one.objectives.values()) for one in tuned.contrasts]
     names = [objective.name for objective in tuned.tuning.objectives]
     lines += [
         *table(("times as good as", "score", *names), rows),
@@ -373,7 +373,7 @@ def _options(studied: Studied) -> list[str]:
         keys = tune_report.shown_keys(one.candidate.setting.keys)
         settings = ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in keys.items())
         name = f"{settings}{' (recommended)' if one is studied.verdict.recommended else ''}"
-        rows.append((name, one.seeds, one.against_off.score.in_words, one.in_words()))
+        rows.append((name, one.seeds, one.against_off.in_words, one.in_words()))
     return [
         "Settings that were tried on fresh seeds, compared with no control; `figures/tradeoff.png` has all "
         "settings of the survey:",

@@ -198,8 +198,8 @@ COSTLY, COSTLY_OPTIONS = "best score, not recommended", "not-recommended.conf"
 
 def _beside_present(one: Contrast) -> str:
     """Return a sentence that compares the settings of the verdict with those that the fabric has now."""
-    told = f"no difference shown, not in steady state, {one.score}" if one.trends else one.score.in_words
-    keep = "" if one.score.verdict == BETTER and not one.trends else " Nothing speaks for a change."
+    told = f"no difference shown, {one.in_words}" if one.doubt else one.in_words
+    keep = "" if one.score.verdict == BETTER and not one.doubt else " Nothing speaks for a change."
     return f"Present settings: compared with those of {MINE}, the settings below are: {told}.{keep}"
 
 

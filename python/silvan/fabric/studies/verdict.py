@@ -213,7 +213,7 @@ class Option:
 
     @property
     def _is_decided(self) -> bool:
-        return self.gains and not self.is_out and not self.undecided and not self.against_off.trends
+        return self.gains and not self.is_out and not self.undecided and not self.against_off.doubt
 
     @property
     def is_open(self) -> bool:
@@ -231,8 +231,8 @@ class Option:
     def reasons(self) -> list[str]:
         """Return the undecided effects, an unproven gain, and a lack of steady state, in words."""
         score = [] if self.gains else [f"compared with no control, {self.against_off.score.in_words}"]
-        trends = self.against_off.trends
-        steady = [f"not in steady state: {', '.join(trends)}"] if trends else []
+        off = self.against_off
+        steady = [f"{off.doubt}: {', '.join(off.trends or off.untested)}"] if off.doubt else []
         return [*score, *steady, *map(str, self.undecided)]
 
     def in_words(self) -> str:
@@ -275,7 +275,7 @@ class Verdict:
 
     def sentence(self) -> str:
         """Return the recommendation as a sentence."""
-        shown, score = self.shown, self.shown.against_off.score
+        shown, score = self.shown, self.shown.against_off
         seeds = f"on {shown.seeds} seeds: "
         if self.recommended is not None:
             return (
@@ -290,7 +290,7 @@ class Verdict:
                 "leave congestion control off."
             )
         if self.is_undecided:
-            advice = "" if shown.against_off.trends else " `--seeds` allows more."
+            advice = "" if shown.against_off.doubt else " `--seeds` allows more."
             return (
                 "Undecided: leave congestion control off. For the settings with the best score, after "
                 f"{shown.seeds} seeds: {'; '.join(shown.reasons())}.{advice}"
@@ -386,7 +386,7 @@ def _unsettled(options: Mapping[str, Option], most: int) -> Option | None:
         if one.is_fine:
             return None
         # More seeds do not show a transient that all of them have.
-        if one.is_open and one.seeds < most and not one.against_off.trends:
+        if one.is_open and one.seeds < most and not one.against_off.doubt:
             return one
     return None
 

@@ -119,6 +119,21 @@ impl Feeders {
 pub(super) struct TreeTraffic {
     pub feeding: Feeders,
     pub waiting: FxHashMap<Who, WaitingTraffic>,
+    /// For each class, the number of samples of the tree in which the class was active: it sent or received, or
+    /// had packets in the network.
+    active: Vec<u32>,
+}
+
+impl TreeTraffic {
+    /// Number of samples of the tree in which the class was active, at most all `samples` of the tree.
+    pub fn active_samples(&self, class: u16, samples: u32) -> u32 {
+        self.active.get(usize::from(class)).map_or(0, |&active| active.min(samples))
+    }
+
+    fn count_active(&mut self, active: &[bool]) {
+        self.active.resize(active.len(), 0);
+        self.active.iter_mut().zip(active).for_each(|(samples, &is_active)| *samples += u32::from(is_active));
+    }
 }
 
 /// The branches and roots on the route of a packet inside the network, or of a message that waits for
@@ -160,8 +175,8 @@ pub(super) struct Roles {
     payload_share: f64,
     /// Payload sent by each host up to the previous sample.
     sent: Vec<u64>,
-    /// Payload sent by each named flow up to the previous sample.
-    sent_of_flow: Vec<u64>,
+    /// Payload sent by each class up to the previous sample.
+    sent_of_class: Vec<u64>,
 }
 
 /// The trees at a sample.
@@ -199,7 +214,7 @@ impl Roles {
             forest: rate.fold(0.0, f64::max),
             payload_share: mtu / (mtu + header),
             sent: Vec::new(),
-            sent_of_flow: Vec::new(),
+            sent_of_class: Vec::new(),
         }
     }
 
@@ -220,6 +235,8 @@ impl Roles {
             let mut routes = SampledRoutes::new(view, map);
             self.feed(&mut routes, (numbers, &delivered), times);
             let met = meet(&mut routes, moment);
+            let active = self.active_classes(view, &delivered, &met);
+            numbers.iter().for_each(|&tree| self.of[tree as usize].count_active(&active));
             self.count_inside(view, map, (moment, &met), numbers, times);
             for group in in_order(&met, view.host_count()).chunk_by(|one, other| one.who == other.who) {
                 if group.iter().any(|one| matches!(one.meets, Meets::Branch(_))) {
@@ -229,10 +246,21 @@ impl Roles {
             }
         }
         self.sent.clone_from(&view.totals.sent_bytes);
-        let classes = &view.totals.classes;
-        self.sent_of_flow.clear();
-        self.sent_of_flow.extend(classes[..self.flows].iter().map(|class| class.injected_bytes));
+        self.sent_of_class.clear();
+        self.sent_of_class.extend(view.totals.classes.iter().map(|class| class.injected_bytes));
         self.watch_roots(view, map, growth, delivered.len())
+    }
+
+    /// Whether each class sent, received at a watched host, or had packets in the network in the interval.
+    fn active_classes(&self, view: View, delivered: &[(RoutedFlow, u64)], met: &[Met]) -> Vec<bool> {
+        let before = self.sent_of_class.iter().copied().chain(std::iter::repeat(0));
+        let classes = view.totals.classes.iter().zip(before);
+        let mut active: Vec<bool> = classes.map(|(class, before)| class.injected_bytes > before).collect();
+        let received = delivered.iter().map(|one| one.0.class);
+        for class in received.chain(met.iter().map(|one| one.who.class)) {
+            active[usize::from(class)] = true;
+        }
+        active
     }
 
     /// Counts the payload that passed through the roots of the trees with these numbers.
@@ -389,7 +417,7 @@ impl Roles {
             sum.min(most)
         };
         let (offered, sent) = if at < self.flows {
-            let before = self.sent_of_flow.get(at).copied().unwrap_or(0);
+            let before = self.sent_of_class.get(at).copied().unwrap_or(0);
             (offers(class), meters.classes[at].injected_bytes - before)
         } else {
             let before = self.sent.get(host as usize).copied().unwrap_or(0);

@@ -38,10 +38,9 @@ impl TreeKind {
             }
         }
         let through_root = feeding.iter().map(|one| one.1.bytes).sum();
-        let &Tree { born_ns, last_ns, samples, .. } = tree;
-        let contributors = contributors(Lifespan { born_ns, last_ns, samples }, &feeding, hosts);
-        let is_often = |samples: u32| 10 * u64::from(samples) >= u64::from(tree.samples);
-        let waiting = around.waiting.iter().filter(|one| is_often(one.1.samples));
+        let active = |who: Who| around.active_samples(who.class, tree.samples);
+        let contributors = contributors((tree.born_ns, tree.last_ns), &feeding, hosts, active);
+        let waiting = around.waiting.iter().filter(|(who, waiting)| is_often(waiting.samples, active(**who)));
         let mut victims: Vec<(Who, WaitingTraffic)> = waiting.map(|one| (*one.0, *one.1)).collect();
         victims.sort_unstable_by_key(|one| one.0);
         let mut hosts: FxHashMap<u32, (Feeding, f64)> = FxHashMap::default();
@@ -72,21 +71,21 @@ impl TreeKind {
     }
 }
 
-/// When a tree existed: its start, the end of its last interval, and the number of samples with it.
-#[derive(Debug, Clone, Copy)]
-struct Lifespan {
-    born_ns: u64,
-    last_ns: u64,
-    samples: u32,
+/// Whether these samples are at least a tenth of the samples in which the class was active. A short job has a
+/// role in a tree that exists much longer than the job.
+fn is_often(samples: u32, active: u32) -> bool {
+    10 * u64::from(samples) >= u64::from(active)
 }
 
 /// Selects the contributors among the senders through the root. A host that sends through the root only as
-/// often as to any other host is a contributor only if no sender prefers the root. `hosts` is the number of
-/// hosts.
+/// often as to any other host is a contributor only if no sender prefers the root. The tree existed from
+/// `born_ns` to `last_ns`. `hosts` is the number of hosts, and `active` the number of samples of the tree in
+/// which a class was active.
 fn contributors(
-    Lifespan { born_ns, last_ns, samples }: Lifespan,
+    (born_ns, last_ns): (u64, u64),
     feeding: &[(Who, Feeding)],
     hosts: usize,
+    active: impl Fn(Who) -> u32,
 ) -> Vec<(Who, Feeding)> {
     // If a sender started late, its rate is computed from its first interval, but over at least half of the
     // tree's lifetime.
@@ -95,24 +94,24 @@ fn contributors(
     let sum = |power| feeding.iter().map(|one| rate(&one.1).powi(power)).sum::<f64>();
     // The limit is an eighth of the mean rate of the senders, weighted by their rates.
     let least = sum(2) / sum(1).max(f64::MIN_POSITIVE) / 8.0;
-    let is_own = |one: &Feeding| {
-        let is_often = 10 * u64::from(one.samples) >= u64::from(samples);
+    let is_own = |who: Who, one: &Feeding| {
+        let is_often = is_often(one.samples, active(who));
         one.bytes >= OWN * one.sent_bytes as f64 && is_often && (one.fed > 1 || rate(one) >= least)
     };
-    let is_preferred = |one: &Feeding| {
+    let is_preferred = |who: Who, one: &Feeding| {
         // The expected number of intervals in which the host would have sent through the root if it sent
         // equally to all other hosts.
         let to_others = (one.sent_bytes as f64 - one.bytes).max(0.0) / hosts.saturating_sub(2).max(1) as f64;
         let by_chance = f64::from(one.fed) * to_others / one.bytes.max(1.0);
-        let enough = 3.0f64.min(f64::from(samples) / 2.0);
+        let enough = 3.0f64.min(f64::from(active(who)) / 2.0);
         f64::from(one.fed) >= PREFERRED * by_chance + enough
     };
-    let all = |feeds: &dyn Fn(&Feeding) -> bool| -> Vec<(Who, Feeding)> {
-        feeding.iter().filter(|one| feeds(&one.1)).copied().collect()
+    let all = |feeds: &dyn Fn(Who, &Feeding) -> bool| -> Vec<(Who, Feeding)> {
+        feeding.iter().filter(|(who, one)| feeds(*who, one)).copied().collect()
     };
-    let found = all(&|one| is_own(one) || is_preferred(one));
+    let found = all(&|who, one| is_own(who, one) || is_preferred(who, one));
     // If all hosts send equally to all others, the contributors are those with the highest rates.
-    if found.is_empty() { all(&|one| rate(one) >= least) } else { found }
+    if found.is_empty() { all(&|_, one| rate(one) >= least) } else { found }
 }
 
 /// Classifies the trees.
@@ -169,16 +168,15 @@ mod tests {
         found_in(100, senders)
     }
 
-    /// Same as [`found`], for a tree that existed in a number of samples.
-    fn found_in(samples: u32, senders: &[(f64, u64, u32)]) -> Vec<u32> {
+    /// Same as [`found`], for a class that was active in a number of samples.
+    fn found_in(active: u32, senders: &[(f64, u64, u32)]) -> Vec<u32> {
         let feeding = senders.iter().zip(0..).map(|(&(bytes, sent_bytes, fed), host)| {
             let seen =
                 Feeding { bytes, sent_bytes, fed, samples: fed, last_ns: 10_000_000, ..Feeding::default() };
             (Who { class: 0, host }, seen)
         });
         let feeding: Vec<_> = feeding.collect();
-        let life = Lifespan { born_ns: 0, last_ns: 10_000_000, samples };
-        contributors(life, &feeding, 102).iter().map(|one| one.0.host).collect()
+        contributors((0, 10_000_000), &feeding, 102, |_| active).iter().map(|one| one.0.host).collect()
     }
 
     #[test]
@@ -197,7 +195,24 @@ mod tests {
     }
 
     #[test]
-    fn in_a_tree_of_few_samples_half_of_them_suffice() {
+    fn a_short_job_has_roles_in_a_tree_that_exists_much_longer() {
+        // In a tree of 100 samples, class 1 was active in five, and its hosts waited or sent in two of them.
+        let active = |who: Who| if who.class == 0 { 100 } else { 5 };
+        assert!(is_often(2, active(Who { class: 1, host: 0 })));
+        assert!(!is_often(2, active(Who { class: 0, host: 0 })));
+        let sender = |class, host, bytes: f64, fed| {
+            let sent_bytes = bytes as u64;
+            let seen =
+                Feeding { bytes, sent_bytes, fed, samples: fed, last_ns: 10_000_000, ..Feeding::default() };
+            (Who { class, host }, seen)
+        };
+        let feeding = [sender(0, 0, 1e6, 100), sender(0, 1, 1e4, 2), sender(1, 2, 1e4, 2)];
+        let found = contributors((0, 10_000_000), &feeding, 102, active);
+        assert_eq!(found.iter().map(|one| one.0.host).collect::<Vec<_>>(), [0, 2]);
+    }
+
+    #[test]
+    fn a_class_that_is_active_in_few_samples_needs_half_of_them() {
         // Both hosts sent through the root in two intervals, once more than expected by chance.
         let senders = [(1e6, 1_000_000, 2), (1e4, 50_000, 2)];
         assert_eq!(found_in(2, &senders), [0, 1]);
