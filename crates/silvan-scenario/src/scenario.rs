@@ -533,6 +533,7 @@ pub(crate) fn settings(spec: &Spec) -> Config {
         flows: Vec::new(),
         traffic: Vec::new(),
         jobs: Vec::new(),
+        external: None,
         ends_with_jobs: spec.end_with_jobs,
         path_lanes: None,
         tables_after_faults: None,
