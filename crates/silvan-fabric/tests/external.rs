@@ -19,7 +19,7 @@ fn star() -> Topology {
     topology(r#"{"kind": "star", "hosts": 3, "link_rate": "16 Gbit/s", "link_delay": "10 ns"}"#)
 }
 
-/// A network in which a program sends, without end.
+/// A network in which a program sends. The run has no duration.
 fn open_ended() -> Config {
     let mut config = config(Time::NEVER);
     config.measure.interval = us(10);

@@ -41,7 +41,7 @@ pub(super) trait Application {
     /// Acts at an instant for which [`Self::next`] asked, after all arrivals and before hosts send.
     fn step(&mut self, at: &mut Instant);
 
-    /// Whether the run must stop at this instant, before hosts send, because somebody outside the model must act first.
+    /// Whether the run must stop at this instant, before hosts send, because a program outside the model must act first.
     fn stops_run(&self) -> bool {
         false
     }

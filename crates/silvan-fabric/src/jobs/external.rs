@@ -77,7 +77,7 @@ struct Posted {
 
 /// A message whose last byte will have left at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Saved)]
-struct Departure {
+struct LeavingMessage {
     time: Time,
     message: u64,
     bytes: u64,
@@ -97,10 +97,10 @@ pub(crate) struct External {
     leaving: FxHashMap<FlowAddress, VecDeque<Posted>>,
     /// For each flow, the messages that have not arrived, in the order of posting.
     coming: FxHashMap<FlowAddress, VecDeque<Posted>>,
-    departures: BinaryHeap<Reverse<Departure>>,
+    departures: BinaryHeap<Reverse<LeavingMessage>>,
     /// For each host, bytes of the messages that have not left completely.
     unsent: Vec<u64>,
-    /// What the program has not been told.
+    /// What has happened since [`Self::take_heard`].
     heard: Vec<Heard>,
 }
 
@@ -134,12 +134,12 @@ impl External {
         self.unsent[host as usize]
     }
 
-    /// Whether the program has not been told everything.
+    /// Whether something has happened since [`Self::take_heard`].
     pub fn has_heard(&self) -> bool {
         !self.heard.is_empty()
     }
 
-    /// What the program has not been told, in the order of time.
+    /// What has happened since the last call, in the order of time.
     pub fn take_heard(&mut self) -> std::vec::Drain<'_, Heard> {
         self.heard.drain(..)
     }
@@ -178,13 +178,13 @@ impl Application for External {
         let posted = self.leaving.get_mut(&flow).and_then(VecDeque::pop_front);
         let Some(Posted { message, bytes, awaits_departure }) = posted else { return false };
         let departure =
-            Departure { time: end, message, bytes, host: flow.host, is_awaited: awaits_departure };
+            LeavingMessage { time: end, message, bytes, host: flow.host, is_awaited: awaits_departure };
         self.departures.push(Reverse(departure));
         true
     }
 
     fn step(&mut self, at: &mut Instant) {
-        while let Some(&Reverse(Departure { time, message, bytes, host, is_awaited })) =
+        while let Some(&Reverse(LeavingMessage { time, message, bytes, host, is_awaited })) =
             self.departures.peek()
             && time <= at.ctx.now
         {
