@@ -414,7 +414,8 @@ impl Simulation {
         let jobs = Jobs::close(jobs.into_iter(), |host| view.host(host as usize), now);
         let summary = self.findings().summary();
         let mut warnings = std::mem::take(&mut self.warnings);
-        if !self.done {
+        // A program decides itself when its run ends.
+        if !self.done && self.config.external.is_none() {
             warnings.push(format!(
                 "The run was stopped at {now} of {}: averages cover the completed part.",
                 self.config.duration

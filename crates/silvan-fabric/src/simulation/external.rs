@@ -1,7 +1,7 @@
 //! A run that a program outside the model controls: it sends messages, and the run stops when the program has something to
 //! learn.
 
-use silvan_engine::Time;
+use silvan_engine::{Rate, Time};
 
 use super::{ModelError, Simulation};
 use crate::jobs::{External, ExternalMessage, Heard, Jobs};
@@ -68,6 +68,36 @@ impl Simulation {
         }
         self.network.is_destination[to as usize] = true;
         self.network.partitions[0].send(message).ok_or(Refused::NotExternal)
+    }
+
+    /// Number of hosts that can send.
+    #[must_use]
+    pub fn end_hosts(&self) -> u32 {
+        self.end_hosts as u32
+    }
+
+    /// Number of events processed so far.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// The current rate of the link on which a host sends.
+    #[must_use]
+    pub fn host_rate(&self, host: u32) -> Rate {
+        let (partition, place) = self.network.places.hosts[host as usize];
+        let partition = &self.network.partitions[usize::from(partition)];
+        partition.ctx.links.rate(partition.hosts[place as usize].out)
+    }
+
+    /// Payload that a host has sent and received so far. The number of received bytes may include packets that will be drained
+    /// before the run stops next.
+    #[must_use]
+    pub fn host_bytes(&self, host: u32) -> (u64, u64) {
+        let meters = self.network.partitions.iter().map(|partition| &partition.ctx.meters);
+        let of_each =
+            meters.map(|meters| (meters.sent_bytes[host as usize], meters.received_bytes[host as usize]));
+        of_each.fold((0, 0), |sums, own| (sums.0 + own.0, sums.1 + own.1))
     }
 
     /// What has happened to messages since the last call, in the order of time.
