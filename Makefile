@@ -34,7 +34,8 @@ TYPES := python/silvan/types/_summary.py
 # The extension module has no tests in Rust. `bench` compiles the benchmarks, and `lint` checks them.
 RUST_TESTS := --workspace --exclude silvan-python --exclude silvan-bench
 # Crates whose unit tests `test-crates` runs. `examples-check` runs those of `silvan-congestion` and `silvan-fabric`.
-CRATES := -p silvan-engine -p silvan-trace -p silvan-network -p silvan-delays -p silvan-scenario -p silvan-web
+CRATES := -p silvan-engine -p silvan-trace -p silvan-network -p silvan-delays -p silvan-scenario -p silvan-library \
+          -p silvan-capi -p silvan-web
 # Number of scenarios of `make swarm` and `make same`, or of mutants. FIRST is the first seed of `make same`.
 N ?= 300
 same: N = 2000
@@ -45,6 +46,8 @@ FIRST ?= 1
 # Pairs of runs of each case of `make bench AGAINST=...`; ONLY names some of the cases.
 ROUNDS ?= 5
 ONLY ?=
+# Folder in which `make capi` installs.
+PREFIX ?= /usr/local
 # Executions of each target of `make fuzz`, and cases of each reader in Python.
 RUNS ?= 10000000
 CASES ?= 10000
@@ -56,7 +59,7 @@ FUZZ_TARGETS := units text ibnetdiscover lft site scenario checkpoint \
 .PHONY: help setup try demo test test-rust test-python check lint fmt schema schema-check wheel wheel-check site \
         verify swarm same fuzz bench instructions threads-model papers clean quick nightly toolchain environment test-tools \
         test-crates-build test-crates swarm-check examples-check mutants lint-rust lint-python wheel-check-all loom release-check release-files \
-        playground-check site-check release wheel-manylinux audit lock
+        capi library-check playground-check site-check release wheel-manylinux audit lock
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -130,7 +133,7 @@ test-crates-build: toolchain test-crates
 
 # Uses all cores. Idle processes take over tests of other processes, because some tests last 100 times as long as others.
 test-python: $(VENV)/.built test-tools
-	$(BIN)/python -m pytest -rs --numprocesses=$(JOBS) --dist=worksteal -m "not worked_example and not nightly and not playground"
+	$(BIN)/python -m pytest -rs --numprocesses=$(JOBS) --dist=worksteal -m "not worked_example and not nightly and not playground and not library"
 
 # Installs the programs that tests need or compare with, if the package manager provides them.
 test-tools: $(VENV)/.dev-deps
@@ -142,6 +145,15 @@ loom: ## test all interleavings of a few threads that work in steps
 # MODULES="host switch/voq" instead of those in which an error would change results unnoticed.
 mutants: ## count mutants of the model that no test catches: N=200, selected by SEED=1 (minutes; cargo-mutants)
 	$(PYTHON) tools/mutants.py --count $(N) --seed $(SEED) $(MODULES)
+
+capi: ## install the C library libsilvan, its header and its packages for pkg-config and CMake: PREFIX=/usr/local
+	$(CARGO) build --release --quiet -p silvan-capi
+	$(PYTHON) tools/install_library.py $(PREFIX)
+
+# Compiles programs in C and C++ with the library, and compares their results with those of `silvan run`.
+library-check: $(VENV)/.built $(VENV)/.dev-deps
+	$(CARGO) build --release --quiet -p silvan-capi
+	$(BIN)/python -m pytest -rs -m library
 
 # Applies all patches of docs/examples to one copy of the sources, and runs all unit tests of the model there. `nightly`
 # tests each patch alone.
@@ -155,6 +167,7 @@ check: ## what CI runs: lint, all tests, schema, wheel, site, 150 random scenari
 nightly: ## `check`; slow pages, the playground, 5000 random scenarios, all oracles, quick experiments, the wheel with more Pythons, fuzzing, mutants
 	@$(PYTHON) tools/check.py
 	$(MAKE) test-rust
+	$(CARGO) test --release --quiet -p silvan-capi -- --ignored
 	$(BIN)/python -m pytest -rs --numprocesses=$(JOBS) --dist=worksteal -m nightly
 	$(MAKE) site
 	$(MAKE) playground-check

@@ -88,6 +88,7 @@ def stages() -> list[Stage]:
         Stage("examples-check", ("setup", "test-crates-build")),
         Stage("swarm-check", ("setup", "test-crates-build")),
         Stage("site-check", ("setup",)),
+        Stage("library-check", ("swarm-check",)),
         Stage("instructions", ("swarm-check", "test-tools")),
         Stage("loom", ("test-crates-build",)),
         Stage("wheel-check", ("setup",)),

@@ -14,6 +14,7 @@ can read, and as numpy arrays (``on.numpy("flows")``).
 | :class:`Scenario` | what is simulated, from a file or from text |
 | :func:`run`, :func:`load`, :class:`Result` | a run and its result; :class:`Forest`: its congestion trees |
 | :class:`Checkpoints` | where and when a run is saved, to continue it later |
+| :class:`ControlledRun` | a run whose messages a program sends |
 | :func:`watch` | a run in a notebook, shown while it progresses |
 | :func:`counters` | the counters of ports that hardware shows for the traffic of a run |
 | :func:`compare` | runs compared: settings, then results with intervals over seeds |
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from silvan._fluid import fluid
     from silvan.checkpoints import Checkpoints
     from silvan.comparison import compare
+    from silvan.controlled import ControlledRun
     from silvan.flow_level import Contention, contention
     from silvan.forest import Forest
     from silvan.hardware import counters
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Checkpoints",
     "Contention",
+    "ControlledRun",
     "FabricError",
     "Forest",
     "Measure",
@@ -98,6 +101,7 @@ _MODULES = frozenset(("fabric", "plot", "report", "scenarios", "traces", "transf
 _MODULE_OF = {
     "Checkpoints": "checkpoints",
     "Contention": "flow_level",
+    "ControlledRun": "controlled",
     "Forest": "forest",
     "Measure": "sweeps",
     "Result": "results",

@@ -39,6 +39,10 @@ class Scenario:
         """Read a scenario file; raises :class:`ScenarioError`."""
 
     @staticmethod
+    def load_controlled(path: str | PathLike[str], overrides: Mapping[str, Any] | None = None) -> Scenario:
+        """Read a scenario for :class:`silvan.ControlledRun`; if nothing in it sends, the program may send."""
+
+    @staticmethod
     def from_toml(
         text: str,
         origin: str = "<text>",
@@ -151,6 +155,38 @@ def run(
     checkpoint of the same scenario, which another build may have written if `other_build` is set. `build`
     names this build in checkpoints.
     """
+
+@final
+class Controlled:
+    """A run that the caller controls; :class:`silvan.ControlledRun` describes it."""
+
+    def __new__(cls, scenario: Scenario) -> Controlled: ...
+    @property
+    def hosts(self) -> int: ...
+    @property
+    def may_send(self) -> bool: ...
+    @property
+    def now_ps(self) -> int: ...
+    @property
+    def next_ps(self) -> int | None: ...
+    def bandwidth_gbit_s(self, host: int) -> float: ...
+    def quantity(self, name: str, host: int) -> float: ...
+    def send(
+        self,
+        src: int,
+        dst: int,
+        bytes: int,
+        tag: int,
+        sl: int,
+        room: int | None,
+        sent: Callable[[], object] | None,
+        delivered: Callable[[], object] | None,
+    ) -> bool: ...
+    def recv(self, dst: int, src: int, bytes: int, tag: int, arrived: Callable[[], object]) -> None: ...
+    def at(self, time_ps: int, function: Callable[[], object]) -> None: ...
+    def stop(self) -> None: ...
+    def next_call(self, until_ps: int | None) -> Callable[[], object] | None: ...
+    def finish(self) -> Run: ...
 
 @final
 class Recording:

@@ -316,7 +316,6 @@ def _run(
     # Only checkpoints need the name of the build, which takes some milliseconds.
     build = "" if checkpoints is None and resume is None else _provenance.build()
     done = _core.run(scenario, build, progress, viewer, checkpoints, resume, other_build)
-    summary = done.summary
     columns = {name: _tables.of_run(done.table(name)) for name in done.table_names}
     # Arrow panics if a code has no name. Only a damaged checkpoint causes this.
     if resume is not None and not all(map(_tables.has_all_names, columns.values())):
@@ -324,6 +323,14 @@ def _run(
             f"{fspath(resume)}: is incomplete or damaged (the tables refer to unknown names); "
             "use another checkpoint, or run the scenario from the start"
         )
+    return of_run(scenario, started, done, columns)
+
+
+def of_run(
+    scenario: Scenario, started: float, done: _core.Run, columns: Mapping[str, _tables.Columns]
+) -> Result:
+    """Return the results of a run of the simulator, which began at `started` (Unix time)."""
+    summary = done.summary
     return Result(
         scenario_toml=scenario.to_toml(standalone=True),
         provenance=_provenance.of_run(scenario, summary, started, done.parts),

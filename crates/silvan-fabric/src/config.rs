@@ -60,8 +60,10 @@ pub struct Config {
     pub traffic: Vec<Traffic>,
     /// Parallel applications.
     pub jobs: Vec<Job>,
+    /// See [`ExternalTraffic`]; `None` if all messages are those of the configuration.
+    pub external: Option<ExternalTraffic>,
     /// Whether the run ends at the first sample at which all jobs have finished or cannot continue, if before
-    /// `duration`.
+    /// `duration`. Has no effect with `external`.
     pub ends_with_jobs: bool,
     /// Service levels of paths, and lanes of switches, as required by [`Assignment::Paths`] and
     /// [`Assignment::Routing`].
@@ -200,6 +202,20 @@ impl Config {
     }
 }
 
+/// Messages that a program sends during the run. The run then uses the event-ordered scheduler and one thread.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ExternalTraffic {
+    /// Name of the messages in results.
+    pub name: String,
+}
+
+impl Default for ExternalTraffic {
+    fn default() -> Self {
+        Self { name: "external".to_owned() }
+    }
+}
+
 /// Virtual lanes, and the mapping of service levels to them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -227,6 +243,14 @@ pub struct Lanes {
     /// File with SL-to-VL tables of switches, in the format of `opensm-sl2vl.dump`. The name is relative to
     /// the scenario. By default, and at switches that are not listed, the lane number is the service level.
     pub tables: Option<String>,
+}
+
+impl Lanes {
+    /// Number of service levels with which all lanes can be used.
+    #[must_use]
+    pub fn levels(&self) -> u8 {
+        self.sl_to_vl.as_ref().map_or(self.count, |lanes| lanes.len().min(16) as u8)
+    }
 }
 
 impl Default for Lanes {

@@ -1,6 +1,7 @@
 //! The run, which is built from topology, tables and configuration, and advances in steps.
 
 mod exchange;
+mod external;
 mod record;
 mod restored;
 mod steps;
@@ -16,6 +17,7 @@ use silvan_network::topology::Topology;
 use crate::config::{Config, FlowControl};
 pub use crate::error::ModelError;
 use crate::jobs::Jobs;
+pub use crate::jobs::{ExternalMessage, Fate, Heard};
 use crate::link::{ChannelId, OverlongPause};
 use crate::observe::{
     Invariants, SwitchLane, Violation, check_all_credits, check_traffic, find_deadlock, latency_table,
@@ -25,6 +27,7 @@ pub use crate::observe::{Latest, LatestTree, TreeLink};
 pub use crate::outcome::jain;
 use crate::outcome::{Ending, Expected, Findings, Outcome, overflow_in_words, overview};
 use crate::setup::{FaultPlan, Network, ShortCredit, build, check_routes};
+pub use external::{Refused, Stop};
 pub use steps::Steps;
 
 /// The progress of a run.
@@ -278,6 +281,12 @@ impl Simulation {
         ModelError::Broken { now: self.now, what }
     }
 
+    /// The time of the next sample, or the end of the run.
+    fn next_stop(&self) -> Time {
+        let duration = self.config.duration;
+        self.next_sample.map_or(duration, |time| time.min(duration))
+    }
+
     /// Takes a sample if one is due, and ends the run if its duration is over. All partitions have reached
     /// `time`.
     fn reach(&mut self, time: Time) -> Result<(), ModelError> {
@@ -405,7 +414,8 @@ impl Simulation {
         let jobs = Jobs::close(jobs.into_iter(), |host| view.host(host as usize), now);
         let summary = self.findings().summary();
         let mut warnings = std::mem::take(&mut self.warnings);
-        if !self.done {
+        // A program decides itself when its run ends.
+        if !self.done && self.config.external.is_none() {
             warnings.push(format!(
                 "The run was stopped at {now} of {}: averages cover the completed part.",
                 self.config.duration

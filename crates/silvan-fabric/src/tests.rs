@@ -47,6 +47,7 @@ pub(crate) fn config(duration: Time) -> Config {
         flows: Vec::new(),
         traffic: Vec::new(),
         jobs: Vec::new(),
+        external: None,
         ends_with_jobs: true,
         path_lanes: None,
         tables_after_faults: None,

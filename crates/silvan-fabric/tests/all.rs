@@ -10,6 +10,7 @@ mod control;
 mod credits;
 mod crossbar;
 mod ecmp;
+mod external;
 mod faults;
 mod flows;
 mod forest;

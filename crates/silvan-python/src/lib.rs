@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | [`scenario`] | scenario files |
 //! | [`run`] | a run that reports its progress and can be interrupted |
+//! | [`controlled`] | a run that the caller controls |
 //! | [`checkpoint`] | saving a run, and the scenario of a checkpoint |
 //! | [`viewer`] | an object that receives samples while the run progresses |
 //! | [`tables`] | tables of a run for numpy, without copies |
@@ -22,6 +23,7 @@ use silvan_engine::memory::HugePages;
 
 mod checkpoint;
 mod contention;
+mod controlled;
 mod convert;
 mod delays;
 mod fabric;
@@ -47,6 +49,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("TraceError", py.get_type::<convert::TraceError>())?;
     module.add_class::<scenario::Scenario>()?;
     module.add_class::<run::Run>()?;
+    module.add_class::<controlled::Controlled>()?;
     module.add_class::<delays::Recording>()?;
     module.add_class::<delays::Delays>()?;
     module.add_class::<delays::Explanation>()?;

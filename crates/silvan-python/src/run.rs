@@ -31,6 +31,17 @@ pub struct Run {
     parts: Vec<(u64, String, f64)>,
 }
 
+impl Run {
+    /// Converts the results of a run, with its parts.
+    pub fn of(py: Python<'_>, mut outcome: Outcome, parts: Vec<(u64, String, f64)>) -> PyResult<Self> {
+        let tables = std::mem::take(&mut outcome.tables)
+            .into_iter()
+            .map(|table| Ok((table.name.to_owned(), tables::columns(py, table)?)))
+            .collect::<PyResult<_>>()?;
+        Ok(Self { outcome, tables, parts })
+    }
+}
+
 #[pymethods]
 impl Run {
     /// Totals and averages of the run.
@@ -132,11 +143,7 @@ pub fn run(
         if let Some((_, by, wall_s)) = parts.last_mut() {
             (*by, *wall_s) = (build, started.elapsed().as_secs_f64());
         }
-        let tables = std::mem::take(&mut outcome.tables)
-            .into_iter()
-            .map(|table| Ok((table.name.to_owned(), tables::columns(py, table)?)))
-            .collect::<PyResult<_>>()?;
-        Ok(Run { outcome, tables, parts })
+        Run::of(py, outcome, parts)
     })
 }
 

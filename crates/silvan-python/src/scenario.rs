@@ -87,6 +87,25 @@ impl Scenario {
         Ok(Self { inner, text, origin: path.display().to_string(), base_dir, overrides })
     }
 
+    /// Same as `load`, for a program that sends messages. If nothing in the scenario sends, the program does.
+    #[staticmethod]
+    #[pyo3(signature = (path, overrides=None))]
+    fn load_controlled(
+        py: Python<'_>,
+        path: PathBuf,
+        overrides: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
+        let overrides = convert::overrides(overrides)?;
+        let path: PathBuf = py.import("silvan.scenarios")?.call_method1("locate", (path,))?.extract()?;
+        let inner = py
+            .detach(|| silvan_scenario::Scenario::load_controlled(&path, &overrides))
+            .map_err(|e| ScenarioError::new_err(e.to_string()))?;
+        // The resolved scenario states that a program sends, so that it can be read again.
+        let text = inner.to_toml().map_err(|e| ScenarioError::new_err(e.to_string()))?;
+        let base_dir = path.parent().unwrap_or_else(|| Path::new("")).to_owned();
+        Ok(Self { inner, text, origin: path.display().to_string(), base_dir, overrides })
+    }
+
     /// Reads a scenario from a string. Relative file names in it start from `base_dir`. Error messages refer
     /// to the text as `origin`.
     #[staticmethod]

@@ -208,7 +208,7 @@ fn mean_flows(spec: &Spec, topology: &Topology, most: usize) -> Option<(Vec<Want
     let mut fixed = spec.clone();
     let random: Vec<Traffic> = fixed.traffic.iter().filter(|traffic| is_random(traffic)).cloned().collect();
     let varies = |traffic: &Traffic| traffic.outstanding.is_some() || traffic.bursts.is_some();
-    if !spec.job.is_empty() || spec.traffic.iter().any(varies) {
+    if !spec.job.is_empty() || spec.external.is_some() || spec.traffic.iter().any(varies) {
         return None;
     }
     if random.is_empty() {
@@ -298,6 +298,9 @@ fn flows(spec: &Spec, topology: &Topology) -> Result<Vec<Wanted>, Fault> {
             start: flow.start,
             stop: flow.stop,
         }));
+    }
+    if spec.external.is_some() {
+        return Err(Fault::new("external", "has no rates to compute: a program decides when it sends"));
     }
     if !spec.job.is_empty() {
         let what = "has no rates to compute: its ranks wait for each other's messages";

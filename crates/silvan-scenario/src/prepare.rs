@@ -22,6 +22,7 @@ pub const FAT_TREES: [&str; 6] = [
 /// Fills in omitted values; returns warnings about keys that have no effect.
 pub(crate) fn prepare(table: &mut Table, source: &Source) -> Result<Vec<String>, Fault> {
     fill_routing(table);
+    fill_duration(table);
     fill_link_layer(table, source);
     let mut notes = fill_components(table, source)?;
     notes.extend(drop_reduction(table, source));
@@ -58,6 +59,13 @@ fn drop_reduction(table: &mut Table, source: &Source) -> Vec<String> {
         notes.push("reduction has no effect: no job has the algorithm \"in-network\"".to_owned());
     }
     notes
+}
+
+/// Adds the longest duration to a scenario for a program, which decides itself how long the run takes.
+fn fill_duration(table: &mut Table) {
+    if table.contains_key("external") {
+        table.entry("duration").or_insert_with(|| Value::String("3600 s".to_owned()));
+    }
 }
 
 fn fill_routing(table: &mut Table) {

@@ -25,6 +25,7 @@ use crate::plain;
 use crate::prepare::prepare;
 use crate::ranges;
 use crate::report::{self, Report};
+use crate::rows;
 use crate::schema;
 use crate::shape;
 use crate::source::{MAX_TEXT_BYTES, Source, lookup, set};
@@ -86,6 +87,39 @@ impl Scenario {
         let origin = path.display().to_string();
         let text = read(path).map_err(|what| ScenarioError::of_file(&origin, what))?;
         Self::from_toml(&text, &origin, path.parent().unwrap_or(Path::new("")), overrides)
+    }
+
+    /// Same as [`Scenario::load`], for a program that sends messages. If nothing in the scenario sends, the program does.
+    ///
+    /// # Errors
+    /// Those of [`Scenario::load`].
+    pub fn load_controlled(
+        path: impl AsRef<Path>,
+        overrides: &[(String, String)],
+    ) -> Result<Self, ScenarioError> {
+        let path = path.as_ref();
+        let origin = path.display().to_string();
+        let text = read(path).map_err(|what| ScenarioError::of_file(&origin, what))?;
+        Self::controlled_from_toml(&text, &origin, path.parent().unwrap_or(Path::new("")), overrides)
+    }
+
+    /// Same as [`Scenario::from_toml`], for a program that sends messages. If nothing in the scenario sends, the program does.
+    ///
+    /// # Errors
+    /// Those of [`Scenario::from_toml`].
+    pub fn controlled_from_toml(
+        text: &str,
+        origin: &str,
+        base_dir: &Path,
+        overrides: &[(String, String)],
+    ) -> Result<Self, ScenarioError> {
+        let (_, table) = Source::read(text, origin, overrides)?;
+        let sends = ["flow", "traffic", "job", "external"].iter().any(|key| table.contains_key(*key));
+        let mut overrides = overrides.to_vec();
+        if !sends {
+            overrides.push(("external".to_owned(), "{}".to_owned()));
+        }
+        Self::from_toml(text, origin, base_dir, &overrides)
     }
 
     /// Reads a scenario from a string. `origin` names the string in error messages. File names in the
@@ -270,6 +304,9 @@ impl Scenario {
         if let Some(latency) = found.latency {
             config.switch.latency = latency;
         }
+        if config.external.is_some() {
+            config.duration = config.duration.min(rows::longest(&self.spec, &topology));
+        }
         self.of_files.get_or_init(|| found);
         let changes = PlannedChanges::new(&config.events, &topology, config.duration, config.seed)?;
         Ok(((topology, tables, config), changes, deadlock_free))
@@ -301,6 +338,26 @@ impl Scenario {
     /// Same as [`Self::simulation`], and also returns what a function returns for the network, its tables and the
     /// configuration.
     pub(crate) fn simulation_with<T>(
+        &self,
+        inspect: impl FnOnce(&Topology, &Tables, &Config) -> T,
+    ) -> Result<(Simulation, T), ScenarioError> {
+        if self.spec.external.is_some() {
+            let what = "needs a program that sends messages, so it cannot be run on its own; see docs/library.md, or leave it out \
+                        and add a [[flow]], [[traffic]] or [[job]]";
+            return Err(self.locate(Fault::new("external", what)));
+        }
+        self.set_up_with(inspect)
+    }
+
+    /// Same as [`Self::simulation`], also for scenarios in which a program sends messages.
+    ///
+    /// # Errors
+    /// Same as [`Scenario::simulation`].
+    pub fn controlled(&self) -> Result<Simulation, ScenarioError> {
+        self.set_up_with(|_, _, _| ()).map(|(simulation, ())| simulation)
+    }
+
+    fn set_up_with<T>(
         &self,
         inspect: impl FnOnce(&Topology, &Tables, &Config) -> T,
     ) -> Result<(Simulation, T), ScenarioError> {
@@ -535,6 +592,7 @@ pub(crate) fn settings(spec: &Spec) -> Config {
         flows: Vec::new(),
         traffic: Vec::new(),
         jobs: Vec::new(),
+        external: spec.external.clone(),
         ends_with_jobs: spec.end_with_jobs,
         path_lanes: None,
         tables_after_faults: None,

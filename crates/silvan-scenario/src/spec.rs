@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize, Serializer};
 use silvan_congestion::Congestion;
 use silvan_engine::{Rate, Time};
 use silvan_fabric::config::{
-    AdaptiveRouting, Ecmp, FlowControl, HostConfig, Lanes, LinkConfig, Measure, Packet, PathBits, Scheduler,
-    SwitchConfig,
+    AdaptiveRouting, Ecmp, ExternalTraffic, FlowControl, HostConfig, Lanes, LinkConfig, Measure, Packet,
+    PathBits, Scheduler, SwitchConfig,
 };
 use silvan_fabric::faults::{Event, Recovery, Rerouting};
 use silvan_network::routing::RoutingSpec;
@@ -53,7 +53,7 @@ pub struct Spec {
     /// picoseconds and bit/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cycle: Option<Time>,
-    /// Simulated time at which the run ends, at most one hour.
+    /// Simulated time at which the run ends, at most one hour. Can be omitted with `external`.
     pub duration: Time,
     /// Start of the averages in the summary, 0 s by default.
     #[serde(default)]
@@ -113,6 +113,11 @@ pub struct Spec {
     /// Parallel applications. Their ranks wait for messages from each other.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub job: Vec<JobSpec>,
+    /// Messages that a program sends, which uses Silvan as a library (docs/library.md). `silvan run` cannot run
+    /// such a scenario. A program can also send in a network without this key, if no flow, pattern or job
+    /// sends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external: Option<ExternalTraffic>,
     /// Reduction units of switches, for jobs with collective operations of the algorithm `in-network`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reduction: Option<Reduction>,

@@ -72,7 +72,8 @@ pub(crate) fn check(spec: &Spec) -> Check {
     ensure(spec.end_with_jobs || !spec.job.is_empty(), "end_with_jobs", || {
         "has no effect without a [[job]]".to_owned()
     })?;
-    let sends = !spec.flow.is_empty() || !spec.traffic.is_empty() || !spec.job.is_empty();
+    let sends =
+        !spec.flow.is_empty() || !spec.traffic.is_empty() || !spec.job.is_empty() || spec.external.is_some();
     ensure(sends, "", || "no host sends: add at least one [[flow]], [[traffic]] or [[job]]".to_owned())?;
     delay("measure.interval", spec.measure.interval, LONGEST)?;
     ensure(spec.measure.interval > Time::ZERO, "measure.interval", || "must be more than 0 s".to_owned())
@@ -86,6 +87,8 @@ fn names(spec: &Spec) -> Check {
         .chain(spec.traffic.iter().enumerate().map(|(index, traffic)| (of("traffic", index), &traffic.name)))
         .chain(spec.job.iter().enumerate().map(|(index, job)| (of("job", index), &job.name)))
         .chain(spec.event.iter().enumerate().map(|(index, event)| (of("event", index), &event.name)));
+    let of_external = spec.external.as_ref().map(|external| Some(external.name.clone()));
+    let all = all.chain(of_external.iter().map(|name| ("external.name".to_owned(), name)));
     for (path, name) in all {
         ensure(name.as_deref().is_none_or(is_visible), &path, || {
             "contains an invisible character: control characters, characters without width and those that change the \
@@ -104,7 +107,8 @@ fn distinct_names(spec: &Spec) -> Check {
     let traffic = traffic.map(|(at, one)| (format!("traffic.{at}"), one.shown_name(at)));
     let jobs = spec.job.iter().enumerate().map(|(at, job)| (format!("job.{at}"), jobs::name(job, at)));
     let mut known = std::collections::HashMap::new();
-    for (place, name) in flows.chain(traffic).chain(jobs) {
+    let external = spec.external.iter().map(|external| ("external".to_owned(), external.name.clone()));
+    for (place, name) in flows.chain(traffic).chain(jobs).chain(external) {
         if let Some(first) = known.insert(name.clone(), place.clone()) {
             let what = format!(
                 "{name} is also the name of {first}; each flow, traffic pattern and job must have a unique name"

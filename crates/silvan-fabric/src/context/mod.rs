@@ -191,12 +191,15 @@ impl Context {
         matches!(self.scope, Scope::Binned | Scope::BinnedRecorded)
     }
 
+    /// Whether no node has decisions to make at this instant.
+    pub fn has_decided(&self) -> bool {
+        self.dirty_hosts.is_empty() && self.dirty_outputs.is_empty() && self.reports.is_empty()
+    }
+
     /// Whether the nodes of this partition have no pending work, and no packet is on its way.
     pub fn is_idle(&self) -> bool {
         self.queue.is_empty()
-            && self.dirty_hosts.is_empty()
-            && self.dirty_outputs.is_empty()
-            && self.reports.is_empty()
+            && self.has_decided()
             && self.entering.is_empty()
             && self.turns.as_ref().is_none_or(|turns| turns.bins.is_empty())
             && self.outbox.iter().all(Mailbox::is_empty)

@@ -1,5 +1,5 @@
-//! Parallel applications: ranks that compute, post messages to their hosts and wait for messages from other
-//! ranks.
+//! Applications: what posts messages to hosts and waits for messages. There are two kinds: jobs, whose ranks compute, post
+//! messages to their hosts and wait for messages from other ranks; and a program outside the model ([`External`]).
 //!
 //! ```text
 //!  trace -> ranks -> message -> flow of the host -> network -> host -> message -> ranks
@@ -20,7 +20,9 @@
 //! Each partition runs the ranks of its hosts. The actions of a rank affect only its own host; see
 //! [`JobMessage`] for the messages between partitions.
 
+mod application;
 mod closed;
+mod external;
 mod ideal;
 mod record;
 mod running;
@@ -40,8 +42,11 @@ use crate::link::{Class, key};
 use crate::message::{JobMessage, Mailbox};
 use crate::recorder::RunRecord;
 
+use application::{Application, Instant};
 pub(crate) use closed::Closed;
 pub use closed::JobSummary;
+pub(crate) use external::{External, ExternalSetup};
+pub use external::{ExternalMessage, Fate, Heard};
 pub(crate) use ideal::{Ideal, StoredLinks, Way};
 use running::{Room, Running};
 
@@ -111,12 +116,22 @@ impl Setup {
     }
 }
 
-/// All jobs of a network, with the ranks of one partition.
+/// Has an application act if it is due. Returns whether the run must stop.
+fn act(application: &mut impl Application, at: &mut Instant) -> bool {
+    if application.next().is_some_and(|time| time <= at.ctx.now) {
+        application.step(at);
+    }
+    application.stops_run()
+}
+
+/// All applications of a network: the jobs, with the ranks of one partition, and the program outside the model.
 #[derive(Debug, Saved)]
 pub(crate) struct Jobs {
     list: Vec<Running>,
+    /// The last application. With it, there is one partition.
+    external: Option<Box<External>>,
     first_class: u16,
-    /// The time for which the next event for an action of a rank is scheduled; `None` if there is no event.
+    /// The time for which the next event for an action of an application is scheduled; `None` if there is no event.
     scheduled: Option<Time>,
     room: Room,
     /// Scratch space, empty between calls.
@@ -134,14 +149,26 @@ impl Jobs {
         record::add(&mut self.list, recording);
     }
 
-    /// Creates the jobs of a network, whose classes are consecutive, in one partition; `None` if there are no
-    /// jobs.
-    pub fn new(setups: &[Arc<Setup>], partition: usize) -> Result<Option<Self>, NoHistogram> {
-        let Some(first_class) = setups.first().map(|setup| setup.class) else { return Ok(None) };
+    /// Creates the applications of a network, whose classes are consecutive, in one partition; `None` if there
+    /// are none.
+    pub fn new(
+        setups: &[Arc<Setup>],
+        external: Option<&Arc<ExternalSetup>>,
+        partition: usize,
+    ) -> Result<Option<Self>, NoHistogram> {
+        let classes = setups.iter().map(|setup| setup.class);
+        let first = classes.chain(external.map(|external| external.class)).next();
+        let Some(first_class) = first else { return Ok(None) };
         let running = |setup: &Arc<Setup>| Running::new(Arc::clone(setup), partition);
         let list = setups.iter().map(running).collect::<Option<_>>().ok_or(NoHistogram)?;
+        let external = external.map(|setup| Box::new(External::new(Arc::clone(setup))));
         let room = Room::new(MOST_MESSAGES);
-        Ok(Some(Self { list, first_class, scheduled: None, room, handed: Vec::new() }))
+        Ok(Some(Self { list, external, first_class, scheduled: None, room, handed: Vec::new() }))
+    }
+
+    /// The messages of the program outside the model, if there is one.
+    pub fn external(&mut self) -> Option<&mut External> {
+        self.external.as_deref_mut()
     }
 
     /// Schedules the first event.
@@ -149,10 +176,14 @@ impl Jobs {
         self.schedule(ctx);
     }
 
-    /// Whether all jobs have finished or cannot continue, according to all partitions.
+    /// Whether all jobs have finished or cannot continue, according to all partitions. A program outside the
+    /// model may always continue.
     pub fn are_over<'a>(partitions: impl Iterator<Item = &'a Self> + Clone) -> bool {
         let jobs = partitions.clone().next().map_or(0, |jobs| jobs.list.len());
-        jobs > 0 && (0..jobs).all(|job| partitions.clone().any(|jobs| jobs.list[job].is_over()))
+        let has_others = partitions.clone().any(|jobs| jobs.external.is_some());
+        jobs > 0
+            && !has_others
+            && (0..jobs).all(|job| partitions.clone().any(|jobs| jobs.list[job].is_over()))
     }
 
     /// The results of each job, combined from all partitions.
@@ -170,11 +201,6 @@ impl Jobs {
         list.into_iter().map(|job| Closed::new(job, &host, now)).collect()
     }
 
-    fn running(&mut self, class: u16) -> (u16, &mut Running) {
-        let job = class - self.first_class;
-        (job, &mut self.list[usize::from(job)])
-    }
-
     /// Handles the messages about jobs from another partition.
     pub fn collect(&mut self, mailbox: &mut Mailbox, hosts: &[Host]) {
         for message in mailbox.jobs.drain(..) {
@@ -188,35 +214,43 @@ impl Jobs {
         }
     }
 
-    /// Handles the actions of ranks at this instant, after all arrivals and before hosts send.
+    /// Has the applications act at this instant, after all arrivals and before hosts send. Returns whether the run
+    /// must stop before hosts send.
     #[inline]
-    pub fn step(&mut self, ctx: &mut Context, hosts: &mut [Host]) {
-        if self.scheduled.is_some_and(|time| time <= ctx.now) || !ctx.meters.messages_in.is_empty() {
-            self.do_step(ctx, hosts);
-        }
+    pub fn step(&mut self, ctx: &mut Context, hosts: &mut [Host]) -> bool {
+        let is_due = self.scheduled.is_some_and(|time| time <= ctx.now) || !ctx.meters.messages_in.is_empty();
+        is_due && self.do_step(ctx, hosts)
     }
 
     #[inline(never)]
-    fn do_step(&mut self, ctx: &mut Context, hosts: &mut [Host]) {
+    fn do_step(&mut self, ctx: &mut Context, hosts: &mut [Host]) -> bool {
         let mut messages = std::mem::take(&mut ctx.meters.messages_in);
+        let Self { list, external, room, handed, first_class, .. } = self;
         for (class, flow) in messages.drain(..) {
-            let (job, running) = self.running(class);
-            if !running.arrived(flow, ctx.now, (job, &mut ctx.outbox)) {
-                ctx.report_broken(format!("a message of job {job} has arrived that was not posted"));
+            let number = class - *first_class;
+            let at = &mut Instant { ctx, hosts, number, room, handed };
+            let is_known = match list.get_mut(usize::from(number)) {
+                Some(running) => running.received(flow, at),
+                None => external.as_mut().is_some_and(|external| external.received(flow, at)),
+            };
+            if !is_known {
+                ctx.report_broken(format!("a message of job {number} has arrived that was not posted"));
             }
         }
         ctx.meters.messages_in = messages;
-        let Self { list, room, handed, .. } = self;
-        for (job, running) in (0..).zip(list) {
-            if running.next().is_some_and(|time| time <= ctx.now) {
-                running.release(ctx, hosts, job);
-                running.step(ctx, hosts, (handed, room), job);
-            }
+        let mut stops = false;
+        for (number, running) in (0..).zip(list) {
+            stops |= act(running, &mut Instant { ctx, hosts, number, room, handed });
+        }
+        if let Some(external) = external {
+            let number = external.class() - *first_class;
+            stops |= act(&mut **external, &mut Instant { ctx, hosts, number, room, handed });
         }
         if self.scheduled.is_some_and(|time| time <= ctx.now) {
             self.scheduled = None;
         }
         self.schedule(ctx);
+        stops
     }
 
     /// Records the messages that have left, after hosts have sent.
@@ -230,19 +264,24 @@ impl Jobs {
     fn do_note(&mut self, ctx: &mut Context) {
         let mut messages = std::mem::take(&mut ctx.meters.messages_out);
         for (class, flow, end) in messages.drain(..) {
-            let (job, running) = self.running(class);
-            if !running.left(flow, end) {
-                ctx.report_broken(format!("a message of job {job} has left that was not posted"));
+            let number = class - self.first_class;
+            let is_known = match self.list.get_mut(usize::from(number)) {
+                Some(running) => running.left(flow, end),
+                None => self.external.as_mut().is_some_and(|external| external.left(flow, end)),
+            };
+            if !is_known {
+                ctx.report_broken(format!("a message of job {number} has left that was not posted"));
             }
         }
         ctx.meters.messages_out = messages;
         self.schedule(ctx);
     }
 
-    /// Schedules an event for the next action of a rank, unless an event is already scheduled at or before
-    /// that time.
+    /// Schedules an event for the next action of an application, unless an event is already scheduled at or
+    /// before that time.
     fn schedule(&mut self, ctx: &mut Context) {
-        let Some(next) = self.list.iter().filter_map(Running::next).min() else { return };
+        let of_external = self.external.as_ref().and_then(|external| external.next());
+        let Some(next) = self.list.iter().filter_map(Running::next).chain(of_external).min() else { return };
         if self.scheduled.is_none_or(|time| next < time) {
             self.scheduled = Some(next);
             ctx.queue.push(Event { time: next, key: key(Class::Job, 0, Port::FIRST), data: 0 });

@@ -13,6 +13,7 @@ use silvan_network::traffic::source::Message;
 use silvan_trace::Trace;
 use silvan_trace::execute::{Agenda, Carrier, Copies, Parcel, Part, Ranks, TooLong};
 
+use super::application::{Application, Instant};
 use super::{Logged, Place, Setup};
 use crate::context::Context;
 use crate::host::{Host, Spent};
@@ -158,39 +159,9 @@ impl Running {
         })
     }
 
-    /// The time of the next action of a rank or, with sequential sends, of the next message of a host.
-    pub fn next(&self) -> Option<Time> {
-        let end = self.ends.peek().map(|Reverse((time, _))| *time);
-        self.ranks.next().into_iter().chain(end).min()
-    }
-
     /// Whether the job has finished or cannot finish.
     pub fn is_over(&self) -> bool {
         self.done.is_some() || self.failed.is_some()
-    }
-
-    /// Runs the ranks up to the current time, and passes the messages that they post to their hosts.
-    pub fn step(
-        &mut self,
-        ctx: &mut Context,
-        hosts: &mut [Host],
-        (handed, room): (&mut Vec<Parcel>, &mut Room),
-        job: u16,
-    ) {
-        let setup = Arc::clone(&self.setup);
-        let mut carrier = PostedMessages { places: &setup.places, copies: setup.copies, parcels: handed };
-        let was_done = self.ranks.is_done();
-        while let Err(error) = self.ranks.advance(ctx.now, &mut carrier) {
-            self.fails(ctx.now, error);
-        }
-        for parcel in handed.drain(..) {
-            self.hand_over(ctx, hosts, parcel, room, job);
-        }
-        if self.ranks.is_done() && !was_done {
-            self.partition_finished(ctx.now, hosts);
-            let others = (0..).zip(&mut ctx.outbox).filter(|(partition, _)| *partition != self.partition);
-            others.for_each(|(_, mailbox)| mailbox.jobs.push(JobMessage::Finished(job, ctx.now)));
-        }
     }
 
     fn fails(&mut self, now: Time, error: TooLong) {
@@ -250,7 +221,7 @@ impl Running {
     }
 
     /// With sequential sends, starts the next message of hosts that have finished a message.
-    pub fn release(&mut self, ctx: &mut Context, hosts: &mut [Host], job: u16) {
+    fn release(&mut self, ctx: &mut Context, hosts: &mut [Host], job: u16) {
         while let Some(&Reverse((time, host))) = self.ends.peek()
             && time <= ctx.now
         {
@@ -312,35 +283,6 @@ impl Running {
         Some((self.log.len() - 1) as u32)
     }
 
-    /// Records that the oldest message of a flow that has not left leaves at `end`. Returns whether there is
-    /// such a message.
-    #[must_use]
-    pub fn left(&mut self, flow: FlowAddress, end: Time) -> bool {
-        let travel = self.leaving.get_mut(&flow).and_then(VecDeque::pop_front);
-        let Some(Travel { parcel, row, .. }) = travel else { return false };
-        self.ranks.agenda().left(end.0, &parcel);
-        if self.is_sequential(&parcel) {
-            self.ends.push(Reverse((end, flow.host)));
-        }
-        if let Some(row) = row {
-            self.log[row as usize].left = Some(end);
-        }
-        true
-    }
-
-    /// Handles the arrival of the oldest message of a flow that has not arrived. Returns whether there is
-    /// such a message.
-    #[must_use]
-    pub fn arrived(&mut self, flow: FlowAddress, now: Time, (job, outbox): (u16, &mut [Mailbox])) -> bool {
-        let travel = self.coming.get_mut(&flow).and_then(VecDeque::pop_front);
-        let Some(travel) = travel else { return false };
-        self.ranks.agenda().arrives(now.0, &travel.parcel);
-        if has_bytes(&travel.parcel) {
-            self.count_received(travel, now, (job, outbox));
-        }
-        true
-    }
-
     /// Counts a message that has arrived.
     fn count_received(&mut self, travel: Travel, now: Time, (job, outbox): (u16, &mut [Mailbox])) {
         let Travel { parcel, handed, row } = travel;
@@ -379,6 +321,59 @@ impl Running {
         self.unlogged += other.unlogged;
         if let Some((time, error)) = other.failed {
             self.fails(time, error);
+        }
+    }
+}
+
+impl Application for Running {
+    /// The time of the next action of a rank or, with sequential sends, of the next message of a host.
+    fn next(&self) -> Option<Time> {
+        let end = self.ends.peek().map(|Reverse((time, _))| *time);
+        self.ranks.next().into_iter().chain(end).min()
+    }
+
+    fn received(&mut self, flow: FlowAddress, at: &mut Instant) -> bool {
+        let travel = self.coming.get_mut(&flow).and_then(VecDeque::pop_front);
+        let Some(travel) = travel else { return false };
+        self.ranks.agenda().arrives(at.ctx.now.0, &travel.parcel);
+        if has_bytes(&travel.parcel) {
+            self.count_received(travel, at.ctx.now, (at.number, &mut at.ctx.outbox));
+        }
+        true
+    }
+
+    fn left(&mut self, flow: FlowAddress, end: Time) -> bool {
+        let travel = self.leaving.get_mut(&flow).and_then(VecDeque::pop_front);
+        let Some(Travel { parcel, row, .. }) = travel else { return false };
+        self.ranks.agenda().left(end.0, &parcel);
+        if self.is_sequential(&parcel) {
+            self.ends.push(Reverse((end, flow.host)));
+        }
+        if let Some(row) = row {
+            self.log[row as usize].left = Some(end);
+        }
+        true
+    }
+
+    /// Releases messages of hosts that have finished a message, runs the ranks up to the current time, and passes the
+    /// messages that they post to their hosts.
+    fn step(&mut self, at: &mut Instant) {
+        let Instant { ctx, hosts, number: job, room, handed } = at;
+        let job = *job;
+        self.release(ctx, hosts, job);
+        let setup = Arc::clone(&self.setup);
+        let mut carrier = PostedMessages { places: &setup.places, copies: setup.copies, parcels: handed };
+        let was_done = self.ranks.is_done();
+        while let Err(error) = self.ranks.advance(ctx.now, &mut carrier) {
+            self.fails(ctx.now, error);
+        }
+        for parcel in handed.drain(..) {
+            self.hand_over(ctx, hosts, parcel, room, job);
+        }
+        if self.ranks.is_done() && !was_done {
+            self.partition_finished(ctx.now, hosts);
+            let others = (0..).zip(&mut ctx.outbox).filter(|(partition, _)| *partition != self.partition);
+            others.for_each(|(_, mailbox)| mailbox.jobs.push(JobMessage::Finished(job, ctx.now)));
         }
     }
 }

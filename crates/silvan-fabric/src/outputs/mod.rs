@@ -392,6 +392,11 @@ impl Outputs {
         with_bank!(self, bank => Time(1 << bank.shift))
     }
 
+    /// The first time of a bin.
+    pub fn start_of_bin(&self, bin: u64) -> Time {
+        with_bank!(self, bank => Time(bin << bank.shift))
+    }
+
     /// The end of the current bin.
     #[inline]
     pub fn end_of_bin(&self) -> Time {

@@ -66,7 +66,8 @@ impl<A: Architecture> Handler<'_, A> {
     }
 
     /// Handles all events before a time, but stops early if the amount of work reaches `most`. Returns the amount of
-    /// work. If a sample or a change of links interrupted an instant, first handles the rest of that instant.
+    /// work. Also stops early before the decisions of an instant at which an application stops the run. If such a stop, a sample
+    /// or a change of links interrupted an instant, first handles the rest of that instant.
     pub fn instants(&mut self, end: Time, most: u64) -> u64 {
         let mut unfinished = self.handling.unfinished.take_if(|time| *time < end);
         let mut done = 0;
@@ -74,21 +75,29 @@ impl<A: Architecture> Handler<'_, A> {
             && let Some(time) = unfinished.take().or_else(|| self.next_time())
             && time < end
         {
-            done += self.instant(time);
+            let (events, is_stopped) = self.instant(time);
+            done += events;
+            if is_stopped {
+                break;
+            }
         }
         done
     }
 
-    /// Handles all events of one instant.
+    /// Handles all events of one instant. Returns the amount of work, and whether an application stopped the run
+    /// before the decisions.
     #[inline(always)]
-    fn instant(&mut self, time: Time) -> u64 {
+    fn instant(&mut self, time: Time) -> (u64, bool) {
         debug_assert!(time >= self.ctx.now, "time does not go back");
         self.ctx.now = time;
         let mut events = 0;
         while let Some(event) = self.ctx.queue.pop_at(time) {
             events += self.handle(event);
         }
-        self.step_jobs();
+        if self.step_jobs() {
+            self.handling.unfinished = Some(time);
+            return (events, true);
+        }
         if !self.ctx.dirty_outputs.is_empty() {
             self.settle_outputs();
         }
@@ -105,7 +114,7 @@ impl<A: Architecture> Handler<'_, A> {
         }
         #[cfg(debug_assertions)]
         self.check_rest(time);
-        events
+        (events, false)
     }
 
     /// Checks, after all events of an instant, that one output of the partition does not idle while it could send a packet.
@@ -150,12 +159,11 @@ impl<A: Architecture> Handler<'_, A> {
         }
     }
 
-    /// Handles the pending actions of ranks, after all arrivals.
+    /// Handles the pending actions of applications, after all arrivals. Returns whether the run must stop before the
+    /// decisions.
     #[inline(always)]
-    fn step_jobs(&mut self) {
-        if let Some(jobs) = self.jobs {
-            jobs.step(self.ctx, self.hosts);
-        }
+    fn step_jobs(&mut self) -> bool {
+        self.jobs.as_mut().is_some_and(|jobs| jobs.step(self.ctx, self.hosts))
     }
 
     /// Handles an event and returns the amount of work. Some events count as no work: the end of the warm-up, because

@@ -17,7 +17,7 @@ use silvan_network::port::Port;
 
 use crate::context::{Context, Turns};
 use crate::host::{Host, take_turns};
-use crate::jobs::Jobs;
+use crate::jobs::{ExternalMessage, Jobs};
 use crate::link::{Class, Stage, key};
 use crate::message::Mailbox;
 use crate::outputs::{Around, BinnedSwitch, Outputs};
@@ -77,7 +77,7 @@ pub(crate) struct Partition {
     /// With the binned scheduler: the outputs of the switches, and the switches themselves. There are then no `switches`.
     pub outputs: Option<Outputs>,
     pub binned: Vec<BinnedSwitch>,
-    /// The ranks of jobs on these hosts.
+    /// The ranks of jobs on these hosts, and the program outside the model.
     pub jobs: Option<Jobs>,
     /// Traffic of the partition's hosts that starts after a number of deliveries.
     pub triggers: Triggers,
@@ -94,7 +94,8 @@ struct Handling {
     /// Whether to prefetch the flows of answers and of messages to random hosts.
     prefetches_flows: bool,
     next_sample: Time,
-    /// The time of an instant that a sample or a change of links interrupted: arrivals have been handled, but no decisions.
+    /// The time of an instant that an application, a sample or a change of links interrupted: arrivals have been handled, but
+    /// no decisions.
     unfinished: Option<Time>,
 }
 
@@ -265,6 +266,27 @@ impl Partition {
         // A delivery that has no event, but after which traffic may start.
         let delivery = self.ctx.ahead.as_ref().and_then(|ahead| ahead.next());
         of_event.min(of_hosts).min(of_outputs).min(delivery.map_or(NEVER, |time| time.0))
+    }
+
+    /// A time before which nothing happens; `None` if nothing will happen.
+    pub fn next_event(&mut self) -> Option<Time> {
+        let has_decided = self.ctx.has_decided();
+        if self.outputs.is_some() {
+            let tick = if self.is_idle() { NEVER } else { self.next_tick() };
+            let start = self.outputs.as_ref().map(|outputs| outputs.start_of_bin(tick));
+            return start.filter(|_| tick < NEVER);
+        }
+        let unfinished = self.handling.unfinished.filter(|_| !has_decided);
+        unfinished.or_else(|| self.next_time())
+    }
+
+    /// Sends a message of the program outside the model now, before the decisions of this instant. Returns its number; `None` if
+    /// there is no such program.
+    pub fn send(&mut self, message: ExternalMessage) -> Option<u64> {
+        let Self { ctx, hosts, jobs, handling, .. } = self;
+        let external = jobs.as_mut().and_then(Jobs::external)?;
+        handling.unfinished = Some(ctx.now);
+        Some(external.send(ctx, &mut hosts[message.from as usize], message))
     }
 
     /// See [`Handler::next_time`].

@@ -123,7 +123,7 @@ impl Joined {
     }
 }
 
-/// The traffic of flows, patterns and jobs. Names that do not exist are rejected elsewhere.
+/// The traffic of flows, patterns, jobs and a program outside the model. Names that do not exist are rejected elsewhere.
 fn listed(topology: &Topology, config: &Config) -> Vec<ExchangingHosts> {
     let names = HostNames::new(topology);
     let find = |name: &String| names.find(name, "").ok();
@@ -135,6 +135,10 @@ fn listed(topology: &Topology, config: &Config) -> Vec<ExchangingHosts> {
     let mut found = vec![pairs(of_flow.chain(of_jobs))];
     for traffic in &config.traffic {
         found.push(of_pattern(traffic, topology.end_hosts(), &find));
+    }
+    if config.external.is_some() {
+        let hosts: Vec<u32> = (0..topology.end_hosts()).collect();
+        found.push(ExchangingHosts::All { senders: hosts.clone(), receivers: hosts });
     }
     found
 }

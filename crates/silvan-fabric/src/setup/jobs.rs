@@ -1,4 +1,5 @@
-//! Sets up jobs: places their ranks on hosts, and computes their durations without congestion.
+//! Sets up applications: places the ranks of jobs on hosts, computes the durations of jobs without congestion, and creates
+//! the sources of a program outside the model.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use silvan_trace::execute::{Carrier, Copies, Crossbar, Execution, Interleaved, P
 use super::{Builder, WiredChannel};
 use crate::error::{Reason, SetupError};
 use crate::host::Host;
-use crate::jobs::{Ideal, Place, Setup};
+use crate::jobs::{ExternalSetup, Ideal, Place, Setup};
 use crate::meters::ClassMeter;
 
 impl Builder<'_> {
@@ -65,7 +66,7 @@ impl Builder<'_> {
         let place = |(&host, slot): (&u32, u16)| {
             let own = &mut hosts[host as usize].sources;
             let source = own.len() as u16;
-            own.extend((0..most).map(|_| self.fed_source(job, class, host)));
+            own.extend((0..most).map(|_| self.fed_source(job.sl, class, host)));
             // The place in the partition is set after the network has been divided.
             Place { host, at: (0, host), source, slot }
         };
@@ -86,12 +87,32 @@ impl Builder<'_> {
         })
     }
 
-    fn fed_source(&self, job: &Job, class: u16, host: u32) -> Source {
+    /// Creates the class of a program outside the model, and a source for each service level at each host, which sends to any
+    /// host.
+    pub(super) fn external(
+        &self,
+        hosts: &mut [Host],
+        classes: &mut Vec<ClassMeter>,
+    ) -> Result<Option<ExternalSetup>, SetupError> {
+        let Some(external) = &self.model.config.external else { return Ok(None) };
+        let class = self.add_class(classes, &external.name)?;
+        let levels = self.model.config.lanes.levels();
+        let first = |(host, at): (u32, &mut Host)| {
+            let first = at.sources.len() as u16;
+            at.sources.extend((0..levels).map(|sl| self.fed_source(sl, class, host)));
+            first
+        };
+        let end_hosts = self.topology.end_hosts() as usize;
+        let sources = (0..).zip(&mut hosts[..end_hosts]).map(first).collect();
+        Ok(Some(ExternalSetup { class, sources, levels, least: self.least_message() }))
+    }
+
+    fn fed_source(&self, sl: u8, class: u16, host: u32) -> Source {
         let seed = self.model.config.seed;
         Source {
             class,
-            sl: job.sl,
-            vl: self.model.lanes.of(job.sl),
+            sl,
+            vl: self.model.lanes.of(sl),
             chooser: Chooser::Fixed(host),
             clock: Clock::Fed,
             message: self.model.sizes.mtu,
@@ -112,7 +133,7 @@ impl Builder<'_> {
         u64::from(self.model.sizes.control.saturating_sub(self.model.sizes.header).max(1))
     }
 
-    /// The payload of the smallest packet of any job, in bytes; `None` without jobs.
+    /// The payload of the smallest packet of any application, in bytes; `None` without applications.
     pub(super) fn least_of_jobs(&self) -> Option<u32> {
         let (mtu, least) = (u64::from(self.model.sizes.mtu), self.least_message());
         let last = |bytes: u64| match bytes.max(least) % mtu {
@@ -125,7 +146,10 @@ impl Builder<'_> {
         };
         // Requests and permissions are messages of zero bytes.
         let empty = last(0);
-        self.model.config.jobs.iter().map(|job| of(job).map_or(empty, |least| least.min(empty)) as u32).min()
+        let jobs =
+            self.model.config.jobs.iter().map(|job| of(job).map_or(empty, |least| least.min(empty)) as u32);
+        // The last packet of a message of a program may have any size.
+        jobs.chain(self.model.config.external.is_some().then_some(1)).min()
     }
 
     /// The rate of each reduction unit's link, by the number of its node.

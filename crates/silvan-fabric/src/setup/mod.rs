@@ -213,6 +213,7 @@ pub(crate) fn build(
     let mut is_destination = vec![false; topology.hosts.len()];
     let (flows, triggers) = builder.add_sources(&mut hosts, &mut classes, &mut is_destination)?;
     let jobs = builder.jobs(&mut hosts, &mut classes, &mut is_destination)?;
+    let external = builder.external(&mut hosts, &mut classes)?;
     let (link_names, link_list): (Vec<String>, Vec<LinkName>) = builder.link_names().into_iter().unzip();
     let measure = &config.measure;
     let forest = if measure.forest {
@@ -235,7 +236,9 @@ pub(crate) fn build(
     let series = Series::new(measure.interval, recorded, hosts.len(), class_names, flows, link_list);
     let mut meters = Meters::new(classes, hosts.len());
     meters.warmup = config.warmup;
-    meters.jobs_from = jobs.first().map_or(u16::MAX, |job| job.class);
+    let of_applications =
+        jobs.iter().map(|job| job.class).chain(external.iter().map(|external| external.class));
+    meters.jobs_from = of_applications.min().unwrap_or(u16::MAX);
     let plan = builder.transfer_plan();
     let has_own_flows = builder.model.traffic.iter().any(|traffic| traffic.has_own_flows);
     if config.records_transfers() || has_own_flows {
@@ -247,7 +250,7 @@ pub(crate) fn build(
     let transfers = config.records_transfers().then_some(plan);
     let sections = Sections::new(&Recording { config, parts: &builder.model.parts, transfers });
     let totals = meters.fresh();
-    let whole = Whole { links, meters, hosts, switches, triggers, jobs };
+    let whole = Whole { links, meters, hosts, switches, triggers, jobs, external };
     let DividedNetwork { partitions, places, neighbors, lookahead, choice } =
         builder.divide(whole, &receiver, config.scheduler)?;
     let groups = builder.groups();

@@ -212,7 +212,8 @@ fn check_components(
 fn check_classes(config: &Config) -> Result<(), SetupError> {
     let of_pattern = |traffic: &Traffic| if matches!(traffic.pattern, Pattern::Forest(_)) { 3 } else { 1 };
     let patterns: usize = config.traffic.iter().map(of_pattern).sum();
-    if config.flows.len() + patterns + config.jobs.len() > usize::from(u16::MAX) {
+    let applications = config.jobs.len() + usize::from(config.external.is_some());
+    if config.flows.len() + patterns + applications > usize::from(u16::MAX) {
         return Err(Reason::TooManyClasses.at("traffic"));
     }
     Ok(())

@@ -42,6 +42,7 @@ pub(super) struct Whole {
     pub switches: Vec<Ports>,
     pub triggers: Triggers,
     pub jobs: Vec<jobs::Setup>,
+    pub external: Option<jobs::ExternalSetup>,
 }
 
 /// The network after it is divided.
@@ -89,13 +90,15 @@ impl Builder<'_> {
         receivers: &[Receiver],
         scheduler: Scheduler,
     ) -> Result<DividedNetwork, SetupError> {
-        let Whole { links, hosts, switches, triggers, jobs, .. } = &mut whole;
+        let Whole { links, hosts, switches, triggers, jobs, external, .. } = &mut whole;
         let effects = self.effects(links, receivers, hosts);
         let plan = self.plan(&effects, hosts);
         // The start of waiting traffic depends on the order of the deliveries at all hosts.
         let is_awaited = triggers.next < u64::MAX;
         let is_possible = if is_awaited {
             Err("its traffic waits for a number of deliveries")
+        } else if external.is_some() {
+            Err("a program sends its messages")
         } else if links.frames().is_some_and(Frames::may_drop) {
             Err("its switches and hosts may drop packets")
         } else {
@@ -110,12 +113,10 @@ impl Builder<'_> {
             Scheduler::Auto => is_possible.and_then(|()| plan.is_worthwhile(switches)),
         };
         let nodes = (switches.as_slice(), hosts.len());
-        let (partitioning, lookahead) = Partitioning::of_threads(
-            usize::from(self.model.config.threads.max(1)),
-            &effects,
-            nodes,
-            is_awaited,
-        );
+        // A program learns about messages at their time, so no partition may be ahead of another one.
+        let threads = if external.is_some() { 1 } else { self.model.config.threads.max(1) };
+        let (partitioning, lookahead) =
+            Partitioning::of_threads(usize::from(threads), &effects, nodes, is_awaited);
         let places = self.places(&partitioning, hosts, switches);
         let all_meet = is_awaited || !jobs.is_empty();
         let neighbors = Neighbors::new(partitioning.count, self.partitions_of_channels(&places), all_meet);
@@ -165,7 +166,7 @@ impl Builder<'_> {
         (outputs, binned): (Vec<Outputs>, Vec<BinnedSwitch>),
         count: usize,
     ) -> Result<Vec<Partition>, SetupError> {
-        let Whole { mut links, meters, mut hosts, switches, triggers, mut jobs } = whole;
+        let Whole { mut links, meters, mut hosts, switches, triggers, mut jobs, external } = whole;
         for WiredChannel { id: channel, from, to, .. } in self.directed() {
             links.renumber(channel, place_of(from.node, places).1, place_of(to.node, places).1);
         }
@@ -175,6 +176,7 @@ impl Builder<'_> {
             hosts[place.host as usize].record_hours();
         }
         let jobs: Vec<Arc<jobs::Setup>> = jobs.into_iter().map(Arc::new).collect();
+        let external = external.map(Arc::new);
         let ports: usize = self.topology.switches.iter().map(|switch| usize::from(switch.ports)).sum();
         let is_binned = !outputs.is_empty();
         let ends: Arc<[(u16, u16)]> = self.partitions_of_channels(places).collect();
@@ -211,7 +213,7 @@ impl Builder<'_> {
                 let sinks = ctx.sinks.iter().cloned().zip(hosts.iter().map(Host::fresh_order));
                 ctx.ahead = Some(Box::new(Ahead::new(sinks)));
             }
-            let jobs = Jobs::new(&jobs, me)
+            let jobs = Jobs::new(&jobs, external.as_ref(), me)
                 .map_err(|_| super::wrong("the histogram of slowdowns cannot be created"))?;
             let triggers = triggers.of_partition(me as u16, |host| places.hosts[host as usize]);
             let binned = (outputs.next(), binned.next().unwrap_or_default());

@@ -294,6 +294,7 @@ impl Builder<'_> {
         }
         let traffic = &self.model.traffic;
         let varies = !self.model.config.jobs.is_empty()
+            || self.model.config.external.is_some()
             || traffic.iter().any(|traffic| traffic.is_varied || traffic.has_any_size());
         found.extend(traffic.iter().map(|traffic| last(u64::from(traffic.message), mtu) as u32 + header));
         if varies {

@@ -30,7 +30,7 @@ pub(super) struct Goal {
 #[derive(Clone, Copy)]
 pub(super) struct Reached {
     /// Whether the partitions stopped at the time of the sample, and not before it because of the amount of
-    /// work.
+    /// work or an application.
     pub sample: bool,
     /// The work done.
     pub events: u64,
@@ -147,11 +147,17 @@ impl Simulation {
         self.steps.as_ref()
     }
 
-    /// Advances to the next sample, or until the given amount of work has been done.
+    /// Advances to the next sample, or until the given amount of work has been done. Stops before it if an application
+    /// stops the run.
     pub(super) fn run_partitions(&mut self, target: u64) -> Result<(), ModelError> {
-        let duration = self.config.duration;
-        let cut = self.next_sample.map_or(duration, |time| time.min(duration));
+        let cut = self.next_stop();
         let events = target.saturating_sub(self.events);
+        if self.run_to(cut, events)? { self.reach(cut) } else { Ok(()) }
+    }
+
+    /// Advances to a time, or until the given amount of work has been done, or until an application stops the run. Handles
+    /// what precedes a sample at that time. Returns whether the run has reached the time. There must be no sample before it.
+    pub(super) fn run_to(&mut self, cut: Time, events: u64) -> Result<bool, ModelError> {
         let goal = Goal { cut, events, lookahead: self.network.lookahead.unwrap_or(Time::ZERO) };
         let Network { partitions, neighbors, .. } = &mut self.network;
         let reached = match partitions.as_mut_slice() {
@@ -168,6 +174,6 @@ impl Simulation {
             what: "the thread of a partition ended before the others; its messages are lost".into(),
         })?;
         self.events += reached.events;
-        if reached.sample { self.reach(cut) } else { Ok(()) }
+        Ok(reached.sample)
     }
 }

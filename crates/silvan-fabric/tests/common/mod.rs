@@ -46,6 +46,7 @@ pub fn config(duration: Time) -> Config {
         flows: Vec::new(),
         traffic: Vec::new(),
         jobs: Vec::new(),
+        external: None,
         ends_with_jobs: true,
         path_lanes: None,
         tables_after_faults: None,

@@ -248,6 +248,9 @@ fn rerouting(spec: &Spec) -> Check {
 
 /// Checks that no setting of the scenario requires that all packets arrive.
 pub(super) fn losses(spec: &Spec, at: &str) -> Check {
+    ensure(spec.external.is_none() || spec.recovery.is_some(), at, || {
+        "loses packets, so a program may wait forever for its messages; add [recovery], which sends them again".to_owned()
+    })?;
     ensure(spec.job.is_empty() || spec.recovery.is_some(), at, || {
         "loses packets, for which the ranks of a [[job]] would wait; add [recovery], which sends them again"
             .to_owned()

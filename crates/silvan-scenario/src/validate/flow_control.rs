@@ -60,7 +60,7 @@ fn large_headroom(spec: &Spec) -> Option<String> {
     };
     let (least, block) = (1 + spec.packet.header.0, spec.packet.credit_block.0);
     let space = least.div_ceil(block) * block;
-    let varies = !spec.job.is_empty() || spec.traffic.iter().any(is_any_size);
+    let varies = !spec.job.is_empty() || spec.external.is_some() || spec.traffic.iter().any(is_any_size);
     (varies && space > 2 * least).then(|| {
         format!(
             "headroom is up to {} times as large as for full packets, because a packet with a payload of 1 B has {least} B \

@@ -76,7 +76,9 @@ fn lanes(spec: &Spec) -> Check {
     let of_traffic =
         spec.traffic.iter().enumerate().map(|(at, traffic)| (format!("traffic.{at}.sl"), traffic.sl));
     let of_jobs = spec.job.iter().enumerate().map(|(at, job)| (format!("job.{at}.sl"), job.sl));
-    for (key, sl) in of_flows.chain(of_traffic).chain(of_jobs) {
+    let levels = spec.external.iter().flat_map(|_| 0..spec.lanes.levels());
+    let of_external = levels.map(|sl| ("external".to_owned(), sl));
+    for (key, sl) in of_flows.chain(of_traffic).chain(of_jobs).chain(of_external) {
         let lane = match &spec.lanes.sl_to_vl {
             Some(map) => map.get(usize::from(sl)).copied().unwrap_or(0),
             None => sl % spec.lanes.count.max(1),
