@@ -66,6 +66,8 @@ def drawn(seed: int) -> Scenario:
             "latency": rng.choice(["0 ns", "6 ns", "100 ns", "333 ps"]),
         },
     }
+    if "injection_rate" in host and random.Random(f"injection {seed}").random() < 0.5:
+        host["injection_includes_control"] = True
     if random.Random(f"forwarding {seed}").random() < 0.2:
         found["switch"]["forwarding"] = "store-and-forward"
     if rng.random() < 0.7:

@@ -330,6 +330,8 @@ class Plan:
     injection: Fraction | None
     drain: Fraction | None
     message_overhead_ps: int
+    #: Whether control packets pass the injection limit, too.
+    limits_control: bool
     adapter: tuple[Organisation, int] | None
     congestion: Congestion
     adaptive: AdaptiveRouting | PacketRouting | None
@@ -477,6 +479,7 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
         injection=_rate_or_none(host, "injection_rate"),
         drain=_rate_or_none(host, "drain_rate"),
         message_overhead_ps=time_ps(host.pop("message_overhead", "0 ps")),
+        limits_control=host.pop("injection_includes_control", False),
         adapter=_adapter(host, built.queues.count, lanes, has_special_queues=parts.isolation is not None),
         congestion=parts,
         adaptive=None,

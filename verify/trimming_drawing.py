@@ -12,7 +12,7 @@ Scenario = dict[str, Any]
 #: The keys that remain of some tables of the scenario.
 KEPT = {
     "switch": ("latency", "forwarding", "control_first"),
-    "host": ("injection_rate", "message_overhead", "delivery"),
+    "host": ("injection_rate", "injection_includes_control", "message_overhead", "delivery"),
 }
 
 

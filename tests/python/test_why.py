@@ -86,6 +86,20 @@ def test_slow_injection() -> None:
     assert found.explanation.pipeline == 0
 
 
+def test_control_packets_delay_data_in_their_host() -> None:
+    acks = '[congestion]\nnotification = "ack-each"\nreaction = { kind = "static-window", packets = 500 }\n'
+    acks += flow("H1", "H3", name="data") + flow("H2", "H1")
+    host = '[host]\ninjection_rate = "50 Gbit/s"\n'
+    usual = explained(STAR + host + acks, "data").explanation.delay
+    found = explained(STAR + host + "injection_includes_control = true\n" + acks, "data")
+    causes = shares(found)
+    assert set(causes) == {("injection", "H1"), ("output-busy", "H1->S1:1")}
+    # H1 acknowledges 489 packets. Half of the time of each is that of the acknowledgement on the link.
+    longer = 489 * 64 * 160
+    assert found.explanation.delay - usual == pytest.approx(longer, rel=0.02)
+    assert causes["output-busy", "H1->S1:1"] == pytest.approx(longer / 2, rel=0.02)
+
+
 def test_small_window() -> None:
     window = '[congestion]\nnotification = "ack-each"\n'
     window += '[congestion.reaction]\nkind = "static-window"\npackets = 10\n'

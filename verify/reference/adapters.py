@@ -4,11 +4,13 @@
                                                     special queues ->
 
 The arbiter moves one packet at a time, at the injection rate. It selects flows whose delay has passed, for
-which there is room, and whose destinations no line has stopped.
+which there is room, and whose destinations no line has stopped. If the injection rate includes control
+packets, these precede data at the arbiter, too, and then wait for the link without occupying the buffer.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from verify.reference.isolation import IsolatingBuffers, Notice, Place
@@ -36,6 +38,8 @@ class AdapterHost(WakingHost):
             self.buffers = Buffers(self.organisation, numbers, control_first=False)
         self.used: dict[tuple[int, int], int] = {}
         self.lane_served = net.plan.lanes.count - 1
+        #: Control packets that have not passed the injection limit, with their numbers.
+        self.outside: deque[tuple[int, Packet]] = deque()
 
     def notice(self, port: int, notice: Notice) -> None:
         """Receive a notification about a line of the switch."""
@@ -47,8 +51,10 @@ class AdapterHost(WakingHost):
     def settle(self) -> None:
         """Send from the buffer, move a packet into it, and send this packet if the link is free."""
         now = self.net.now
+        self.move_control()
         has_sent = self.send_buffered()
         has_moved = self.injection.free_at <= now and self.draw_and_move()
+        self.move_control()
         wants = has_moved or any(self.control.values())
         if not has_sent and wants and self.send_buffered() and self.injection.free_at <= now:
             # The departure may have made room for a waiting flow.
@@ -57,10 +63,12 @@ class AdapterHost(WakingHost):
 
     def plan_wakes(self, *, has_moved: bool) -> None:
         """Schedule attempts for when the link is free, and for when the next packet may be moved."""
-        now, has_control = self.net.now, any(self.control.values())
+        now, has_control = self.net.now, bool(self.outside) or any(self.control.values())
         if (any(self.buffers.bytes.values()) or has_control) and self.out.free_at > now:
             self.wake(0, self.out.free_at)
-        waits = self.ring or self.held
+        if self.outside:
+            self.wake(0, self.passed_at)
+        waits = self.ring or self.held or (has_moved and self.outside)
         times = [now] if waits else self.next_looks(has_sent=has_moved)
         if times and max(min(times), self.injection.free_at) > now:
             self.wake(0, max(min(times), self.injection.free_at))
@@ -104,13 +112,28 @@ class AdapterHost(WakingHost):
 
     def say(self, packet: Packet) -> None:
         """Queue a control packet. A tear-down waits behind the data in the buffer."""
-        if not packet.follows_data:
+        if not packet.follows_data and not self.net.plan.limits_control:
             super().say(packet)
             return
+        if not packet.follows_data:
+            self.answers += 1
+            self.outside.append((self.answers, packet))
+            return
+        self.inject_control(packet)
         packet.output = 1
         self.used[self.part_of(packet)] = self.used.get(self.part_of(packet), 0) + packet.space
         self.buffers.store(packet, 1)
         self.forget_changes()
+
+    def move_control(self) -> None:
+        """Move a control packet to the adapter, if the injection limit permits it."""
+        if self.outside and self.may_inject_control():
+            number, packet = self.outside.popleft()
+            self.control[packet.lane].append((number, packet))
+            self.inject_control(packet)
+
+    def leaves_as_control(self, packet: Packet) -> None:
+        """Do nothing, because the packet has passed the injection limit on its way to the adapter."""
 
     def forget_changes(self) -> None:
         """Discard notifications for the upstream node, which a host does not have."""

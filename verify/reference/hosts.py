@@ -148,6 +148,9 @@ class Host:
         # The link limits the rate, so that the time per message is added to the time on the link.
         self.usual_injection = max(plan.injection or out.pace, out.pace) if has_limit else Fraction(0)
         self.injection = Limiter(self.usual_injection)
+        #: When the bytes of all packets so far have passed the injection limit. Control packets wait for this
+        #: time if the limit includes them, and data also for the time per message and other pauses.
+        self.passed_at = 0
         self.usual_drain = max(plan.drain or into.pace, into.pace)
         self.drain = Limiter(self.usual_drain)
         #: Replaces `drain` if the rate of the host changes.
@@ -781,6 +784,26 @@ class Host:
         self.sent += packet.payload
         self.net.injected += 1
 
+    def injected_bytes(self, packet: Packet) -> int:
+        """Return the bytes for which a packet occupies the injection limit."""
+        is_draining = self.buffer.is_draining() if self.buffer else self.drain.free_at > self.net.now
+        return packet.size * (2 if self.is_shared and is_draining else 1)
+
+    def may_inject_control(self) -> bool:
+        """Return whether the injection limit permits a control packet to start."""
+        return not self.net.plan.limits_control or self.passed_at <= self.net.now
+
+    def inject_control(self, packet: Packet) -> None:
+        """Let a control packet pass the injection limit, if that includes control packets."""
+        if not self.net.plan.limits_control:
+            return
+        pause_ends = self.injection.free_at
+        self.injection.free_at = self.passed_at
+        self.passed_at = self.injection.take(self.net.now, self.injected_bytes(packet))
+        self.injection.free_at = max(pause_ends, self.passed_at)
+        self.net.at(self.passed_at)
+        self.net.at(self.injection.free_at)
+
     def send(self, flow: Flow, packet: Packet, kept: int = 0) -> None:
         """Send the next packet of a flow. `kept` is the number of flows that keep their turn."""
         if packet.is_again:
@@ -801,9 +824,7 @@ class Host:
         packet.asks = packet.ends_message or packet.is_again or flow.control.must_ask(packet.size)
         self.served += 1
         flow.source.served = self.served
-        is_draining = self.buffer.is_draining() if self.buffer else self.drain.free_at > self.net.now
-        is_slowed = self.is_shared and is_draining
-        self.injection.take(self.net.now, packet.size * (2 if is_slowed else 1))
+        self.passed_at = self.injection.take(self.net.now, self.injected_bytes(packet))
         end = self.put(packet)
         if packet.ends_message and not packet.is_again:
             flow.source.finished(flow.messages.popleft())

@@ -77,6 +77,9 @@ class WakingHost(Host):
             self.wake(0, self.out.free_at)
             return
         lacking: dict[int, int] = {}
+        if any(self.control.values()) and not self.may_inject_control():
+            self.wake(0, self.passed_at)
+            return
         if self.send_oldest_control(lacking):
             self.wake(0, self.out.free_at)
             return
@@ -102,10 +105,15 @@ class WakingHost(Host):
                 continue
             if self.out.has_credit_or_wait(packet):
                 self.control[packet.lane].popleft()
+                self.leaves_as_control(packet)
                 self.out.send(packet)
                 return True
             lacking[packet.lane] = packet.space
         return False
+
+    def leaves_as_control(self, packet: Packet) -> None:
+        """Let a control packet that starts on the link pass the injection limit."""
+        self.inject_control(packet)
 
     def next_looks(self, *, has_sent: bool) -> list[int]:
         """Return the times at which a packet may be ready, as determined when flows began to wait."""

@@ -881,6 +881,12 @@ pub enum Architecture {
 pub struct HostConfig {
     /// Maximum injection rate. Default: the rate of the host's link.
     pub injection_rate: Option<Rate>,
+    /// Whether the injection rate also limits control packets, such as notifications and acknowledgements.
+    /// Control packets still precede data. The time per message (`message_overhead`) delays only data.
+    /// InfiniBand does not determine this: annex A10 of its specification only demands that a channel adapter
+    /// returns notifications as soon as possible. Default: false, because the rate is usually that of the bus
+    /// of a host, and the adapter itself generates these packets.
+    pub injection_includes_control: bool,
     /// Maximum rate at which a host drains its input buffer. Default: the rate of the host's link.
     pub drain_rate: Option<Rate>,
     /// Memory of the input port, for all virtual lanes together.
@@ -916,6 +922,7 @@ impl Default for HostConfig {
     fn default() -> Self {
         Self {
             injection_rate: None,
+            injection_includes_control: false,
             drain_rate: None,
             buffer: Bytes(65_536),
             message_overhead: Time::ZERO,

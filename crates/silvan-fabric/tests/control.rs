@@ -8,7 +8,7 @@ use silvan_congestion::Notification;
 use silvan_congestion::marking::{Fecn, Marking, MarkingPattern};
 use silvan_congestion::reaction::{Cct, CctTable, PerSl, Reaction};
 use silvan_engine::{Bytes, Rate};
-use silvan_fabric::config::Config;
+use silvan_fabric::config::{Config, Scheduler};
 use silvan_fabric::outcome::Outcome;
 use silvan_fabric::queueing::HostQueues;
 use silvan_network::topology::Topology;
@@ -168,6 +168,35 @@ fn every_mark_returns_to_its_source_once() {
         let summary = run(&star(3), &config).summary;
         assert!(summary.fecn_marks > 50, "{notification:?}: {}", summary.fecn_marks);
         assert_eq!(summary.becn_received, summary.fecn_marks, "{notification:?}");
+    }
+}
+
+/// Data rate of H1 in Gbit/s, which injects at most 8 Gbit/s and acknowledges the packets that it receives at 5 Gbit/s.
+fn beside_acknowledgements(scheduler: Scheduler, queues: HostQueues, is_included: bool) -> f64 {
+    let mut config = config(us(4_000));
+    config.scheduler = scheduler;
+    config.warmup = us(1_000);
+    config.congestion = ib_cc();
+    config.congestion.notification = Some(Notification::AckEach);
+    config.host.queues = Some(queues);
+    config.host.injection_rate = Some(Rate::from_gbit(8));
+    config.host.injection_includes_control = is_included;
+    config.flows = vec![flow("H1", "H2"), Flow { rate: Some(Rate::from_gbit(5)), ..flow("H3", "H1") }];
+    rates(&run(&star(4), &config))[0]
+}
+
+#[test]
+fn control_packets_take_their_share_of_the_injection_rate() {
+    // One control packet of 64 bytes for each 2048 bytes at 5 Gbit/s.
+    let share = 5.0 * 64.0 / 2_048.0;
+    for (scheduler, queues) in [
+        (Scheduler::EventOrdered, HostQueues::None),
+        (Scheduler::Binned, HostQueues::None),
+        (Scheduler::EventOrdered, HostQueues::Single),
+    ] {
+        let what = format!("{scheduler:?}, {queues:?}");
+        assert_near(beside_acknowledgements(scheduler, queues, false), 8.0, 1e-3, &what);
+        assert_near(beside_acknowledgements(scheduler, queues, true), 8.0 - share, 1e-3, &what);
     }
 }
 

@@ -266,6 +266,11 @@ fn switch(spec: &Spec) -> Check {
 fn host(spec: &Spec) -> Check {
     let host = &spec.host;
     rate("host.injection_rate", host.injection_rate)?;
+    ensure(
+        !host.injection_includes_control || host.injection_rate.is_some(),
+        "host.injection_includes_control",
+        || "has no effect without host.injection_rate".to_owned(),
+    )?;
     rate("host.drain_rate", host.drain_rate)?;
     delay("host.message_overhead", host.message_overhead, LONGEST_DELAY)?;
     let components = spec.congestion.components(&spec.packet);

@@ -311,6 +311,9 @@ impl Draw {
                 put(&mut host, key, rate);
             }
         }
+        if host.contains_key("injection_rate") && self.chance(50) {
+            put(&mut host, "injection_includes_control", true);
+        }
         if frame.lanes * frame.space > 65_536 || self.chance(60) {
             let buffer = self.buffer(frame, 1);
             put(&mut host, "buffer", bytes(buffer));

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! The arbiter moves one packet at a time, at the injection rate. It selects among the flows that the
-//! reaction permits to send and whose destination no CAM line has stopped. The buffer is a node with one
+//! reaction permits to send and whose destination no CAM line has stopped. If the injection rate includes
+//! control packets, these move first, one at a time, and wait for the link outside the buffer. The buffer is a node with one
 //! input and one output; see [`crate::queueing`].
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -208,11 +209,14 @@ impl Host {
 
     /// Same as [`Host::settle`], for a host with an output buffer.
     pub(super) fn settle_adapter(&mut self, ctx: &mut Context) {
+        self.move_control(ctx);
         let sent = self.send_buffered(ctx);
         let mut attempt = Attempt::Idle;
         if self.injection.free_at <= ctx.now {
             attempt = self.draw_and_send(ctx, 0);
         }
+        // The messages just generated may have added announcements or requests.
+        self.move_control(ctx);
         let wants = attempt == Attempt::Sent || !self.control.is_empty();
         if !sent && wants && self.send_buffered(ctx) && self.injection.free_at <= ctx.now {
             // The packet that left may have made room for a held flow.
@@ -224,6 +228,9 @@ impl Host {
         });
         if (waits || !self.control.is_empty()) && free_at > ctx.now {
             ctx.wake(self.out, free_at);
+        }
+        if self.control.has_unmoved() && self.control.passes_at() > ctx.now {
+            ctx.wake(self.out, self.control.passes_at());
         }
         // A ready flow only waits for its turn. A held flow may have received room or permission when another
         // packet moved.

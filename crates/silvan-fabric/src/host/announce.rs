@@ -326,6 +326,7 @@ impl Host {
             return;
         }
         let id = self.control_packet(ctx, control);
+        self.inject_control(ctx);
         let (vl, dst, space) = (ctx.packets[id].vl, ctx.packets[id].dst, ctx.packets[id].space);
         if let Some(adapter) = &mut self.adapter {
             adapter.admit(vl, dst, space);

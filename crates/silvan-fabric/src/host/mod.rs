@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Without an output buffer, flows do not block each other inside a host. The injection limit spaces the
-//! starts of data packets, and the drain limit paces the release of input buffer space. Both model a host bus
-//! that is slower than the link (Paper IV, V.A).
+//! starts of data packets and, if configured, of control packets, and the drain limit paces the release of
+//! input buffer space. Both model a host bus that is slower than the link (Paper IV, V.A).
 
 mod adapter;
 mod announce;
@@ -61,7 +61,7 @@ use flows::{FlowId, FlowTable};
 pub(crate) use hours::{Hours, Spent};
 use live::Live;
 pub(crate) use observe::WantedWay;
-use outbox::Outbox;
+use outbox::{ControlLimit, Outbox};
 use own_flows::OwnFlows;
 use recovery::LossRecovery;
 pub(crate) use recovery::{RecoveryRule, TIMEOUT};
@@ -195,6 +195,8 @@ pub(crate) struct HostSpec {
     pub out: ChannelId,
     pub into: ChannelId,
     pub injection: BytePace,
+    /// Whether control packets pass the injection limit.
+    pub limits_control: bool,
     pub message_overhead: Time,
     pub sizes: PacketSizes,
     pub lanes: u8,
@@ -227,6 +229,11 @@ impl Host {
         if spec.reactor.as_ref().is_some_and(shares) {
             flows.keep_order();
         }
+        let limit = match (spec.limits_control, &spec.adapter) {
+            (false, _) => ControlLimit::None,
+            (true, None) => ControlLimit::OnLink,
+            (true, Some(_)) => ControlLimit::IntoAdapter,
+        };
         let is_own = spec.reactor.as_ref().is_none_or(|reactor| reactor.level() == ControlLevel::Qp);
         Self {
             id: spec.id,
@@ -257,7 +264,7 @@ impl Host {
             paths: spec.paths,
             adapter: spec.adapter,
             announcer: spec.announcer,
-            control: Outbox::new(spec.lanes),
+            control: Outbox::new(spec.lanes, limit),
             flows,
             kept: Vec::new(),
             doubted: Vec::new(),
@@ -458,6 +465,11 @@ impl Host {
         // If a control packet waits for credit on a lane, the lane must not carry data before that packet.
         let mut blocked_lanes = 0;
         if !self.control.is_empty() {
+            // Data waits at least as long.
+            if self.control.passes_at() > ctx.now {
+                ctx.wake(self.out, self.control.passes_at());
+                return;
+            }
             if self.send_control(ctx, &mut blocked_lanes) {
                 ctx.wake(self.out, ctx.free_at(self.out));
                 return;

@@ -80,12 +80,51 @@ pub(super) struct Outbox {
     lanes: Box<[VecDeque<(u64, ControlPacket)>]>,
     added: u64,
     len: usize,
+    /// The time at which the bytes of previous packets, of data and control, have passed the injection limit;
+    /// `None` if the limit does not apply to control packets. The limit of data can be later, because control
+    /// packets pass during the time per message and in the pauses of explicit rates.
+    passed: Option<Time>,
+    /// The number of control packets that have moved to the adapter, in their order. With an output buffer, the
+    /// injection limit applies to these moves, as it does to those of data; otherwise, all packets may leave.
+    moved: u64,
+}
+
+/// How control packets pass the injection limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ControlLimit {
+    /// The limit does not apply to them.
+    None,
+    /// When they start on the link.
+    OnLink,
+    /// When they move to the adapter, where they wait for the link, outside the output buffer.
+    IntoAdapter,
 }
 
 impl Outbox {
-    pub fn new(lanes: u8) -> Self {
+    pub fn new(lanes: u8, limit: ControlLimit) -> Self {
         let lanes = (0..lanes.max(1)).map(|_| VecDeque::new()).collect();
-        Self { lanes, added: 0, len: 0 }
+        let passed = (limit != ControlLimit::None).then_some(Time::ZERO);
+        let moved = if limit == ControlLimit::IntoAdapter { 0 } else { u64::MAX };
+        Self { lanes, added: 0, len: 0, passed, moved }
+    }
+
+    /// Whether packets have not moved to the adapter.
+    pub fn has_unmoved(&self) -> bool {
+        self.moved < self.added
+    }
+
+    /// The time at which the injection limit permits the next control packet; zero if it does not apply.
+    #[inline]
+    pub fn passes_at(&self) -> Time {
+        self.passed.unwrap_or_default()
+    }
+
+    /// Records the time at which the bytes of a packet will have passed the injection limit.
+    #[inline]
+    pub fn note_passed(&mut self, time: Time) {
+        if let Some(passed) = &mut self.passed {
+            *passed = time;
+        }
     }
 
     #[inline]
@@ -109,11 +148,11 @@ impl Outbox {
     }
 
     /// The lane and the destination of the packet that has waited longest, excluding packets on
-    /// `blocked_lanes`.
+    /// `blocked_lanes` and packets that have not moved to the adapter.
     pub(super) fn oldest(&self, blocked_lanes: u16) -> Option<(Vl, u32)> {
         let open = self.lanes.iter().enumerate().filter(|(vl, _)| blocked_lanes >> vl & 1 == 0);
         let first = open.filter_map(|(_, lane)| lane.front()).min_by_key(|(number, _)| *number)?;
-        Some((first.1.vl, first.1.to))
+        (first.0 < self.moved).then_some((first.1.vl, first.1.to))
     }
 
     pub(super) fn pop(&mut self, vl: Vl) -> Option<ControlPacket> {
@@ -158,10 +197,33 @@ impl Host {
                 return false;
             };
             let id = self.control_packet(ctx, control);
+            if self.adapter.is_none() {
+                self.inject_control(ctx);
+            }
             ctx.send(self.out, id);
             return true;
         }
         false
+    }
+
+    /// Moves a control packet to the adapter if the injection limit permits it and applies to these moves.
+    pub(super) fn move_control(&mut self, ctx: &Context) {
+        if self.control.has_unmoved() && self.control.passes_at() <= ctx.now {
+            self.control.moved += 1;
+            self.inject_control(ctx);
+        }
+    }
+
+    /// Passes the bytes of a control packet through the injection limit, if it applies to control packets. The packet
+    /// starts now, or follows the packet that is passing.
+    #[inline]
+    pub(super) fn inject_control(&mut self, ctx: &Context) {
+        let Some(passed) = self.control.passed else { return };
+        let data_at = self.injection.free_at;
+        self.injection.free_at = passed;
+        self.inject(ctx, self.sizes.control);
+        // The time per message continues.
+        self.injection.free_at = self.injection.free_at.max(data_at);
     }
 
     pub(super) fn control_packet(&self, ctx: &mut Context, control: ControlPacket) -> PacketId {

@@ -145,12 +145,14 @@ impl Host {
         self.is_stopped = is_stopped;
     }
 
-    /// Passes the bytes of a data packet that starts now through the host. Returns the time at which they have
+    /// Passes the bytes of a packet that starts now through the host. Returns the time at which they have
     /// passed, and the next packet may start.
     #[inline(always)]
     pub(super) fn inject(&mut self, ctx: &Context, size: u32) -> Time {
         let is_slowed = self.shares_paces && ctx.sinks[self.place as usize].is_draining(ctx.now);
-        self.injection.pass(ctx.now, if is_slowed { 2 * size } else { size })
+        let passed = self.injection.pass(ctx.now, if is_slowed { 2 * size } else { size });
+        self.control.note_passed(passed);
+        passed
     }
 
     /// Counts a packet as delivered when the host has drained it, at `done`. A later time needs an event only

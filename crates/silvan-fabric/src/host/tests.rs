@@ -182,6 +182,86 @@ fn the_injection_limit_spaces_packets_and_messages_have_an_overhead() {
     assert_eq!(host.injection.free_at, first + first + Time::from_us(7));
 }
 
+/// A star whose hosts inject data and control packets at 1 Gbit/s, 8 ns per byte.
+fn limited(set: impl FnOnce(&mut Config)) -> Partition {
+    partition(|config| {
+        config.host.injection_rate = Some(silvan_engine::Rate::from_gbit(1));
+        config.host.injection_includes_control = true;
+        set(config);
+    })
+}
+
+#[test]
+fn control_packets_pass_the_injection_limit_and_delay_data() {
+    let mut partition = limited(|_| {});
+    let (host, ctx) = parts(&mut partition);
+    host.record_waits(Time::ZERO);
+    let bytes = u64::from(host.sizes.control);
+    add(host, ctx, 3, 1);
+    for to in [5, 6] {
+        host.control.push_back(ControlPacket { to, ..control(host, 0) });
+    }
+    host.settle(ctx);
+    assert_eq!(ctx.packets.alive(), 1);
+    ctx.now = ctx.free_at(host.out);
+    host.settle(ctx);
+    assert_eq!(ctx.packets.alive(), 1, "the second control packet waits for the limit");
+    let waits: Vec<_> = host.waits.as_ref().unwrap().rows().iter().map(|row| (row.kind, row.until)).collect();
+    assert!(waits.contains(&(RecordedWaitKind::Injection, Time::from_ns(8 * bytes))), "{waits:?}");
+    assert_eq!(send(host, ctx, 4), [6, 3]);
+    let full = u64::from(host.sizes.mtu + host.sizes.header);
+    assert_eq!(host.injection.free_at, Time::from_ns(8 * (2 * bytes + full)));
+}
+
+#[test]
+fn control_packets_do_not_wait_for_the_time_per_message() {
+    let mut partition = limited(|config| config.host.message_overhead = Time::from_us(90));
+    let (host, ctx) = parts(&mut partition);
+    add(host, ctx, 3, 1);
+    add(host, ctx, 2, 1);
+    host.settle(ctx);
+    let next = host.injection.free_at;
+    let passed = next - Time::from_us(90);
+    host.control.push_back(control(host, 0));
+    for (now, sent) in [(ctx.free_at(host.out), 1), (passed, 2)] {
+        ctx.now = now;
+        host.settle(ctx);
+        assert_eq!(ctx.packets.alive(), sent);
+    }
+    assert_eq!(host.injection.free_at, next, "the time per message continues");
+    ctx.now = next;
+    host.control.push_back(control(host, 0));
+    host.settle(ctx);
+    assert_eq!(ctx.packets.alive(), 3);
+    assert_eq!(host.injection.free_at, next + Time::from_ns(8 * u64::from(host.sizes.control)));
+}
+
+#[test]
+fn control_packets_move_to_an_adapter_before_data() {
+    let mut partition = limited(|config| config.host.queues = Some(crate::queueing::HostQueues::Single));
+    let (host, ctx) = parts(&mut partition);
+    for to in [5, 6] {
+        host.control.push_back(ControlPacket { to, ..control(host, 0) });
+    }
+    add(host, ctx, 3, 1);
+    host.settle(ctx);
+    assert!(ctx.packets.alive() == 1 && host.control.has_unmoved() && host.control.oldest(0).is_none());
+    ctx.now = ctx.free_at(host.out);
+    host.settle(ctx);
+    assert_eq!(ctx.packets.alive(), 1, "neither the other control packet nor data has moved");
+    assert_eq!(send(host, ctx, 3), [6, 3]);
+    let passed = host.injection.free_at;
+    assert_eq!(ctx.now, passed);
+    add(host, ctx, 2, 1);
+    host.settle(ctx);
+    host.control.push_back(control(host, 0));
+    for (now, sent) in [(ctx.free_at(host.out), 4), (host.injection.free_at, 5)] {
+        ctx.now = now;
+        host.settle(ctx);
+        assert_eq!(ctx.packets.alive(), sent);
+    }
+}
+
 #[test]
 fn a_host_settles_once_per_instant() {
     let mut partition = partition(|_| {});

@@ -31,6 +31,12 @@ impl WaitLog {
         }
     }
 
+    /// The waits that began during the recording.
+    #[cfg(test)]
+    pub fn rows(&self) -> &[RecordedWait] {
+        &self.rows
+    }
+
     /// The rows in order of time, for each flow.
     fn into_rows(self) -> impl Iterator<Item = RecordedWait> {
         let mut earlier: Vec<RecordedWait> = self.earlier.into_values().collect();

@@ -614,6 +614,7 @@ impl<'a> Builder<'a> {
             out,
             into,
             injection: host.injection(rate),
+            limits_control: host.limits_control,
             message_overhead: host.message_overhead,
             sizes: self.model.sizes,
             lanes: lanes.count,

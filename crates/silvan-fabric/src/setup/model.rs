@@ -119,6 +119,8 @@ pub(super) struct HostModel {
     /// Memory of the input, in bytes per virtual lane.
     pub lane: u32,
     injection: Rate,
+    /// Whether control packets pass the injection limit.
+    pub limits_control: bool,
     drain: Rate,
     pub message_overhead: Time,
     /// The organization of the output buffer, and the bytes of each queue and virtual lane; `None` without
@@ -444,6 +446,7 @@ impl HostModel {
         Ok(Self {
             lane,
             injection: given.injection_rate.unwrap_or(UNLIMITED),
+            limits_control: given.injection_includes_control,
             drain: given.drain_rate.unwrap_or(UNLIMITED),
             message_overhead: given.message_overhead,
             output,

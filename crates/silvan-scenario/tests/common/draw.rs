@@ -207,6 +207,7 @@ fn components(tape: &mut Tape<'_>) -> String {
         6,
         &[
             ("injection_rate", &[r#""13.5 Gbit/s""#, r#""1.001 MB/s""#, r#""2 bytes/cycle""#]),
+            ("injection_includes_control", &["true", "false"]),
             ("drain_rate", &[r#""3 Gbit/s""#]),
             ("buffer", &[r#""128 KiB""#]),
             ("message_overhead", &[r#""150 ns""#]),
