@@ -43,6 +43,7 @@ CRATES = (
     "silvan-fabric",
     "silvan-delays",
     "silvan-scenario",
+    "silvan-library",
 )
 
 

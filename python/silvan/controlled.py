@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from os import PathLike
 
-from silvan import _tables
+from silvan import _tables, sharing, steadiness
 from silvan._core import Controlled, Scenario
 from silvan.results import Result, of_keywords, of_run
 
@@ -143,6 +143,12 @@ class ControlledRun:
         """End the run, and return its results."""
         if self._is_running:
             raise ValueError("a function that the run calls must not call finish()")
+        is_own = not self._run.may_send
         done = self._run.finish()
         columns = {name: _tables.of_run(done.table(name)) for name in done.table_names}
-        return of_run(self._scenario, self._started, done, columns)
+        result = of_run(self._scenario, self._started, done, columns)
+        if is_own:
+            # As in `silvan.run`. The messages of a program have no steady state.
+            sharing.add(result)
+            steadiness.add(result)
+        return result

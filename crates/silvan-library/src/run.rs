@@ -143,6 +143,11 @@ impl<C> ControlledRun<C> {
         self.hosts
     }
 
+    /// Whether the program may send.
+    pub const fn may_send(&self) -> bool {
+        self.may_send
+    }
+
     /// Simulated time.
     pub fn now(&self) -> Time {
         self.simulation.now()

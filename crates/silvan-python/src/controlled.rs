@@ -63,6 +63,11 @@ impl Controlled {
     }
 
     #[getter]
+    fn may_send(&self) -> PyResult<bool> {
+        self.with(|run| Ok(run.may_send()))
+    }
+
+    #[getter]
     fn now_ps(&self) -> PyResult<u64> {
         self.with(|run| Ok(run.now().0))
     }

@@ -119,6 +119,11 @@ impl External {
         }
     }
 
+    /// The class of the messages.
+    pub fn class(&self) -> u16 {
+        self.setup.class
+    }
+
     /// Number of service levels that messages can have.
     pub fn levels(&self) -> u8 {
         self.setup.levels

@@ -116,6 +116,14 @@ impl Setup {
     }
 }
 
+/// Has an application act if it is due. Returns whether the run must stop.
+fn act(application: &mut impl Application, at: &mut Instant) -> bool {
+    if application.next().is_some_and(|time| time <= at.ctx.now) {
+        application.step(at);
+    }
+    application.stops_run()
+}
+
 /// All applications of a network: the jobs, with the ranks of one partition, and the program outside the model.
 #[derive(Debug, Saved)]
 pub(crate) struct Jobs {
@@ -217,48 +225,32 @@ impl Jobs {
     #[inline(never)]
     fn do_step(&mut self, ctx: &mut Context, hosts: &mut [Host]) -> bool {
         let mut messages = std::mem::take(&mut ctx.meters.messages_in);
+        let Self { list, external, room, handed, first_class, .. } = self;
         for (class, flow) in messages.drain(..) {
-            let number = class - self.first_class;
-            let (application, mut at) = self.at(number, ctx, hosts);
-            if !application.is_some_and(|application| application.received(flow, &mut at)) {
+            let number = class - *first_class;
+            let at = &mut Instant { ctx, hosts, number, room, handed };
+            let is_known = match list.get_mut(usize::from(number)) {
+                Some(running) => running.received(flow, at),
+                None => external.as_mut().is_some_and(|external| external.received(flow, at)),
+            };
+            if !is_known {
                 ctx.report_broken(format!("a message of job {number} has arrived that was not posted"));
             }
         }
         ctx.meters.messages_in = messages;
         let mut stops = false;
-        for number in 0..self.count() {
-            let (application, mut at) = self.at(number, ctx, hosts);
-            let Some(application) = application else { continue };
-            if application.next().is_some_and(|time| time <= at.ctx.now) {
-                application.step(&mut at);
-            }
-            stops |= application.stops_run();
+        for (number, running) in (0..).zip(list) {
+            stops |= act(running, &mut Instant { ctx, hosts, number, room, handed });
+        }
+        if let Some(external) = external {
+            let number = external.class() - *first_class;
+            stops |= act(&mut **external, &mut Instant { ctx, hosts, number, room, handed });
         }
         if self.scheduled.is_some_and(|time| time <= ctx.now) {
             self.scheduled = None;
         }
         self.schedule(ctx);
         stops
-    }
-
-    /// Number of applications.
-    fn count(&self) -> u16 {
-        (self.list.len() + usize::from(self.external.is_some())) as u16
-    }
-
-    /// The application with a number, if there is one, and what it may use now.
-    fn at<'a>(
-        &'a mut self,
-        number: u16,
-        ctx: &'a mut Context,
-        hosts: &'a mut [Host],
-    ) -> (Option<&'a mut dyn Application>, Instant<'a>) {
-        let Self { list, external, room, handed, .. } = self;
-        let application = match list.get_mut(usize::from(number)) {
-            Some(running) => Some(running as &mut dyn Application),
-            None => external.as_deref_mut().map(|external| external as &mut dyn Application),
-        };
-        (application, Instant { ctx, hosts, number, room, handed })
     }
 
     /// Records the messages that have left, after hosts have sent.
@@ -273,11 +265,11 @@ impl Jobs {
         let mut messages = std::mem::take(&mut ctx.meters.messages_out);
         for (class, flow, end) in messages.drain(..) {
             let number = class - self.first_class;
-            let known = match self.list.get_mut(usize::from(number)) {
+            let is_known = match self.list.get_mut(usize::from(number)) {
                 Some(running) => running.left(flow, end),
                 None => self.external.as_mut().is_some_and(|external| external.left(flow, end)),
             };
-            if !known {
+            if !is_known {
                 ctx.report_broken(format!("a message of job {number} has left that was not posted"));
             }
         }
