@@ -50,7 +50,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-LANGUAGES = ("sh", "console", "python", "toml", "text", "rust", "diff")
+LANGUAGES = ("sh", "console", "python", "c", "toml", "text", "rust", "diff")
 UPDATE = bool(os.environ.get("SILVAN_UPDATE"))
 SECONDS_AT_MOST = 240
 SAVED = re.compile(r"[Ss]ave (?:this|it) as\s+`([^`]+)`")

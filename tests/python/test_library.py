@@ -108,7 +108,7 @@ def test_results_are_those_of_a_run(star, tmp_path):
     loaded = silvan.load(tmp_path / "out")
     assert loaded.provenance["seed"] == 5
     assert [one["class"] for one in loaded.summary["classes"]] == ["ring"]
-    assert sum(loaded.numpy("hosts", "received_bytes")) == 14 * (1 << 20)
+    assert sum(loaded.numpy("hosts")["received_bytes"]) == 14 * (1 << 20)
     with pytest.raises(ValueError, match="finished"):
         network.run()
 
@@ -288,7 +288,7 @@ def test_a_packaged_scenario_has_the_same_summary_from_c(installed, tmp_path):
         "}\n"
     )
     program = compiled(installed, tmp_path, source)
-    for name in ("testbed", "incast-fct"):
+    for name in ("testbed", "roce-incast-16", "job-collective"):
         scenario = silvan.scenarios.load(name, {"duration": "300 us", "warmup": "0 s"})
         output(program, scenario.origin, tmp_path / name)
         written = json.loads((tmp_path / name / "summary.json").read_text())
