@@ -1,4 +1,4 @@
-//! Feeds the readers of VEF, of binary GOAL and of workloads a value that matters for each field of their formats. A field that
+//! Feeds the readers of VEF, binary GOAL, workloads and Chakra's messages in JSON a value that matters for each field of their formats. A field that
 //! is used changes the result. A field that is ignored does not, and a note names it.
 
 use std::io::Cursor;
@@ -7,7 +7,7 @@ use silvan_trace::Trace;
 use silvan_trace::error::TraceError;
 use silvan_trace::read::fields::{CHAKRA, Fields, GOAL, GOAL_BINARY, Handling, TI, VEF, WORKLOAD};
 use silvan_trace::read::source::Source;
-use silvan_trace::read::{Options, goal, goal_binary, vef, workload};
+use silvan_trace::read::{Options, chakra, goal, goal_binary, vef, workload};
 use silvan_trace::write;
 
 /// The result of a reader as text, and its notes.
@@ -198,6 +198,98 @@ fn each_field_of_workloads_is_used_or_noted() {
     for (field, old, new, part) in CHANGES_OF_WORKLOAD {
         assert!(OF_WORKLOAD.contains(old), "{field}");
         compare(WORKLOAD, field, part, &plain, &read(&OF_WORKLOAD.replacen(old, new, 1)));
+    }
+}
+
+const OF_MESSAGES: &str = r#"{"version": "1"}
+{"id": "1", "name": "n", "type": "COMP_NODE", "durationMicros": "3"}
+{"id": "2", "type": "COMP_NODE", "dataDeps": ["1"], "attr": [{"name": "is_cpu_op", "boolVal": true},
+ {"name": "num_ops", "int64Val": "5000"}, {"name": "tensor_size", "uint64Val": "100"}]}
+{"id": "3", "type": "MEM_LOAD_NODE", "attr": [{"name": "tensor_size", "uint64Val": "4000"}]}
+{"id": "4", "type": "COMM_COLL_NODE", "attr": [{"name": "comm_type", "int64Val": "0"},
+ {"name": "comm_size", "int64Val": "1000"}, {"name": "pg_name", "stringVal": "a"},
+ {"name": "involved_dim", "boolList": {"values": [true]}}]}
+{"id": "5", "type": "COMM_SEND_NODE", "attr": [{"name": "comm_dst", "int32Val": 0},
+ {"name": "comm_size", "int64Val": "100"}, {"name": "comm_tag", "int32Val": 3}]}
+{"id": "6", "type": "COMM_RECV_NODE", "attr": [{"name": "comm_src", "int32Val": 0},
+ {"name": "comm_size", "int64Val": "100"}, {"name": "comm_tag", "int32Val": 3}]}
+"#;
+
+/// The field, an old text, a new one, and a part of the note or error.
+const CHANGES_OF_MESSAGES: [(&str, &str, &str, &str); 28] = [
+    ("id", r#""id": "2""#, r#""id": "1""#, "t:3: node 1 is defined twice"),
+    ("name", r#""n""#, r#""m""#, ""),
+    ("Name", r#""id": "3""#, r#""Name": "m", "id": "3""#, ""),
+    ("workload_name", r#""id": "3""#, r#""workload_name": "m", "id": "3""#, ""),
+    ("version", r#""version": "1""#, r#""version": "2""#, ""),
+    ("doc_string", r#""int64Val": "5000""#, r#""docString": "x", "int64Val": "5000""#, ""),
+    ("type", "MEM_LOAD_NODE", "COMP_NODE", ""),
+    ("ctrl_deps", r#""id": "2""#, r#""ctrlDeps": ["1"], "id": "2""#, "not used: ctrl_deps"),
+    ("data_deps", r#""dataDeps": ["1"]"#, r#""dataDeps": []"#, ""),
+    ("start_time_micros", r#""id": "2""#, r#""startTimeMicros": "7", "id": "2""#, "used: start_time_micros"),
+    ("duration_micros", r#"Micros": "3""#, r#"Micros": "4""#, ""),
+    ("inputs", r#""id": "2""#, r#""inputs": {"values": "[]"}, "id": "2""#, "not used: inputs"),
+    ("outputs", r#""id": "2""#, r#""outputs": {"values": "[]"}, "id": "2""#, "not used: outputs"),
+    ("is_cpu_op", "true}", "false}", ""),
+    ("num_ops", "5000", "6000", ""),
+    ("tensor_size", "4000", "5000", ""),
+    ("comm_size", r#""100"}, {"name": "comm_tag""#, r#""200"}, {"name": "comm_tag""#, ""),
+    ("comm_type", r#""int64Val": "0""#, r#""int64Val": "17""#, "t:6: node 4: comm_type 17 is not one of"),
+    ("comm_src", r#"comm_src", "int32Val": 0"#, r#"comm_src", "int32Val": 7"#, "7"),
+    ("comm_dst", r#"comm_dst", "int32Val": 0"#, r#"comm_dst", "int32Val": 7"#, "7"),
+    ("comm_tag", r#""int32Val": 3"#, r#""int32Val": 4"#, ""),
+    ("comm_root", r#""0"}"#, r#""5"}, {"name": "comm_root", "int32Val": 3}"#, "3"),
+    ("root", r#""0"}"#, r#""5"}, {"name": "root", "int32Val": 3}"#, "3"),
+    (
+        "pg_name",
+        r#""stringVal": "a"},"#,
+        r#""stringVal": ""}, {"name": "involved_dim", "boolList": {"values": [false]}},"#,
+        "by pg_name",
+    ),
+    (
+        "involved_dim",
+        r#""stringVal": "a"},"#,
+        r#""stringVal": ""}, {"name": "involved_dim", "boolList": {"values": [false]}},"#,
+        "involved_dim",
+    ),
+    (
+        "comm_priority",
+        r#"{"name": "num_ops""#,
+        r#"{"name": "comm_priority", "int32Val": 2}, {"name": "num_ops""#,
+        "not used: comm_priority",
+    ),
+    (
+        "tensor_loc",
+        r#"{"name": "num_ops""#,
+        r#"{"name": "tensor_loc", "int32Val": 2}, {"name": "num_ops""#,
+        "not used: tensor_loc",
+    ),
+    (
+        "storage",
+        r#""id": "2""#,
+        r#""storage": {"level": "STORAGE_LEVEL_FS"}, "id": "2""#,
+        "not used: storage",
+    ),
+];
+
+#[test]
+fn each_field_of_messages_in_json_is_used_or_noted() {
+    let options = Options {
+        host_flops: Some(1e9),
+        host_bandwidth: Some("8 Gbit/s".parse().unwrap()),
+        ..Options::default()
+    };
+    let read = |text: &str| {
+        let open = |_| -> Result<(Box<dyn std::io::BufRead>, String), TraceError> {
+            Ok((Box::new(Cursor::new(text.as_bytes().to_vec())), "t".to_owned()))
+        };
+        outcome(chakra::read(1, &open, &options))
+    };
+    let plain = read(OF_MESSAGES);
+    assert_eq!(CHANGES_OF_MESSAGES.map(|change| change.0).to_vec(), names(CHAKRA));
+    for (field, old, new, part) in CHANGES_OF_MESSAGES {
+        assert!(OF_MESSAGES.contains(old), "{field}");
+        compare(CHAKRA, field, part, &plain, &read(&OF_MESSAGES.replacen(old, new, 1)));
     }
 }
 

@@ -6,7 +6,7 @@
 //! | GOAL, binary | the first eight bytes are 4223 |
 //! | SimGrid's time-independent traces | lines of a rank and an action, or names of files with such lines |
 //! | VEF | the first word is `VEF` |
-//! | Chakra execution traces | length-prefixed messages, the first with a version or attributes; or JSON with `workload_graph` |
+//! | Chakra execution traces | length-prefixed messages, the first with a version or attributes; or JSON with `workload_graph`, or with these messages |
 //! | HPCC recordings | the first line is a comment that starts with `HPCC` |
 //! | text workloads of SimAI and ASTRA-sim | the first word is a policy, such as `HYBRID_TRANSFORMER` |
 //!
@@ -16,6 +16,7 @@
 
 pub mod chakra;
 mod chakra_json;
+mod chakra_values;
 mod family;
 pub mod fields;
 pub mod goal;
@@ -214,7 +215,7 @@ pub fn detect(path: &Path) -> Result<Format, TraceError> {
     {
         return Ok(Format::GoalBinary);
     }
-    if chakra::looks_like(&start) {
+    if chakra::detect(&start) {
         return Ok(Format::Chakra);
     }
     if let Some(kind) = archive(&start) {
@@ -251,8 +252,8 @@ fn detect_text(start: &str, path: &Path) -> Result<Format, String> {
     if word == "num_ranks" || first.starts_with("//") || first.starts_with("/*") {
         return Ok(Format::Goal);
     }
-    if first.starts_with('{') {
-        return detect_json(start);
+    if first.starts_with(['{', '[']) {
+        return Err(json_in_words(start).to_owned());
     }
     if first.starts_with("OTF2") || path.extension().is_some_and(|ending| ending == "otf2") {
         return Err(
@@ -274,23 +275,17 @@ fn detect_text(start: &str, path: &Path) -> Result<Format, String> {
     Err(format!("the format is not one of {known}: the file starts with {}", crate::error::clip(first)))
 }
 
-/// Detects the format of a JSON file.
-fn detect_json(start: &str) -> Result<Format, String> {
+/// Describes a JSON file that is no trace.
+fn json_in_words(start: &str) -> &'static str {
     let has = |key: &str| start.contains(&format!("\"{key}\""));
-    if has("workload_graph") {
-        return Ok(Format::Chakra);
-    }
-    Err(if has("traceEvents") {
+    if has("traceEvents") {
         "this is a trace of PyTorch's profiler (Kineto): link it with the execution trace (`chakra_trace_link`), and \
          convert both (`chakra_converter PyTorch`)"
     } else if has("schema") {
         "this is an execution trace of PyTorch: convert it to a Chakra trace (`chakra_converter PyTorch`)"
-    } else if has("attr") || has("version") {
-        "this is the output of `chakra_jsonizer`: give the trace from which it was made (.et)"
     } else {
-        "this is JSON without the `workload_graph` of a Chakra trace"
+        "this is JSON without the `workload_graph` of a Chakra trace, or its metadata and nodes (`version`, `attr`)"
     }
-    .to_owned())
 }
 
 /// An error in a line.
