@@ -88,6 +88,16 @@ fn binary_metadata_may_have_the_length_of_a_brace() {
 }
 
 #[test]
+fn the_first_node_in_binary_form_may_lack_its_number_and_its_name() {
+    // After empty metadata: node 0 with and without a name.
+    for node in [&[18, 1, b'n', 24, 4, 56, 7][..], &[24, 4, 56, 7], &[8, 1, 24, 4, 56, 7]] {
+        let path = file("zero.et", &[&[0, node.len() as u8], node].concat());
+        assert_eq!(detect(&path).unwrap(), Format::Chakra);
+        assert!(in_goal(&read(&path, &Options::default()).unwrap().trace).contains("calc 7000"));
+    }
+}
+
+#[test]
 fn unused_attributes_of_any_type_are_noted() {
     let text = r#"{"version": "1"}
 {"id": 1, "type": 4, "attr": [
@@ -101,8 +111,8 @@ fn unused_attributes_of_any_type_are_noted() {
 }
 
 /// Compares the error of a file with a part of it that names the place, the problem and what is valid.
-fn fails(text: &str, part: &str) {
-    let path = file("wrong.json", text.as_bytes());
+fn fails(name: &str, text: &str, part: &str) {
+    let path = file(name, text.as_bytes());
     let error = read(&path, &Options::default()).unwrap_err().to_string();
     assert!(error.contains(part), "{error} does not contain {part}");
     assert!(error.len() < 600, "{error}");
@@ -152,7 +162,7 @@ fn wrong_graphs_are_reported() {
         (&deep, ":1: more than 100 lists and objects are in each other"),
         (&many, ":2: a node waits for more than 1048576 nodes"),
     ] {
-        fails(text, message);
+        fails("graph.json", text, message);
     }
 }
 
@@ -225,6 +235,6 @@ fn wrong_messages_are_reported() {
             ":2: node 1: pg_name has more than 255 bytes",
         ),
     ] {
-        fails(text, message);
+        fails("messages.json", text, message);
     }
 }

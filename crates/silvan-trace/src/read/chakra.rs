@@ -158,9 +158,9 @@ pub fn looks_like(start: &[u8]) -> bool {
     let mut rest = start;
     let Ok(length) = varint(&mut rest) else { return false };
     if length == 0 {
-        // After empty metadata, the length of the first node follows, whose first field is a number with
-        // key 8.
-        return varint(&mut rest).is_ok_and(|node| node >= 2) && rest.first() == Some(&8);
+        // After empty metadata, the length of the first node follows, whose first field is its number, its name or
+        // its type, because a number 0 and an empty name are left out.
+        return varint(&mut rest).is_ok_and(|node| node >= 2) && matches!(rest.first(), Some(8 | 18 | 24));
     }
     let whole = usize::try_from(length).ok().and_then(|length| rest.get(..length));
     let of_metadata =
