@@ -1,4 +1,5 @@
-//! Chakra, in binary form and in JSON: two ranks, the second file after the first. A parsed trace can be run, and is equal in GOAL.
+//! Chakra, in binary form and in JSON: two ranks, the second file after the first. A parsed trace can be run, and is
+//! equal in GOAL.
 #![no_main]
 
 mod trace;

@@ -6,7 +6,8 @@
 //! | GOAL, binary | the first eight bytes are 4223 |
 //! | SimGrid's time-independent traces | lines of a rank and an action, or names of files with such lines |
 //! | VEF | the first word is `VEF` |
-//! | Chakra execution traces | length-prefixed messages, the first with a version or attributes; or JSON with `workload_graph`, or with these messages |
+//! | Chakra execution traces | length-prefixed messages, the first with a version or attributes; or `workload_graph` |
+//! | | or these messages in JSON |
 //! | HPCC recordings | the first line is a comment that starts with `HPCC` |
 //! | text workloads of SimAI and ASTRA-sim | the first word is a policy, such as `HYBRID_TRANSFORMER` |
 //!
