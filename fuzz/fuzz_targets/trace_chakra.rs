@@ -65,7 +65,8 @@ fn json(random: &mut Stream) -> Vec<u8> {
             if random.chance(3, 4) {
                 let value = random.below(if name == "comm_size" { 10_000 } else { 3 });
                 // Most keys are those of a number.
-                let key = keys[random.below(if random.chance(1, 20) { 6 } else { 3 }) as usize];
+                let known = if random.chance(1, 20) { 6 } else { 3 };
+                let key = keys[random.below(known) as usize];
                 attributes.push(match form {
                     0 => format!("\"{name}\": {value}"),
                     _ => format!("{{\"name\": \"{name}\", \"{key}\": \"{value}\"}}"),
