@@ -151,6 +151,7 @@ mod tests {
         "job.program.format=chakra",
         "job.program.format=hpcc",
         "job.program.format=workload",
+        "job.program.format=msccl",
     ];
 
     #[test]

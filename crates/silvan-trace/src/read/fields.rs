@@ -221,6 +221,42 @@ pub const WORKLOAD: Fields = Fields {
     ],
 };
 
+/// Algorithms of MSCCL. A name is that of an element with that of its attribute. Other attributes are noted.
+pub const MSCCL: Fields = Fields {
+    format: "msccl",
+    fields: &[
+        text("algo.name"),
+        text("algo.coll"),
+        used("algo.ngpus"),
+        used("algo.nchannels"),
+        used("algo.nchunksperloop"),
+        noted("algo.proto"),
+        noted("algo.minBytes"),
+        noted("algo.maxBytes"),
+        text("algo.inplace"),
+        text("algo.outofplace"),
+        noted("algo.redop"),
+        used("gpu.id"),
+        used("gpu.i_chunks"),
+        used("gpu.o_chunks"),
+        used("gpu.s_chunks"),
+        used("tb.id"),
+        used("tb.send"),
+        used("tb.recv"),
+        used("tb.chan"),
+        used("step.s"),
+        used("step.type"),
+        used("step.srcbuf"),
+        used("step.srcoff"),
+        used("step.dstbuf"),
+        used("step.dstoff"),
+        used("step.cnt"),
+        used("step.depid"),
+        used("step.deps"),
+        text("step.hasdep"),
+    ],
+};
+
 /// Maximum number of names in a note.
 const MOST_NAMES: usize = 20;
 

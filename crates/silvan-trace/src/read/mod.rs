@@ -10,6 +10,7 @@
 //! | | or these messages in JSON |
 //! | HPCC recordings | the first line is a comment that starts with `HPCC` |
 //! | text workloads of SimAI and ASTRA-sim | the first word is a policy, such as `HYBRID_TRANSFORMER` |
+//! | algorithms of MSCCL | XML with an element `algo` |
 //!
 //! Text and Chakra files may be compressed with gzip. If a Chakra or SimGrid file contains one of several
 //! ranks and the rank number is in its name (`job.3.et`, `actions3.txt`), the files of the other ranks are
@@ -23,6 +24,7 @@ pub mod fields;
 pub mod goal;
 pub mod goal_binary;
 pub mod hpcc;
+pub mod msccl;
 mod protobuf;
 pub mod relatives;
 pub mod source;
@@ -62,10 +64,12 @@ pub enum Format {
     Hpcc,
     /// Text workloads of SimAI (AICB) and ASTRA-sim 1.
     Workload,
+    /// Algorithms of collective operations of MSCCL.
+    Msccl,
 }
 
 /// All supported formats.
-pub const FORMATS: [Format; 7] = [
+pub const FORMATS: [Format; 8] = [
     Format::Goal,
     Format::GoalBinary,
     Format::Ti,
@@ -73,6 +77,7 @@ pub const FORMATS: [Format; 7] = [
     Format::Chakra,
     Format::Hpcc,
     Format::Workload,
+    Format::Msccl,
 ];
 
 impl Format {
@@ -87,6 +92,7 @@ impl Format {
             Self::Chakra => "chakra",
             Self::Hpcc => "hpcc",
             Self::Workload => "workload",
+            Self::Msccl => "msccl",
         }
     }
 
@@ -119,6 +125,8 @@ pub struct Options {
     pub host_bandwidth: Option<Rate>,
     /// Number of ranks, for text workloads that do not state it (`all_gpus`).
     pub ranks: Option<u32>,
+    /// Total size of the operation in bytes, for algorithms of MSCCL.
+    pub bytes: Option<u64>,
     /// Algorithms of collective operations.
     pub algorithms: Choice,
     /// Maximum number of operations and dependencies together.
@@ -141,6 +149,7 @@ impl Default for Options {
             host_flops: None,
             host_bandwidth: None,
             ranks: None,
+            bytes: None,
             algorithms: Choice::default(),
             limit: MAX_ITEMS,
         }
@@ -175,6 +184,13 @@ pub fn read(path: &Path, options: &Options) -> Result<Read, TraceError> {
         );
         return Err(TraceError::new(&name, message));
     }
+    if options.bytes.is_some() && format != Format::Msccl {
+        let message = format!(
+            "`bytes` has no effect: files of the format {} state the sizes of their messages; leave it out",
+            format.name()
+        );
+        return Err(TraceError::new(&name, message));
+    }
     let scaled = |mut trace: Trace, files: Vec<PathBuf>| {
         trace.scale_time(options.compute_scale);
         Read { trace, format, files }
@@ -189,6 +205,7 @@ pub fn read(path: &Path, options: &Options) -> Result<Read, TraceError> {
         Format::Vef => Ok(scaled(vef::read(Source::open(path)?, options)?, one())),
         Format::Hpcc => Ok(scaled(hpcc::read(Source::open(path)?, options)?, one())),
         Format::Workload => Ok(scaled(workload::read(Source::open(path)?, options)?, one())),
+        Format::Msccl => Ok(scaled(msccl::read(source::open(path)?, &name, options)?, one())),
         Format::Ti => {
             let files = family::of_ti(path)?;
             Ok(scaled(ti::read_files(&files, options)?, files))
@@ -246,6 +263,9 @@ fn detect_text(start: &str, path: &Path) -> Result<Format, String> {
     let word = first.split_whitespace().next().unwrap_or_default();
     if word == "VEF" {
         return Ok(Format::Vef);
+    }
+    if msccl::looks_like(start) {
+        return Ok(Format::Msccl);
     }
     if workload::looks_like(first) {
         return Ok(Format::Workload);
