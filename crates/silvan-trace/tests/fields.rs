@@ -1,5 +1,6 @@
-//! Feeds the readers of VEF, binary GOAL, workloads and Chakra's messages in JSON, and algorithms of MSCCL, a value that
-//! matters for each field of their formats. A field that is used changes the result. A field that is ignored does not, and a note names it.
+//! Feeds the readers of VEF, binary GOAL, workloads, Chakra's messages in JSON, and algorithms of MSCCL a value that matters
+//! for each field of their formats. A field that is used changes the result. A field that is ignored does not, and a note
+//! names it.
 
 use std::io::Cursor;
 
