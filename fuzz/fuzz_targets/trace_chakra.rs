@@ -1,4 +1,5 @@
-//! Chakra: two ranks, the second file after the first. A parsed trace can be run, and is equal in GOAL.
+//! Chakra, in binary form and in JSON: two ranks, the second file after the first. A parsed trace can be run, and is
+//! equal in GOAL.
 #![no_main]
 
 mod trace;
@@ -52,10 +53,60 @@ fn node(id: u64, random: &mut Stream) -> Vec<u8> {
     node
 }
 
+/// A file in JSON: a graph or messages, as a list or not.
+fn json(random: &mut Stream) -> Vec<u8> {
+    let form = random.below(3);
+    let names = ["comm_size", "comm_type", "comm_src", "comm_dst", "comm_tag", "is_cpu_op", "comm_root"];
+    let keys = ["int64Val", "uint32_val", "doubleVal", "stringVal", "boolList", "value"];
+    let mut nodes = Vec::new();
+    for id in 0..random.below(5) {
+        let mut attributes = Vec::new();
+        for name in names {
+            if random.chance(3, 4) {
+                let value = random.below(if name == "comm_size" { 10_000 } else { 3 });
+                // Most keys are those of a number.
+                let known = if random.chance(1, 20) { 6 } else { 3 };
+                let key = keys[random.below(known) as usize];
+                attributes.push(match form {
+                    0 => format!("\"{name}\": {value}"),
+                    _ => format!("{{\"name\": \"{name}\", \"{key}\": \"{value}\"}}"),
+                });
+            }
+        }
+        let (kind, micros, attributes) = (1 + random.below(8), random.below(300), attributes.join(", "));
+        let after = if id > 0 { random.below(id).to_string() } else { String::new() };
+        nodes.push(match form {
+            0 => format!(
+                "{{\"Id\": {id}, \"NodeType\": {kind}, \"runtime\": {micros}, \"data_deps\": [{after}], {attributes}}}"
+            )
+            .replace(", }", "}"),
+            _ => format!(
+                "{{\"id\": \"{id}\", \"type\": {kind}, \"durationMicros\": {micros}, \"dataDeps\": [{after}], \"attr\": [{attributes}]}}"
+            ),
+        });
+    }
+    let text = match form {
+        0 => format!("{{\"workload_graph\": [{}]}}", nodes.join(",\n")),
+        1 => format!("{{\"version\": \"1\"}}{}", nodes.concat()),
+        _ => format!(
+            "[{{\"version\": \"1\"}}{}]",
+            nodes.iter().map(|node| format!(",\n{node}")).collect::<String>()
+        ),
+    };
+    text.into_bytes()
+}
+
 fn draw(random: &mut Stream) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut first = Vec::new();
     for file in 0..2 {
+        if random.chance(1, 2) {
+            bytes = json(random);
+            if file == 0 {
+                first = std::mem::take(&mut bytes);
+            }
+            continue;
+        }
         bytes.push(0);
         for id in 0..u64::from(random.below(5)) {
             let node = node(id, random);
@@ -86,8 +137,12 @@ fuzz_target!(|bytes: &[u8]| {
     let Some((length, rest)) = bytes.split_first_chunk::<2>() else { return };
     let (first, second) = rest.split_at(usize::from(u16::from_le_bytes(*length)).min(rest.len()));
     let files = [first, second];
-    let _ = chakra::looks_like(first);
-    let read = chakra::read(2, &|rank| Ok((Box::new(Cursor::new(files[rank])), "fuzz".to_owned())), &trace::options());
+    let _ = chakra::detect(first);
+    let read = chakra::read(
+        2,
+        &|rank| Ok((Box::new(Cursor::new(files[rank])), "fuzz".to_owned())),
+        &trace::options(),
+    );
     if let Ok(trace) = read {
         trace::check(&trace);
     }

@@ -121,7 +121,7 @@ mod tests {
     /// Keys and choices that are not generated. The checks `threads` and `engine` run every relevant scenario
     /// with several numbers of threads and both schedulers, and the check `measure` switches the forest off.
     /// Without these keys, older builds can read the generated scenarios.
-    const EXEMPT: [&str; 28] = [
+    const EXEMPT: [&str; 29] = [
         "threads",
         "threads=auto",
         "scheduler",
@@ -154,6 +154,7 @@ mod tests {
         "job.program.format=chakra",
         "job.program.format=hpcc",
         "job.program.format=workload",
+        "job.program.format=msccl",
     ];
 
     #[test]

@@ -30,6 +30,7 @@ struct Request {
     host_flops: Option<f64>,
     host_bandwidth: Option<String>,
     ranks: Option<u32>,
+    bytes: Option<String>,
     algorithms: BTreeMap<String, String>,
     limit: u64,
     latency: String,
@@ -49,6 +50,7 @@ impl Default for Request {
             host_flops: None,
             host_bandwidth: None,
             ranks: None,
+            bytes: None,
             algorithms: BTreeMap::new(),
             limit: MAX_ITEMS,
             latency: "0 ns".to_owned(),
@@ -94,6 +96,8 @@ impl Request {
         if host_bandwidth.is_some_and(|rate| rate.0 == 0) {
             return Err(failed("host_bandwidth: must be more than 0"));
         }
+        let bytes = self.bytes.as_deref().map(str::parse::<Bytes>).transpose();
+        let bytes = bytes.map_err(|error| failed(format!("bytes: {error}")))?;
         Ok(Options {
             format: self.format.as_deref().map(Format::by_name).transpose().map_err(failed)?,
             time_scale: factor("time_scale", self.time_scale)?,
@@ -101,6 +105,7 @@ impl Request {
             host_flops: self.host_flops,
             host_bandwidth,
             ranks: self.ranks,
+            bytes: bytes.map(|bytes| bytes.0),
             algorithms: self.algorithms()?,
             limit: self.limit,
         })

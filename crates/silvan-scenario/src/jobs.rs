@@ -111,7 +111,7 @@ pub enum Sharing {
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Program {
     /// A recorded trace: GOAL (text or binary), SimGrid's time-independent traces, VEF, Chakra,
-    /// recordings of HPCC, or text workloads of SimAI and ASTRA-sim.
+    /// recordings of HPCC, text workloads of SimAI and ASTRA-sim, or an algorithm of MSCCL.
     Trace {
         /// The file. The name is relative to the scenario.
         file: String,
@@ -140,6 +140,9 @@ pub enum Program {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 1))]
         ranks: Option<u32>,
+        /// Total size of the operation, for algorithms of MSCCL: that of all chunks.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bytes: Option<Bytes>,
     },
     /// A collective operation, repeated.
     Collective {
@@ -276,7 +279,16 @@ impl JobSpec {
         let algorithms = self.algorithms.choice(at)?;
         let wrong = |what: String| Fault::new(format!("{at}.program"), what);
         match &self.program {
-            Program::Trace { file, format, time_scale, compute_scale, host_flops, host_bandwidth, ranks } => {
+            Program::Trace {
+                file,
+                format,
+                time_scale,
+                compute_scale,
+                host_flops,
+                host_bandwidth,
+                ranks,
+                bytes,
+            } => {
                 let options = Options {
                     format: *format,
                     time_scale: *time_scale,
@@ -284,6 +296,7 @@ impl JobSpec {
                     host_flops: *host_flops,
                     host_bandwidth: *host_bandwidth,
                     ranks: *ranks,
+                    bytes: bytes.map(|bytes| bytes.0),
                     algorithms,
                     ..Options::default()
                 };

@@ -420,6 +420,8 @@ const SAMPLES: [Sample; 14] = [
             ("name", "\"Id\": 3", "\"name\": \"x\", \"Id\": 3", ""),
             ("Name", "\"n\"", "\"m\"", ""),
             ("workload_name", "\"w\"", "\"v\"", ""),
+            ("version", "\"workload_name\"", "\"version\": \"1\", \"workload_name\"", ""),
+            ("doc_string", "\"Id\": 3", "\"doc_string\": \"x\", \"Id\": 3", ""),
             ("type", "\"NodeType\": 2", "\"NodeType\": 4", ""),
             ("ctrl_deps", "\"Id\": 2", "\"ctrl_deps\": [1], \"Id\": 2", "ctrl_deps"),
             ("data_deps", "[1]}", "[]}", ""),
@@ -451,6 +453,7 @@ const SAMPLES: [Sample; 14] = [
             ),
             ("comm_priority", "\"Id\": 4", "\"comm_priority\": 7, \"Id\": 4", "comm_priority"),
             ("tensor_loc", "\"Id\": 3", "\"tensor_loc\": 2, \"Id\": 3", "tensor_loc"),
+            ("storage", "\"Id\": 3", "\"storage\": {\"level\": 1}, \"Id\": 3", "storage"),
         ],
     },
     Sample {

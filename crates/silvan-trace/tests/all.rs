@@ -3,11 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod apart;
+mod chakra_json;
 mod closed_forms;
 mod collectives;
 mod fields;
 mod formats;
 mod generated;
+mod msccl;
 mod reduction;
 mod workload;
 mod wrong;

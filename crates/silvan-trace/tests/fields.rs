@@ -1,13 +1,14 @@
-//! Feeds the readers of VEF, of binary GOAL and of workloads a value that matters for each field of their formats. A field that
-//! is used changes the result. A field that is ignored does not, and a note names it.
+//! Feeds the readers of VEF, binary GOAL, workloads, Chakra's messages in JSON, and algorithms of MSCCL a value that matters
+//! for each field of their formats. A field that is used changes the result. A field that is ignored does not, and a note
+//! names it.
 
 use std::io::Cursor;
 
 use silvan_trace::Trace;
 use silvan_trace::error::TraceError;
-use silvan_trace::read::fields::{CHAKRA, Fields, GOAL, GOAL_BINARY, Handling, TI, VEF, WORKLOAD};
+use silvan_trace::read::fields::{CHAKRA, Fields, GOAL, GOAL_BINARY, Handling, MSCCL, TI, VEF, WORKLOAD};
 use silvan_trace::read::source::Source;
-use silvan_trace::read::{Options, goal, goal_binary, vef, workload};
+use silvan_trace::read::{Options, chakra, goal, goal_binary, msccl, vef, workload};
 use silvan_trace::write;
 
 /// The result of a reader as text, and its notes.
@@ -201,10 +202,181 @@ fn each_field_of_workloads_is_used_or_noted() {
     }
 }
 
+const OF_MESSAGES: &str = r#"{"version": "1"}
+{"id": "1", "name": "n", "type": "COMP_NODE", "durationMicros": "3"}
+{"id": "2", "type": "COMP_NODE", "dataDeps": ["1"], "attr": [{"name": "is_cpu_op", "boolVal": true},
+ {"name": "num_ops", "int64Val": "5000"}, {"name": "tensor_size", "uint64Val": "100"}]}
+{"id": "3", "type": "MEM_LOAD_NODE", "attr": [{"name": "tensor_size", "uint64Val": "4000"}]}
+{"id": "4", "type": "COMM_COLL_NODE", "attr": [{"name": "comm_type", "int64Val": "0"},
+ {"name": "comm_size", "int64Val": "1000"}, {"name": "pg_name", "stringVal": "a"},
+ {"name": "involved_dim", "boolList": {"values": [true]}}]}
+{"id": "5", "type": "COMM_SEND_NODE", "attr": [{"name": "comm_dst", "int32Val": 0},
+ {"name": "comm_size", "int64Val": "100"}, {"name": "comm_tag", "int32Val": 3}]}
+{"id": "6", "type": "COMM_RECV_NODE", "attr": [{"name": "comm_src", "int32Val": 0},
+ {"name": "comm_size", "int64Val": "100"}, {"name": "comm_tag", "int32Val": 3}]}
+"#;
+
+/// The field, an old text, a new one, and a part of the note or error.
+const CHANGES_OF_MESSAGES: [(&str, &str, &str, &str); 28] = [
+    ("id", r#""id": "2""#, r#""id": "1""#, "t:3: node 1 is defined twice"),
+    ("name", r#""n""#, r#""m""#, ""),
+    ("Name", r#""id": "3""#, r#""Name": "m", "id": "3""#, ""),
+    ("workload_name", r#""id": "3""#, r#""workload_name": "m", "id": "3""#, ""),
+    ("version", r#""version": "1""#, r#""version": "2""#, ""),
+    ("doc_string", r#""int64Val": "5000""#, r#""docString": "x", "int64Val": "5000""#, ""),
+    ("type", "MEM_LOAD_NODE", "COMP_NODE", ""),
+    ("ctrl_deps", r#""id": "2""#, r#""ctrlDeps": ["1"], "id": "2""#, "not used: ctrl_deps"),
+    ("data_deps", r#""dataDeps": ["1"]"#, r#""dataDeps": []"#, ""),
+    ("start_time_micros", r#""id": "2""#, r#""startTimeMicros": "7", "id": "2""#, "used: start_time_micros"),
+    ("duration_micros", r#"Micros": "3""#, r#"Micros": "4""#, ""),
+    ("inputs", r#""id": "2""#, r#""inputs": {"values": "[]"}, "id": "2""#, "not used: inputs"),
+    ("outputs", r#""id": "2""#, r#""outputs": {"values": "[]"}, "id": "2""#, "not used: outputs"),
+    ("is_cpu_op", "true}", "false}", ""),
+    ("num_ops", "5000", "6000", ""),
+    ("tensor_size", "4000", "5000", ""),
+    ("comm_size", r#""100"}, {"name": "comm_tag""#, r#""200"}, {"name": "comm_tag""#, ""),
+    ("comm_type", r#""int64Val": "0""#, r#""int64Val": "17""#, "t:6: node 4: comm_type 17 is not one of"),
+    ("comm_src", r#"comm_src", "int32Val": 0"#, r#"comm_src", "int32Val": 7"#, "7"),
+    ("comm_dst", r#"comm_dst", "int32Val": 0"#, r#"comm_dst", "int32Val": 7"#, "7"),
+    ("comm_tag", r#""int32Val": 3"#, r#""int32Val": 4"#, ""),
+    ("comm_root", r#""0"}"#, r#""5"}, {"name": "comm_root", "int32Val": 3}"#, "3"),
+    ("root", r#""0"}"#, r#""5"}, {"name": "root", "int32Val": 3}"#, "3"),
+    (
+        "pg_name",
+        r#""stringVal": "a"},"#,
+        r#""stringVal": ""}, {"name": "involved_dim", "boolList": {"values": [false]}},"#,
+        "by pg_name",
+    ),
+    (
+        "involved_dim",
+        r#""stringVal": "a"},"#,
+        r#""stringVal": ""}, {"name": "involved_dim", "boolList": {"values": [false]}},"#,
+        "involved_dim",
+    ),
+    (
+        "comm_priority",
+        r#"{"name": "num_ops""#,
+        r#"{"name": "comm_priority", "int32Val": 2}, {"name": "num_ops""#,
+        "not used: comm_priority",
+    ),
+    (
+        "tensor_loc",
+        r#"{"name": "num_ops""#,
+        r#"{"name": "tensor_loc", "int32Val": 2}, {"name": "num_ops""#,
+        "not used: tensor_loc",
+    ),
+    (
+        "storage",
+        r#""id": "2""#,
+        r#""storage": {"level": "STORAGE_LEVEL_FS"}, "id": "2""#,
+        "not used: storage",
+    ),
+];
+
+#[test]
+fn each_field_of_messages_in_json_is_used_or_noted() {
+    let options = Options {
+        host_flops: Some(1e9),
+        host_bandwidth: Some("8 Gbit/s".parse().unwrap()),
+        ..Options::default()
+    };
+    let read = |text: &str| {
+        let open = |_| -> Result<(Box<dyn std::io::BufRead>, String), TraceError> {
+            Ok((Box::new(Cursor::new(text.as_bytes().to_vec())), "t".to_owned()))
+        };
+        outcome(chakra::read(1, &open, &options))
+    };
+    let plain = read(OF_MESSAGES);
+    assert_eq!(CHANGES_OF_MESSAGES.map(|change| change.0).to_vec(), names(CHAKRA));
+    for (field, old, new, part) in CHANGES_OF_MESSAGES {
+        assert!(OF_MESSAGES.contains(old), "{field}");
+        compare(CHAKRA, field, part, &plain, &read(&OF_MESSAGES.replacen(old, new, 1)));
+    }
+}
+
+const OF_MSCCL: &str = r#"<algo name="a" coll="custom" ngpus="3" nchannels="2" nchunksperloop="4">
+<gpu id="0" i_chunks="4" o_chunks="4" s_chunks="1">
+<tb id="0" send="1" recv="-1" chan="0">
+<step s="0" type="s" srcbuf="i" srcoff="2" dstbuf="o" dstoff="0" cnt="2" depid="-1" deps="-1" hasdep="1"/>
+<step s="1" type="nop" srcbuf="i" srcoff="0" dstbuf="o" dstoff="0" cnt="0" depid="-1" deps="-1" hasdep="0"/></tb>
+<tb id="1" send="2" recv="-1" chan="1">
+<step s="0" type="re" srcbuf="s" srcoff="0" dstbuf="o" dstoff="3" cnt="1" depid="0" deps="0" hasdep="0"/></tb></gpu>
+<gpu id="1" i_chunks="4" o_chunks="4" s_chunks="0">
+<tb id="0" send="-1" recv="0" chan="0">
+<step s="0" type="r" srcbuf="i" srcoff="2" dstbuf="o" dstoff="0" cnt="2" depid="-1" deps="-1" hasdep="0"/></tb></gpu>
+<gpu id="2" i_chunks="1" o_chunks="1" s_chunks="0"/></algo>
+"#;
+
+/// The field, an old text, a new one, and a part of the note or error.
+const CHANGES_OF_MSCCL: [(&str, &str, &str, &str); 29] = [
+    ("algo.name", "\"a\"", "\"b\"", ""),
+    ("algo.coll", "custom", "allreduce", ""),
+    ("algo.ngpus", "ngpus=\"3\"", "ngpus=\"4\"", "GPU 3 is missing"),
+    ("algo.nchannels", "nchannels=\"2\"", "nchannels=\"1\"", "there is no channel 1"),
+    ("algo.nchunksperloop", "loop=\"4\"", "loop=\"8\"", ""),
+    ("algo.proto", "coll=", "proto=\"LL\" coll=", "not used: algo.proto"),
+    ("algo.minBytes", "coll=", "minBytes=\"801\" coll=", "not used: algo.minBytes"),
+    ("algo.maxBytes", "coll=", "maxBytes=\"799\" coll=", "not used: algo.maxBytes"),
+    ("algo.inplace", "coll=", "inplace=\"1\" coll=", ""),
+    ("algo.outofplace", "coll=", "outofplace=\"1\" coll=", ""),
+    ("algo.redop", "coll=", "redop=\"sum\" coll=", "not used: algo.redop"),
+    ("gpu.id", "id=\"2\" i_", "id=\"1\" i_", "there is a second GPU 1"),
+    ("gpu.i_chunks", "i_chunks=\"4\"", "i_chunks=\"3\"", "2 chunks from 2 on exceed buffer i, which has 3"),
+    ("gpu.o_chunks", "o_chunks=\"4\"", "o_chunks=\"3\"", "1 chunks from 3 on exceed buffer o, which has 3"),
+    ("gpu.s_chunks", "s_chunks=\"1\"", "s_chunks=\"0\"", "1 chunks from 0 on exceed buffer s, which has 0"),
+    ("tb.id", "<tb id=\"1\"", "<tb id=\"2\"", "thread block 2 follows 1 thread blocks"),
+    ("tb.send", "send=\"1\"", "send=\"-1\"", "send of thread block 0 is -1, but step 0 needs it"),
+    (
+        "tb.recv",
+        "recv=\"0\"",
+        "recv=\"2\"",
+        "1 messages are sent from GPU 0 to GPU 1 on channel 0, but 0 are received",
+    ),
+    ("tb.chan", "chan=\"0\"", "chan=\"1\"", "on channel 0, but 1 are received"),
+    ("step.s", "s=\"0\" type=\"s\"", "s=\"1\" type=\"s\"", "step 1 follows step 1"),
+    (
+        "step.type",
+        "type=\"r\"",
+        "type=\"cpy\"",
+        "1 messages are sent from GPU 0 to GPU 1 on channel 0, but 0 are received",
+    ),
+    ("step.srcbuf", "srcbuf=\"i\"", "srcbuf=\"s\"", "exceed buffer s"),
+    ("step.srcoff", "srcoff=\"2\"", "srcoff=\"3\"", "2 chunks from 3 on exceed buffer i"),
+    (
+        "step.dstbuf",
+        "dstbuf=\"o\" dstoff=\"3\"",
+        "dstbuf=\"s\" dstoff=\"3\"",
+        "1 chunks from 3 on exceed buffer s",
+    ),
+    ("step.dstoff", "dstoff=\"3\"", "dstoff=\"4\"", "1 chunks from 4 on exceed buffer o"),
+    (
+        "step.cnt",
+        "cnt=\"2\"",
+        "cnt=\"1\"",
+        "1 chunks are sent from GPU 0 to GPU 1 on channel 0, but line 10 receives 2",
+    ),
+    ("step.depid", "depid=\"0\"", "depid=\"-1\"", ""),
+    ("step.deps", "deps=\"0\"", "deps=\"1\"", ""),
+    ("step.hasdep", "hasdep=\"1\"", "hasdep=\"0\"", ""),
+];
+
+#[test]
+fn each_field_of_algorithms_is_used_or_noted() {
+    let options = Options { bytes: Some(800), ..Options::default() };
+    let read = |text: &str| outcome(msccl::read(text.as_bytes(), "t", &options));
+    let plain = read(OF_MSCCL);
+    assert_eq!(plain.as_ref().unwrap().1, Vec::<String>::new());
+    assert_eq!(CHANGES_OF_MSCCL.map(|change| change.0).to_vec(), names(MSCCL));
+    for (field, old, new, part) in CHANGES_OF_MSCCL {
+        assert!(OF_MSCCL.contains(old), "{field}");
+        compare(MSCCL, field, part, &plain, &read(&OF_MSCCL.replacen(old, new, 1)));
+    }
+}
+
 #[test]
 fn the_page_lists_all_fields() {
     let page = include_str!("../../../docs/traces.md");
-    for of in [CHAKRA, GOAL, GOAL_BINARY, TI, VEF, WORKLOAD] {
+    for of in [CHAKRA, GOAL, GOAL_BINARY, MSCCL, TI, VEF, WORKLOAD] {
         let with = |handling: Handling| {
             let names: Vec<&str> =
                 of.fields.iter().filter(|field| field.handling == handling).map(|field| field.name).collect();

@@ -478,7 +478,7 @@ fn chakra_traces_in_json_are_the_same() {
             made.trace.notes,
             [
                 "1 collective operations have only one rank, and take no time",
-                "not used: ctrlDeps, ngpus, soc"
+                "not used: ctrl_deps, ngpus, soc"
             ]
         );
     }
@@ -551,42 +551,6 @@ fn bytes_of_a_computation_need_no_bandwidth() {
     assert_eq!(ends(&made.trace), [5_000]);
     let note = "the tensor_size of 1 computations has no effect, because host_bandwidth is not given";
     assert_eq!(made.trace.notes[1], note);
-}
-
-#[test]
-fn wrong_chakra_traces_in_json_are_reported() {
-    let graph = |nodes: &str| format!("{{\"workload_graph\": [{nodes}]}}");
-    let long = format!("{{\"workload_graph\": [], \"x\": \"{}\"}}", "a".repeat((1 << 20) + 1));
-    let deep = format!("{{\"workload_graph\": [], \"x\": {}", "[".repeat(100_000));
-    let many = graph(&format!("{{\"Id\": 1, \"NodeType\": 4, \"data_deps\": [{}1]}}", "1,".repeat(1 << 20)));
-    for (text, message) in [
-        ("{\"workload_graph\": [", ":1: EOF while parsing"),
-        ("{}", "this is JSON without the `workload_graph`"),
-        ("{\"schema\": \"1.0.2-chakra.0.0.4\", \"nodes\": []}", "this is an execution trace of PyTorch"),
-        ("{\"traceEvents\": []}", "this is a trace of PyTorch's profiler"),
-        ("{\"version\": \"0.0.4\"}{\"id\": \"1\", \"attr\": []}", "this is the output of `chakra_jsonizer`"),
-        ("{\"workload_graph\": 7}", ":1: invalid type: integer `7`, expected a list of nodes"),
-        (&graph("{\"Id\": 1}"), "missing field `NodeType`"),
-        (&graph("{\"Id\": -1, \"NodeType\": 4}"), "expected a whole number of at least 0"),
-        (&graph("{\"Id\": 1.5, \"NodeType\": 4}"), "expected a whole number of at least 0"),
-        (&graph("{\"Id\": \"x\", \"NodeType\": 4}"), "expected a whole number of at least 0"),
-        (&graph("{\"Id\": 1, \"NodeType\": 11}"), ": node 1: type 11 is not one of 1 to 10"),
-        (&graph("{\"Id\": 1, \"NodeType\": 5}"), ": node 1: it communicates, but has no comm_size"),
-        (
-            &graph("{\"Id\": 1, \"NodeType\": 4, \"data_deps\": [2]}"),
-            ": node 1 waits for node 2, which does not exist",
-        ),
-        (&graph("{\"Id\": 1, \"NodeType\": 4}, {\"Id\": 1, \"NodeType\": 4}"), ": node 1 is defined twice"),
-        (&(graph("") + "x"), ":1: trailing characters"),
-        (&long, "a string is longer than 1048576 bytes"),
-        (&deep, "EOF while parsing"),
-        (&many, "a node waits for more than 1048576 nodes"),
-    ] {
-        let path = file("wrong.json", text.as_bytes());
-        let error = read(&path, &Options::default()).unwrap_err().to_string();
-        assert!(error.contains(message), "{error} does not contain {message}");
-        assert!(error.len() < 600, "{error}");
-    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use silvan_trace::error::TraceError;
 use silvan_trace::execute::{Parameters, execute};
 use silvan_trace::generate::{Kernels, Transformer};
 use silvan_trace::read::source::{MAX_LINE_BYTES, Source};
-use silvan_trace::read::{Format, Options, chakra, goal, goal_binary, hpcc, ti, vef, workload};
+use silvan_trace::read::{Format, Options, chakra, goal, goal_binary, hpcc, msccl, ti, vef, workload};
 use silvan_trace::trace::MAX_ITEMS;
 use silvan_trace::{Trace, write};
 
@@ -259,6 +259,88 @@ fn workload_cases() -> Vec<(&'static str, String)> {
     ]
 }
 
+fn msccl_cases() -> Vec<(&'static str, String)> {
+    const ALGO: &str = "<algo ngpus=\"2\" nchannels=\"1\" nchunksperloop=\"2\">\n";
+    const GPU: &str = "<gpu id=\"0\" i_chunks=\"2\" o_chunks=\"2\" s_chunks=\"0\">\n";
+    const STEP: &str = "<step s=\"0\" type=\"s\" srcbuf=\"i\" srcoff=\"0\" dstbuf=\"o\" dstoff=\"0\" cnt=\"1\" depid=\"-1\" deps=\"-1\"/>\n";
+    let of = |text: &str, bytes: Option<u64>| {
+        message(msccl::read(text.as_bytes(), "t", &Options { bytes, ..Options::default() }))
+    };
+    let all = |text: &str| of(text, Some(8));
+    let algo = |old: &str, new: &str| all(&format!("{}{GPU}</gpu></algo>", ALGO.replace(old, new)));
+    let block = |line: &str| all(&format!("{ALGO}{GPU}{line}</tb></gpu></algo>"));
+    let steps = |steps: &str| {
+        all(&format!("{ALGO}{GPU}<tb id=\"0\" send=\"1\" recv=\"-1\" chan=\"0\">\n{steps}</tb></gpu></algo>"))
+    };
+    let step = |old: &str, new: &str| steps(&STEP.replace(old, new));
+    let many = "<tb id=\"0\" send=\"1\" recv=\"-1\" chan=\"0\">\n";
+    vec![
+        ("msccl: nothing", all("")),
+        ("msccl: not text", message(msccl::read(&b"<algo>\n\xff"[..], "t", &Options::default()))),
+        ("msccl: no size", of(ALGO, None)),
+        ("msccl: a size that cannot be divided", of(ALGO, Some(7))),
+        ("msccl: no bytes", of(ALGO, Some(0))),
+        ("msccl: another element", all("<algorithm>\n</algorithm>")),
+        ("msccl: an element in a wrong place", all(&format!("{ALGO}{STEP}</algo>"))),
+        ("msccl: an element in a step", steps(&STEP.replace("/>", "><step/></step>"))),
+        ("msccl: cut short", all(&format!("{ALGO}{GPU}"))),
+        ("msccl: wrong end", all(&format!("{ALGO}</gpu>"))),
+        ("msccl: text", all(&format!("{ALGO}x</algo>"))),
+        ("msccl: document type", all("<!DOCTYPE algo [<!ENTITY a \"b\">]>\n<algo/>")),
+        ("msccl: two algorithms", all(&format!("{}</algo>{ALGO}</algo>", ALGO.replace('2', "1")))),
+        ("msccl: attribute without value", algo("ngpus=\"2\"", "ngpus")),
+        ("msccl: attribute twice", algo("ngpus=\"2\"", "ngpus=\"2\" ngpus=\"2\"")),
+        ("msccl: no number of GPUs", algo("ngpus=\"2\"", "")),
+        ("msccl: no GPUs", algo("ngpus=\"2\"", "ngpus=\"0\"")),
+        ("msccl: too many GPUs", algo("ngpus=\"2\"", "ngpus=\"4000000000\"")),
+        ("msccl: not a number", algo("ngpus=\"2\"", "ngpus=\"two\"")),
+        ("msccl: a GPU is missing", algo("", "")),
+        ("msccl: no such GPU", all(&format!("{ALGO}{}", GPU.replace("id=\"0\"", "id=\"2\"")))),
+        ("msccl: GPU twice", all(&format!("{ALGO}{GPU}</gpu>{GPU}</gpu></algo>"))),
+        ("msccl: thread block 1 first", block("<tb id=\"1\" send=\"-1\" recv=\"-1\" chan=\"0\">")),
+        ("msccl: no such channel", block("<tb id=\"0\" send=\"-1\" recv=\"-1\" chan=\"1\">")),
+        ("msccl: no such peer", block("<tb id=\"0\" send=\"2\" recv=\"-1\" chan=\"0\">")),
+        ("msccl: its own peer", block("<tb id=\"0\" send=\"0\" recv=\"-1\" chan=\"0\">")),
+        ("msccl: peer below -1", block("<tb id=\"0\" send=\"-2\" recv=\"-1\" chan=\"0\">")),
+        ("msccl: connection twice", block(&format!("{many}</tb>\n{}", many.replacen('0', "1", 1)))),
+        ("msccl: unknown type", step("type=\"s\"", "type=\"t\"")),
+        ("msccl: no peer", step("type=\"s\"", "type=\"r\"")),
+        ("msccl: unknown buffer", step("srcbuf=\"i\"", "srcbuf=\"x\"")),
+        ("msccl: beyond a buffer", step("srcoff=\"0\"", "srcoff=\"2\"")),
+        ("msccl: steps out of order", steps(&format!("{STEP}{STEP}"))),
+        ("msccl: waits for nothing", step("depid=\"-1\" deps=\"-1\"", "depid=\"1\" deps=\"0\"")),
+        ("msccl: waits for no step", step("depid=\"-1\"", "depid=\"0\"")),
+        (
+            "msccl: of itself",
+            all(&format!(
+                "{}{GPU}{}{}</tb></gpu></algo>",
+                ALGO.replacen('2', "1", 1),
+                many.replace("send=\"1\"", "send=\"-1\""),
+                STEP.replace("type=\"s\"", "type=\"cpy\"").replace("\"-1\"", "\"0\"")
+            )),
+        ),
+        (
+            "msccl: never received",
+            all(&format!(
+                "{ALGO}{GPU}{many}{STEP}</tb></gpu>{}</gpu></algo>",
+                GPU.replace("id=\"0\"", "id=\"1\"")
+            )),
+        ),
+        (
+            "msccl: more than allowed",
+            message(msccl::read(
+                format!(
+                    "{ALGO}{GPU}{many}{}",
+                    (0..12).map(|s| STEP.replace("s=\"0\"", &format!("s=\"{s}\""))).collect::<String>()
+                )
+                .as_bytes(),
+                "t",
+                &small(Options { bytes: Some(8), ..Options::default() }),
+            )),
+        ),
+    ]
+}
+
 fn other_cases() -> Vec<(&'static str, String)> {
     let length_without_end = [0xff; 11];
     // Node 1, a computation, followed by the name of a process group.
@@ -323,7 +405,15 @@ fn other_cases() -> Vec<(&'static str, String)> {
 
 #[test]
 fn errors_of_invalid_inputs_are_pinned() {
-    let lists = [goal_cases(), binary_cases(), ti_cases(), vef_cases(), workload_cases(), other_cases()];
+    let lists = [
+        goal_cases(),
+        binary_cases(),
+        ti_cases(),
+        vef_cases(),
+        workload_cases(),
+        msccl_cases(),
+        other_cases(),
+    ];
     let cases: Vec<(&str, String)> = lists.into_iter().flatten().collect();
     assert!(cases.len() >= 40);
     for (name, message) in &cases {

@@ -31,7 +31,7 @@ FormatName = Annotated[
     typer.Option(
         "--format",
         metavar="NAME",
-        help="Format of the trace: goal, goal-binary, ti, vef, chakra, hpcc or workload.",
+        help="Format of the trace: goal, goal-binary, ti, vef, chakra, hpcc, workload or msccl.",
         show_default="detected",
     ),
 ]
@@ -75,6 +75,14 @@ Ranks = Annotated[
         help="Number of ranks, for workloads of SimAI and ASTRA-sim without all_gpus.",
     ),
 ]
+TotalBytes = Annotated[
+    str | None,
+    typer.Option(
+        "--bytes",
+        metavar="SIZE",
+        help="Total size of the operation, for algorithms of MSCCL, such as '16 MiB'.",
+    ),
+]
 Out = Annotated[Path, typer.Argument(metavar="OUT", help="NAME.goal (text) or NAME.bin (binary).")]
 
 
@@ -113,6 +121,7 @@ def check(  # noqa: PLR0913, PLR0917 - one argument per option
     host_flops: HostFlops = None,
     host_bandwidth: HostBandwidth = None,
     ranks: Ranks = None,
+    total_bytes: TotalBytes = None,
     stream: Annotated[
         bool,
         typer.Option(
@@ -132,6 +141,7 @@ def check(  # noqa: PLR0913, PLR0917 - one argument per option
         "host_flops": host_flops,
         "host_bandwidth": host_bandwidth,
         "ranks": ranks,
+        "bytes": total_bytes,
         "algorithms": common.pairs(algorithm, "--algorithm"),
         "latency": latency,
         "overhead": overhead,
@@ -160,6 +170,7 @@ def convert(
     host_flops: HostFlops = None,
     host_bandwidth: HostBandwidth = None,
     ranks: Ranks = None,
+    total_bytes: TotalBytes = None,
 ) -> None:
     """Write a trace as GOAL, with its collective operations as messages."""
     done = traces.convert(
@@ -172,6 +183,7 @@ def convert(
         host_flops=host_flops,
         host_bandwidth=host_bandwidth,
         ranks=ranks,
+        bytes=total_bytes,
     )
     _print_written(done, out)
 

@@ -12,8 +12,9 @@
 //! a rank; for an all-reduce and a reduce-scatter, the whole vector; for an all-to-all, all bytes that a
 //! rank sends.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::io::BufRead;
+use std::io::{BufRead, Read};
 use std::path::PathBuf;
 
 use super::fields::{CHAKRA, Handling, Ignored};
@@ -48,9 +49,64 @@ pub(super) struct ChakraNode {
     pub(super) partly: bool,
 }
 
+/// The value of an attribute.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Attribute<'t> {
+    Number(u64),
+    Real(f64),
+    Text(Cow<'t, str>),
+    /// A list of the dimensions of a network: whether all of them are included.
+    Involved {
+        all: bool,
+    },
+    Other,
+}
+
 impl ChakraNode {
+    /// Sets an attribute.
+    pub(super) fn set(
+        &mut self,
+        name: &str,
+        value: Attribute<'_>,
+        ignored: &mut Ignored,
+    ) -> Result<(), String> {
+        let number = match value {
+            Attribute::Number(number) => Some(number),
+            Attribute::Real(real) => {
+                if matches!(CHAKRA.handling(name), None | Some(Handling::Noted | Handling::Text)) {
+                    ignored.add(&CHAKRA, name);
+                    return Ok(());
+                }
+                // Larger numbers are not exact.
+                if real.fract() != 0.0 || !(0.0..9e15).contains(&real) {
+                    return Err(format!("{name} is {real}; must be a whole number of at least 0"));
+                }
+                Some(real as u64)
+            }
+            _ => None,
+        };
+        match name {
+            "is_cpu_op" => self.on_host = number.map(|number| number != 0),
+            "num_ops" => self.operations = number.unwrap_or(0),
+            "tensor_size" => self.tensor_bytes = number.unwrap_or(0),
+            "comm_size" => self.bytes = number,
+            "comm_type" => self.operation = number,
+            "comm_src" => self.source = number,
+            "comm_dst" => self.destination = number,
+            "comm_tag" => self.tag = number,
+            "comm_root" | "root" => self.root = number,
+            "pg_name" => match value {
+                Attribute::Text(name) => self.set_group(Some(name.into_owned()))?,
+                _ => self.set_group(number.map(|number| number.to_string()))?,
+            },
+            "involved_dim" => self.partly |= value == Attribute::Involved { all: false },
+            _ => ignored.add(&CHAKRA, name),
+        }
+        Ok(())
+    }
+
     /// Sets the name of the process group; an empty name means all ranks.
-    pub(super) fn set_group(&mut self, name: Option<String>) -> Result<(), String> {
+    fn set_group(&mut self, name: Option<String>) -> Result<(), String> {
         if name.as_ref().is_some_and(|name| name.len() > MAX_GROUP_NAME) {
             return Err(format!("pg_name has more than {MAX_GROUP_NAME} bytes"));
         }
@@ -90,15 +146,21 @@ const OPERATIONS: [Collective; 10] = [
     Collective::Barrier,
 ];
 
+/// Whether a Chakra trace, in binary form or in JSON, starts with these bytes.
+#[must_use]
+pub fn detect(start: &[u8]) -> bool {
+    chakra_json::is_certain(&String::from_utf8_lossy(start)) || looks_like(start)
+}
+
 /// Whether a Chakra trace in binary form may start with these bytes.
 #[must_use]
 pub fn looks_like(start: &[u8]) -> bool {
     let mut rest = start;
     let Ok(length) = varint(&mut rest) else { return false };
     if length == 0 {
-        // After empty metadata, the length of the first node follows, whose first field is a number with
-        // key 8.
-        return varint(&mut rest).is_ok_and(|node| node >= 2) && rest.first() == Some(&8);
+        // After empty metadata, the length of the first node follows, whose first field is its number, its name or
+        // its type, because a number 0 and an empty name are left out.
+        return varint(&mut rest).is_ok_and(|node| node >= 2) && matches!(rest.first(), Some(8 | 18 | 24));
     }
     let whole = usize::try_from(length).ok().and_then(|length| rest.get(..length));
     let of_metadata =
@@ -111,56 +173,29 @@ pub fn looks_like(start: &[u8]) -> bool {
 }
 
 fn attribute(bytes: &[u8], node: &mut ChakraNode, ignored: &mut Ignored) -> Result<(), String> {
-    let (mut name, mut number, mut real, mut text, mut list) = ("", None, None, None, None);
+    let (mut name, mut set) = ("", Attribute::Other);
     for field in Fields(bytes) {
         match field? {
             (1, Value::Bytes(bytes)) => name = std::str::from_utf8(bytes).unwrap_or_default(),
             // Signed numbers have zigzag encoding.
-            (15 | 17, Value::Varint(value)) => number = Some((value >> 1) ^ (value & 1).wrapping_neg()),
-            (3, Value::Fixed64(bits)) => real = Some(f64::from_bits(bits)),
-            (5, Value::Fixed32(bits)) => real = Some(f64::from(f32::from_bits(bits))),
-            (29, Value::Bytes(bytes)) => text = Some(bytes),
-            (28, Value::Bytes(bytes)) => list = Some(bytes),
-            (7.., value) => number = value.number().or(number),
+            (15 | 17, Value::Varint(value)) => {
+                set = Attribute::Number((value >> 1) ^ (value & 1).wrapping_neg());
+            }
+            (3, Value::Fixed64(bits)) => set = Attribute::Real(f64::from_bits(bits)),
+            (5, Value::Fixed32(bits)) => set = Attribute::Real(f64::from(f32::from_bits(bits))),
+            (29, Value::Bytes(bytes)) => set = Attribute::Text(String::from_utf8_lossy(bytes)),
+            (28, Value::Bytes(bytes)) => {
+                let mut all = true;
+                for field in Fields(bytes) {
+                    numbers(field?.1, |involved| all &= involved != 0)?;
+                }
+                set = Attribute::Involved { all };
+            }
+            (7.., value) => set = value.number().map_or(Attribute::Other, Attribute::Number),
             _ => {}
         }
     }
-    if let Some(real) = real {
-        if matches!(CHAKRA.handling(name), None | Some(Handling::Noted | Handling::Text)) {
-            ignored.add(&CHAKRA, name);
-            return Ok(());
-        }
-        // Larger numbers are not exact.
-        if real.fract() != 0.0 || !(0.0..9e15).contains(&real) {
-            return Err(format!("{name} is {real}; must be a whole number of at least 0"));
-        }
-        number = Some(real as u64);
-    }
-    match name {
-        "is_cpu_op" => node.on_host = number.map(|number| number != 0),
-        "num_ops" => node.operations = number.unwrap_or(0),
-        "tensor_size" => node.tensor_bytes = number.unwrap_or(0),
-        "comm_size" => node.bytes = number,
-        "comm_type" => node.operation = number,
-        "comm_src" => node.source = number,
-        "comm_dst" => node.destination = number,
-        "comm_tag" => node.tag = number,
-        "comm_root" | "root" => node.root = number,
-        "pg_name" => {
-            if text.is_some_and(|text| text.len() > MAX_GROUP_NAME) {
-                return Err(format!("pg_name has more than {MAX_GROUP_NAME} bytes"));
-            }
-            let named = text.map(|text| String::from_utf8_lossy(text).into_owned());
-            node.set_group(named.or_else(|| number.map(|number| number.to_string())))?;
-        }
-        "involved_dim" => {
-            for field in Fields(list.unwrap_or_default()) {
-                numbers(field?.1, |involved| node.partly |= involved == 0)?;
-            }
-        }
-        _ => ignored.add(&CHAKRA, name),
-    }
-    Ok(())
+    node.set(name, set, ignored)
 }
 
 fn node(bytes: &[u8], ignored: &mut Ignored) -> Result<ChakraNode, String> {
@@ -178,6 +213,7 @@ fn node(bytes: &[u8], ignored: &mut Ignored) -> Result<ChakraNode, String> {
             (6, _) => ignored.add(&CHAKRA, "start_time_micros"),
             (8, _) => ignored.add(&CHAKRA, "inputs"),
             (9, _) => ignored.add(&CHAKRA, "outputs"),
+            (11, _) => ignored.add(&CHAKRA, "storage"),
             _ => {}
         }
     }
@@ -268,13 +304,17 @@ fn each_node(
 ) -> Result<(), TraceError> {
     for rank in 0..ranks {
         let (mut from, name) = open(rank)?;
-        let start =
-            from.fill_buf().map_err(|error| TraceError::new(&name, format!("cannot be read: {error}")))?;
-        if !looks_like(start) && chakra_json::looks_like(start) {
-            chakra_json::each_node(&mut *from, &name, rank as u32, ignored, each)?;
+        let mut start = Vec::new();
+        let read = from.by_ref().take(source::HEAD).read_to_end(&mut start);
+        read.map_err(|error| TraceError::new(&name, format!("cannot be read: {error}")))?;
+        let text = String::from_utf8_lossy(&start);
+        let mut whole = (&start[..]).chain(from);
+        // A binary form may start with the character of an object: the length of its metadata.
+        if chakra_json::is_certain(&text) || !looks_like(&start) && chakra_json::looks_like(&start) {
+            chakra_json::each_node(&mut whole, &text, &name, rank as u32, ignored, each)?;
             continue;
         }
-        let mut messages = Messages::new(from);
+        let mut messages = Messages::new(whole);
         let mut first = true;
         loop {
             let read = messages.next().map(|message| {

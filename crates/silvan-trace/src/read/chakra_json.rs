@@ -1,70 +1,143 @@
-//! Reads the JSON form of Chakra execution traces, which the feeder of Chakra reads: an object whose
-//! `workload_graph` is the list of nodes, with the names of the binary form.
+//! Reads Chakra execution traces in JSON, in both of its forms.
+//!
+//! - *Graph*, which the feeder of Chakra reads: an object whose `workload_graph` is the list of nodes. Attributes are keys
+//!   of a node.
+//! - *Messages*, which `chakra_jsonizer` writes: the messages of the binary form as objects, in a list or one after
+//!   another. The first object is the metadata. Numbers with 64 bits are in quotes, and values of 0 are left out.
 //!
 //! Nodes are read one after the other, so that no list of nodes is kept in memory.
 
-use std::collections::BTreeMap;
+use std::cell::Cell;
 use std::fmt;
 use std::io::{BufRead, Read};
 
-use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, de};
+use serde::de::{self, DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::chakra::{ChakraNode, Each};
+use super::chakra::Each;
+use super::chakra_values::InFile;
 use super::fields::{CHAKRA, Ignored};
 use crate::error::TraceError;
 
-/// Maximum length of a string in bytes, and maximum number of dependencies of a node.
+/// Maximum length of a string in bytes, and maximum depth of lists and objects in each other.
 const MAX_STRING: u64 = 1 << 20;
-const MAX_DEPENDENCIES: usize = 1 << 20;
+const MAX_DEPTH: u32 = 100;
+
+/// Keys with which an object of messages may start, because their numbers in the binary form are the lowest.
+const FIRST_KEYS: [&str; 5] = ["version", "attr", "id", "name", "type"];
+
+/// Form of a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Graph,
+    Messages,
+}
 
 /// Whether a Chakra trace in JSON may start with these bytes.
 pub(super) fn looks_like(start: &[u8]) -> bool {
-    start.trim_ascii_start().starts_with(b"{")
+    start.trim_ascii_start().starts_with(b"{") || start.trim_ascii_start().starts_with(b"[")
 }
 
-/// Reads the nodes of a rank.
+/// Whether a file that starts with this text is a Chakra trace in JSON.
+pub(super) fn is_certain(start: &str) -> bool {
+    let start = start.trim_start();
+    let has = |key: &str| start.contains(&format!("\"{key}\""));
+    let has_parts = has("attr") || has("version") || start.contains("_NODE\"");
+    is_graph(start) || may_be_messages(start) && has_parts && !has("traceEvents")
+}
+
+fn is_graph(start: &str) -> bool {
+    start.starts_with('{') && start.contains("\"workload_graph\"")
+}
+
+/// Whether the first object is empty, as metadata may be, or has a key of a message at its start.
+fn may_be_messages(start: &str) -> bool {
+    let first = start.strip_prefix('[').unwrap_or(start).trim_start().strip_prefix('{');
+    first.is_some_and(|keys| {
+        let key = keys.trim_start().strip_prefix('"').and_then(|key| key.split('"').next());
+        keys.trim_start().starts_with('}') || key.is_some_and(|key| FIRST_KEYS.contains(&key))
+    })
+}
+
+impl Form {
+    fn of(start: &str) -> Self {
+        let start = start.trim_start();
+        let is_messages = start.starts_with('[') || may_be_messages(start);
+        if is_messages && !is_graph(start) { Self::Messages } else { Self::Graph }
+    }
+}
+
+/// Reads the nodes of a rank. `start` is the text with which `from` starts.
 pub(super) fn each_node(
     from: &mut dyn BufRead,
+    start: &str,
     name: &str,
     rank: u32,
     ignored: &mut Ignored,
     each: Each<'_>,
 ) -> Result<(), TraceError> {
-    let mut failed = None;
-    let bounded = Bounded { from, inside: None };
+    let line = Cell::new(1);
+    let bounded = Bounded { from, line: &line, inside: None, depth: 0 };
     let mut json = serde_json::Deserializer::from_reader(bounded);
-    let graph = Graph { name, rank, ignored, each, failed: &mut failed };
-    let read = json.deserialize_map(graph).and_then(|()| json.end());
-    match (read, failed) {
+    let mut reading =
+        Reading { name, rank, line: &line, ignored, each, form: Form::of(start), objects: 0, failed: None };
+    let read = match reading.form {
+        Form::Graph => json.deserialize_map(Graph(&mut reading)).and_then(|()| json.end()),
+        Form::Messages if start.trim_start().starts_with('[') => {
+            Nodes(&mut reading).deserialize(&mut json).and_then(|()| json.end())
+        }
+        Form::Messages => loop {
+            // Blanks up to the next object have been skipped if there is one.
+            match json.end() {
+                Ok(()) => break Ok(()),
+                Err(error) if error.is_io() => break Err(error),
+                Err(_) => {}
+            }
+            if let Err(error) = Object(&mut reading).deserialize(&mut json) {
+                break Err(error);
+            }
+        },
+    };
+    match (read, reading.failed) {
         (_, Some(error)) => Err(error),
-        (Err(error), None) if error.line() > 0 => {
+        (Err(error), None) => {
             let message = error.to_string();
             let message = message.split(" at line ").next().unwrap_or_default();
-            Err(TraceError::line(name, error.line() as u64, message))
+            let line = if error.line() > 0 { error.line() as u64 } else { line.get() };
+            Err(TraceError::line(name, line, message))
         }
-        (Err(error), None) => Err(TraceError::new(name, error.to_string())),
         (Ok(()), None) => Ok(()),
     }
 }
 
-/// Passes bytes through, and returns an error for a string that is too long, because the parser stores a whole string
-/// in memory.
+/// Passes bytes through, and counts lines. Returns an error for a string that is too long, because the parser stores a
+/// whole string in memory, and for a depth that is too large.
 struct Bounded<'r> {
     from: &'r mut dyn BufRead,
+    line: &'r Cell<u64>,
     /// In a string, its length so far in bytes, and whether the next byte is escaped.
     inside: Option<(u64, bool)>,
+    depth: u32,
 }
 
 impl Read for Bounded<'_> {
     fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let failed = |message: String| Err(std::io::Error::other(message));
         let count = self.from.read(into)?;
         for &byte in &into[..count] {
+            self.line.set(self.line.get() + u64::from(byte == b'\n'));
             self.inside = match (self.inside, byte) {
                 (None, b'"') => Some((0, false)),
-                (None, _) | (Some((_, false)), b'"') => None,
+                (None, b'{' | b'[') if self.depth == MAX_DEPTH => {
+                    return failed(format!("more than {MAX_DEPTH} lists and objects are in each other"));
+                }
+                (None, _) => {
+                    self.depth += u32::from(matches!(byte, b'{' | b'['));
+                    self.depth = self.depth.saturating_sub(u32::from(matches!(byte, b'}' | b']')));
+                    None
+                }
+                (Some((_, false)), b'"') => None,
                 (Some((length, _)), _) if length == MAX_STRING => {
-                    return Err(std::io::Error::other(format!("a string is longer than {MAX_STRING} bytes")));
+                    return failed(format!("a string is longer than {MAX_STRING} bytes"));
                 }
                 (Some((length, escaped)), byte) => Some((length + 1, byte == b'\\' && !escaped)),
             };
@@ -73,30 +146,70 @@ impl Read for Bounded<'_> {
     }
 }
 
-struct Graph<'e, 'n> {
+struct Reading<'e, 'n> {
     name: &'n str,
     rank: u32,
+    /// Line of the last byte that was read.
+    line: &'n Cell<u64>,
     ignored: &'n mut Ignored,
     each: Each<'e>,
+    form: Form,
+    /// Number of nodes and metadata that were read.
+    objects: u64,
     /// The error of a node. It is stored here because an error of the parser contains only text.
-    failed: &'n mut Option<TraceError>,
+    failed: Option<TraceError>,
 }
 
-impl<'de> Visitor<'de> for Graph<'_, '_> {
+impl Reading<'_, '_> {
+    /// Handles a node or the metadata. `line` is the line with which it starts.
+    fn object<E: de::Error>(&mut self, object: InFile, line: u64) -> Result<(), E> {
+        self.objects += 1;
+        if self.form == Form::Messages && self.objects == 1 && object.is_metadata() {
+            return object.other_keys.first().map_or(Ok(()), |key| {
+                Err(E::custom(format!(
+                    "the metadata has the key `{key}`; it has `version` and `attr`, and each node is an object of its own"
+                )))
+            });
+        }
+        if self.form == Form::Graph && !object.has_id {
+            return Err(E::custom("a node has no `Id`, its number"));
+        }
+        self.ignored.extend(object.other_keys);
+        self.ignored.extend(object.other_attributes);
+        let name = self.name;
+        let at = |message: String| TraceError::line(name, line, message);
+        let done = match object.wrong {
+            Some(message) => Err(at(format!("node {}: {message}", object.node.id))),
+            None => (self.each)(self.rank, object.node, &at),
+        };
+        done.map_err(|error| {
+            self.failed = Some(error);
+            E::custom("a node is not valid")
+        })
+    }
+}
+
+/// The object of the form *graph*.
+struct Graph<'r, 'e, 'n>(&'r mut Reading<'e, 'n>);
+
+impl<'de> Visitor<'de> for Graph<'_, '_, '_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object with a `workload_graph`")
     }
 
-    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let mut found = false;
         while let Some(key) = map.next_key::<String>()? {
             if key == "workload_graph" {
+                if found {
+                    return Err(A::Error::custom("there is a second `workload_graph`; a file has one"));
+                }
                 found = true;
-                map.next_value_seed(Nodes(&mut self))?;
+                map.next_value_seed(Nodes(&mut *self.0))?;
             } else {
-                self.ignored.add(&CHAKRA, &key);
+                self.0.ignored.add(&CHAKRA, &key);
                 map.next_value::<IgnoredAny>()?;
             }
         }
@@ -104,7 +217,8 @@ impl<'de> Visitor<'de> for Graph<'_, '_> {
     }
 }
 
-struct Nodes<'g, 'e, 'n>(&'g mut Graph<'e, 'n>);
+/// A list of nodes.
+struct Nodes<'r, 'e, 'n>(&'r mut Reading<'e, 'n>);
 
 impl<'de> DeserializeSeed<'de> for Nodes<'_, '_, '_> {
     type Value = ();
@@ -122,199 +236,31 @@ impl<'de> Visitor<'de> for Nodes<'_, '_, '_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut nodes: A) -> Result<(), A::Error> {
-        let Graph { name, rank, ignored, each, failed } = self.0;
-        while let Some(node) = nodes.next_element::<InFile>()? {
-            let at = |message: String| TraceError::new(name, message);
-            for (key, is_empty) in &node.others {
-                if !is_empty.0 {
-                    ignored.add(&CHAKRA, key);
-                }
-            }
-            let node = node.into_node().map_err(A::Error::custom)?;
-            if let Err(error) = each(*rank, node, &at) {
-                **failed = Some(error);
-                return Err(A::Error::custom("a node is not valid"));
-            }
-        }
+        while nodes.next_element_seed(Object(&mut *self.0))?.is_some() {}
         Ok(())
     }
 }
 
-/// The keys of a node that the reader uses.
-#[derive(Deserialize)]
-struct InFile {
-    #[serde(rename = "Id", alias = "id")]
-    id: Number,
-    #[serde(rename = "NodeType", alias = "node_type")]
-    kind: Number,
-    #[serde(default)]
-    data_deps: Dependencies,
-    #[serde(default)]
-    runtime: Option<Number>,
-    #[serde(default)]
-    is_cpu_op: Option<bool>,
-    #[serde(default)]
-    num_ops: Option<Number>,
-    #[serde(default)]
-    tensor_size: Option<Number>,
-    #[serde(default)]
-    comm_size: Option<Number>,
-    #[serde(default)]
-    comm_type: Option<Number>,
-    #[serde(default)]
-    comm_src: Option<Number>,
-    #[serde(default)]
-    comm_dst: Option<Number>,
-    #[serde(default)]
-    comm_tag: Option<Number>,
-    #[serde(default, alias = "root")]
-    comm_root: Option<Number>,
-    #[serde(default)]
-    pg_name: Option<Name>,
-    #[serde(default)]
-    involved_dim: Vec<bool>,
-    /// The other keys, and whether their values are empty.
-    #[serde(flatten)]
-    others: BTreeMap<String, IsEmpty>,
-}
+/// A node or the metadata.
+struct Object<'r, 'e, 'n>(&'r mut Reading<'e, 'n>);
 
-impl InFile {
-    fn into_node(self) -> Result<ChakraNode, String> {
-        let of = |number: Option<Number>| number.map(|number| number.0);
-        let mut node = ChakraNode {
-            id: self.id.0,
-            kind: self.kind.0,
-            waits_for: self.data_deps.0,
-            micros: of(self.runtime).unwrap_or(0),
-            operations: of(self.num_ops).unwrap_or(0),
-            tensor_bytes: of(self.tensor_size).unwrap_or(0),
-            on_host: self.is_cpu_op,
-            bytes: of(self.comm_size),
-            operation: of(self.comm_type),
-            source: of(self.comm_src),
-            destination: of(self.comm_dst),
-            tag: of(self.comm_tag),
-            root: of(self.comm_root),
-            group: None,
-            partly: self.involved_dim.contains(&false),
-        };
-        node.set_group(self.pg_name.map(|name| name.0))?;
-        Ok(node)
+impl<'de> DeserializeSeed<'de> for Object<'_, '_, '_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_map(self)
     }
 }
 
-/// A whole number, as a number or in quotes.
-struct Number(u64);
+impl<'de> Visitor<'de> for Object<'_, '_, '_> {
+    type Value = ();
 
-impl<'de> Deserialize<'de> for Number {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Whole;
-
-        impl Visitor<'_> for Whole {
-            type Value = Number;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a whole number of at least 0")
-            }
-
-            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Number, E> {
-                Ok(Number(number))
-            }
-
-            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Number, E> {
-                u64::try_from(number)
-                    .map(Number)
-                    .map_err(|_| E::invalid_value(de::Unexpected::Signed(number), &self))
-            }
-
-            fn visit_f64<E: de::Error>(self, number: f64) -> Result<Number, E> {
-                // Larger numbers are not exact.
-                let exact = number.fract() == 0.0 && (0.0..9e15).contains(&number);
-                if exact {
-                    Ok(Number(number as u64))
-                } else {
-                    Err(E::invalid_value(de::Unexpected::Float(number), &self))
-                }
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Number, E> {
-                text.parse().map(Number).map_err(|_| E::invalid_value(de::Unexpected::Str(text), &self))
-            }
-        }
-
-        from.deserialize_any(Whole)
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object, which describes a node")
     }
-}
 
-/// The name of a process group: a string or a number.
-struct Name(String);
-
-impl<'de> Deserialize<'de> for Name {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Text;
-
-        impl Visitor<'_> for Text {
-            type Value = Name;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the name of a process group")
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Name, E> {
-                Ok(Name(text.to_owned()))
-            }
-
-            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Name, E> {
-                Ok(Name(number.to_string()))
-            }
-        }
-
-        from.deserialize_any(Text)
-    }
-}
-
-#[derive(Default)]
-struct Dependencies(Vec<u64>);
-
-impl<'de> Deserialize<'de> for Dependencies {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct List;
-
-        impl<'de> Visitor<'de> for List {
-            type Value = Dependencies;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list of numbers of nodes")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Dependencies, A::Error> {
-                let mut all = Vec::new();
-                while let Some(Number(id)) = list.next_element()? {
-                    if all.len() == MAX_DEPENDENCIES {
-                        let message = format!("a node waits for more than {MAX_DEPENDENCIES} nodes");
-                        return Err(A::Error::custom(message));
-                    }
-                    all.push(id);
-                }
-                Ok(Dependencies(all))
-            }
-        }
-
-        from.deserialize_seq(List)
-    }
-}
-
-/// Whether a value is an empty list, an empty text, null, or 0, so that it has no effect.
-struct IsEmpty(bool);
-
-impl<'de> Deserialize<'de> for IsEmpty {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Ok(Self(match serde_json::Value::deserialize(from)? {
-            serde_json::Value::Null => true,
-            serde_json::Value::Array(list) => list.is_empty(),
-            serde_json::Value::String(text) => text.is_empty(),
-            serde_json::Value::Number(number) => number.as_f64() == Some(0.0),
-            _ => false,
-        }))
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<(), A::Error> {
+        let line = self.0.line.get();
+        self.0.object(InFile::from_map(map)?, line)
     }
 }

@@ -67,7 +67,8 @@ pub const fn text(name: &'static str) -> Field {
     Field { name, handling: Handling::Text }
 }
 
-/// Chakra execution traces. The names are those of the binary form. Other attributes of nodes are noted.
+/// Chakra execution traces. The names are those of the binary form. Other attributes of nodes are noted. Those of the
+/// metadata describe how the trace was made.
 pub const CHAKRA: Fields = Fields {
     format: "chakra",
     fields: &[
@@ -75,6 +76,8 @@ pub const CHAKRA: Fields = Fields {
         text("name"),
         text("Name"),
         text("workload_name"),
+        text("version"),
+        text("doc_string"),
         used("type"),
         noted("ctrl_deps"),
         used("data_deps"),
@@ -96,6 +99,7 @@ pub const CHAKRA: Fields = Fields {
         refused("involved_dim"),
         noted("comm_priority"),
         noted("tensor_loc"),
+        noted("storage"),
     ],
 };
 
@@ -217,6 +221,42 @@ pub const WORKLOAD: Fields = Fields {
     ],
 };
 
+/// Algorithms of MSCCL. A name is that of an element with that of its attribute. Other attributes are noted.
+pub const MSCCL: Fields = Fields {
+    format: "msccl",
+    fields: &[
+        text("algo.name"),
+        text("algo.coll"),
+        used("algo.ngpus"),
+        used("algo.nchannels"),
+        used("algo.nchunksperloop"),
+        noted("algo.proto"),
+        noted("algo.minBytes"),
+        noted("algo.maxBytes"),
+        text("algo.inplace"),
+        text("algo.outofplace"),
+        noted("algo.redop"),
+        used("gpu.id"),
+        used("gpu.i_chunks"),
+        used("gpu.o_chunks"),
+        used("gpu.s_chunks"),
+        used("tb.id"),
+        used("tb.send"),
+        used("tb.recv"),
+        used("tb.chan"),
+        used("step.s"),
+        used("step.type"),
+        used("step.srcbuf"),
+        used("step.srcoff"),
+        used("step.dstbuf"),
+        used("step.dstoff"),
+        used("step.cnt"),
+        used("step.depid"),
+        used("step.deps"),
+        text("step.hasdep"),
+    ],
+};
+
 /// Maximum number of names in a note.
 const MOST_NAMES: usize = 20;
 
@@ -231,6 +271,18 @@ impl Ignored {
         if is_new && of.handling(name) != Some(Handling::Text) {
             self.0.insert(clip(name).trim_matches('`').to_owned());
         }
+    }
+
+    /// Adds the names in another set.
+    pub(super) fn extend(&mut self, other: Self) {
+        let room = (MOST_NAMES + 1).saturating_sub(self.0.len());
+        let new: Vec<String> = other.0.into_iter().filter(|name| !self.0.contains(name)).take(room).collect();
+        self.0.extend(new);
+    }
+
+    /// The first name.
+    pub(super) fn first(&self) -> Option<&str> {
+        self.0.first().map(String::as_str)
     }
 
     /// A note with the names, if there are any.

@@ -6,9 +6,11 @@
 //! | GOAL, binary | the first eight bytes are 4223 |
 //! | SimGrid's time-independent traces | lines of a rank and an action, or names of files with such lines |
 //! | VEF | the first word is `VEF` |
-//! | Chakra execution traces | length-prefixed messages, the first with a version or attributes; or JSON with `workload_graph` |
+//! | Chakra execution traces | length-prefixed messages, the first with a version or attributes; or `workload_graph` |
+//! | | or these messages in JSON |
 //! | HPCC recordings | the first line is a comment that starts with `HPCC` |
 //! | text workloads of SimAI and ASTRA-sim | the first word is a policy, such as `HYBRID_TRANSFORMER` |
+//! | algorithms of MSCCL | XML with an element `algo` |
 //!
 //! Text and Chakra files may be compressed with gzip. If a Chakra or SimGrid file contains one of several
 //! ranks and the rank number is in its name (`job.3.et`, `actions3.txt`), the files of the other ranks are
@@ -16,11 +18,13 @@
 
 pub mod chakra;
 mod chakra_json;
+mod chakra_values;
 mod family;
 pub mod fields;
 pub mod goal;
 pub mod goal_binary;
 pub mod hpcc;
+pub mod msccl;
 mod protobuf;
 pub mod relatives;
 pub mod source;
@@ -60,10 +64,12 @@ pub enum Format {
     Hpcc,
     /// Text workloads of SimAI (AICB) and ASTRA-sim 1.
     Workload,
+    /// Algorithms of collective operations of MSCCL.
+    Msccl,
 }
 
 /// All supported formats.
-pub const FORMATS: [Format; 7] = [
+pub const FORMATS: [Format; 8] = [
     Format::Goal,
     Format::GoalBinary,
     Format::Ti,
@@ -71,6 +77,7 @@ pub const FORMATS: [Format; 7] = [
     Format::Chakra,
     Format::Hpcc,
     Format::Workload,
+    Format::Msccl,
 ];
 
 impl Format {
@@ -85,6 +92,7 @@ impl Format {
             Self::Chakra => "chakra",
             Self::Hpcc => "hpcc",
             Self::Workload => "workload",
+            Self::Msccl => "msccl",
         }
     }
 
@@ -117,6 +125,8 @@ pub struct Options {
     pub host_bandwidth: Option<Rate>,
     /// Number of ranks, for text workloads that do not state it (`all_gpus`).
     pub ranks: Option<u32>,
+    /// Total size of the operation in bytes, for algorithms of MSCCL.
+    pub bytes: Option<u64>,
     /// Algorithms of collective operations.
     pub algorithms: Choice,
     /// Maximum number of operations and dependencies together.
@@ -139,6 +149,7 @@ impl Default for Options {
             host_flops: None,
             host_bandwidth: None,
             ranks: None,
+            bytes: None,
             algorithms: Choice::default(),
             limit: MAX_ITEMS,
         }
@@ -173,6 +184,13 @@ pub fn read(path: &Path, options: &Options) -> Result<Read, TraceError> {
         );
         return Err(TraceError::new(&name, message));
     }
+    if options.bytes.is_some() && format != Format::Msccl {
+        let message = format!(
+            "`bytes` has no effect: files of the format {} state the sizes of their messages; leave it out",
+            format.name()
+        );
+        return Err(TraceError::new(&name, message));
+    }
     let scaled = |mut trace: Trace, files: Vec<PathBuf>| {
         trace.scale_time(options.compute_scale);
         Read { trace, format, files }
@@ -187,6 +205,7 @@ pub fn read(path: &Path, options: &Options) -> Result<Read, TraceError> {
         Format::Vef => Ok(scaled(vef::read(Source::open(path)?, options)?, one())),
         Format::Hpcc => Ok(scaled(hpcc::read(Source::open(path)?, options)?, one())),
         Format::Workload => Ok(scaled(workload::read(Source::open(path)?, options)?, one())),
+        Format::Msccl => Ok(scaled(msccl::read(source::open(path)?, &name, options)?, one())),
         Format::Ti => {
             let files = family::of_ti(path)?;
             Ok(scaled(ti::read_files(&files, options)?, files))
@@ -214,7 +233,7 @@ pub fn detect(path: &Path) -> Result<Format, TraceError> {
     {
         return Ok(Format::GoalBinary);
     }
-    if chakra::looks_like(&start) {
+    if chakra::detect(&start) {
         return Ok(Format::Chakra);
     }
     if let Some(kind) = archive(&start) {
@@ -245,14 +264,17 @@ fn detect_text(start: &str, path: &Path) -> Result<Format, String> {
     if word == "VEF" {
         return Ok(Format::Vef);
     }
+    if msccl::looks_like(start) {
+        return Ok(Format::Msccl);
+    }
     if workload::looks_like(first) {
         return Ok(Format::Workload);
     }
     if word == "num_ranks" || first.starts_with("//") || first.starts_with("/*") {
         return Ok(Format::Goal);
     }
-    if first.starts_with('{') {
-        return detect_json(start);
+    if first.starts_with(['{', '[']) {
+        return Err(json_in_words(start).to_owned());
     }
     if first.starts_with("OTF2") || path.extension().is_some_and(|ending| ending == "otf2") {
         return Err(
@@ -274,23 +296,17 @@ fn detect_text(start: &str, path: &Path) -> Result<Format, String> {
     Err(format!("the format is not one of {known}: the file starts with {}", crate::error::clip(first)))
 }
 
-/// Detects the format of a JSON file.
-fn detect_json(start: &str) -> Result<Format, String> {
+/// Describes a JSON file that is no trace.
+fn json_in_words(start: &str) -> &'static str {
     let has = |key: &str| start.contains(&format!("\"{key}\""));
-    if has("workload_graph") {
-        return Ok(Format::Chakra);
-    }
-    Err(if has("traceEvents") {
+    if has("traceEvents") {
         "this is a trace of PyTorch's profiler (Kineto): link it with the execution trace (`chakra_trace_link`), and \
          convert both (`chakra_converter PyTorch`)"
     } else if has("schema") {
         "this is an execution trace of PyTorch: convert it to a Chakra trace (`chakra_converter PyTorch`)"
-    } else if has("attr") || has("version") {
-        "this is the output of `chakra_jsonizer`: give the trace from which it was made (.et)"
     } else {
-        "this is JSON without the `workload_graph` of a Chakra trace"
+        "this is JSON without the `workload_graph` of a Chakra trace, or its metadata and nodes (`version`, `attr`)"
     }
-    .to_owned())
 }
 
 /// An error in a line.

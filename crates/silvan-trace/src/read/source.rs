@@ -12,7 +12,7 @@ use crate::error::TraceError;
 pub const MAX_LINE_BYTES: usize = 1 << 20;
 
 /// Number of bytes from which the format is detected.
-const HEAD: u64 = 4096;
+pub(super) const HEAD: u64 = 4096;
 
 /// Opens a regular file.
 ///
