@@ -311,8 +311,9 @@ impl Draw {
                 put(&mut host, key, rate);
             }
         }
-        if host.contains_key("injection_rate") && self.chance(50) {
-            put(&mut host, "injection_includes_control", true);
+        if host.contains_key("injection_rate") {
+            let includes = self.chance(50);
+            put(&mut host, "injection_includes_control", includes);
         }
         if frame.lanes * frame.space > 65_536 || self.chance(60) {
             let buffer = self.buffer(frame, 1);
