@@ -109,7 +109,7 @@ def test_timers_that_a_notification_starts_anew(monkeypatch, seed):
 @pytest.mark.parametrize(
     ("part", "name", "broken", "seed"),
     [
-        (rounds.Round, "gap", lambda *_: 0, 3),
+        (rounds.Round, "gap", lambda *_: 0, 11),
         (queues.Buffers, "return_from_aside", lambda *_: None, 58),
         (isolation.IsolatingBuffers, "release", lambda *_: None, 6),
         (isolation.IsolatingBuffers, "is_stopped", lambda *_: False, 6),

@@ -42,7 +42,7 @@ def take_every_answer(flight, answer):
         (rdma.Flight, "take", take_every_answer, 1),
         (rdma.TimelyControl, "change", lambda *_: None, 45),
         (rdma.PccRttControl, "sample", lambda *_: None, 60),
-        (rdma.PccTelemetryControl, "step", lambda *_: 0, 258),
+        (rdma.PccTelemetryControl, "step", lambda *_: 0, 445),
         (rdma.SwiftControl, "root", lambda *_: 2**16, 13),
         (rdma.HpccControl, "busiest", lambda *_: None, 1),
         (rdma.NsccControl, "reduce", lambda *_: None, 54),

@@ -267,7 +267,11 @@ class Channel:
         """Wake the sender if it still waits for this credit."""
         if where in self.wanted and self.ready.get(where) == self.net.now:
             del self.ready[where]
-            self.sender.credit_is_back(self.sender_port)
+            if self.parts[where] < self.wanted[where] and not self.net.plan.shared and not self.retry:
+                # Another packet has used the credit.
+                self._wake_sender(where)
+            else:
+                self.sender.credit_is_back(self.sender_port)
 
     def send(self, packet: Packet) -> int:
         """Start to send a packet, and return when its tail has left."""

@@ -120,8 +120,8 @@ impl Links {
     /// Whether a wake-up is valid: it is the earliest one that the sender has requested, or the credit for
     /// which a packet waits arrives at this instant. The request for a valid wake-up is removed.
     ///
-    /// A sender must not be woken without enough credit, because hosts generate messages when they are woken, and schedulers
-    /// learn of returning credit at different times.
+    /// A sender that waits for nothing but credit must not be woken without enough, because hosts generate messages when they
+    /// are woken, and schedulers learn of returning credit at different times.
     #[inline]
     pub fn take_wake(&mut self, event: Event, now: Time, queue: &mut EventQueue) -> bool {
         let data = event.data;
@@ -133,7 +133,9 @@ impl Links {
             if is_due {
                 self.ready[index] = Time::NEVER;
             }
-            if counts && !self.has_messages() && !self.has_shared_credits() {
+            let waits_for_credit =
+                !self.has_messages() && !self.has_shared_credits() && self.retry().is_none();
+            if counts && waits_for_credit {
                 let mut ledger = self.ledger(index);
                 counts = ledger.has_credit(wanted, now);
                 if !counts && let Some(time) = ledger.ready_at() {
