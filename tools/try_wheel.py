@@ -104,9 +104,9 @@ def try_source_archive(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as files:
         packed = {name for name in files.namelist() if name.startswith("silvan/")}
     wanted = {f"python/{name}" for name in packed if not name.endswith((".so", ".pyd"))}
-    # The playground is not a part of the package.
+    # The playground and the C library are not parts of the package.
     sources = [path.relative_to(ROOT) for path in ROOT.glob("crates/*/src/**/*.rs")]
-    wanted |= {path.as_posix() for path in sources if path.parts[1] != "silvan-web"}
+    wanted |= {path.as_posix() for path in sources if path.parts[1] not in ("silvan-web", "silvan-capi")}
     wanted |= {"Cargo.lock", "Cargo.toml", "LICENSE", "README.md", "pyproject.toml"}
     if missing := sorted(wanted - names):
         raise TrialError(f"{archive}: lacks {', '.join(missing[:5])} ({len(missing)} files)")
