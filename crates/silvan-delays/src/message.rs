@@ -78,23 +78,13 @@ impl Message {
 pub(crate) fn messages(record: &Record, flow: FlowAddress) -> Vec<Message> {
     let mut finder = Finder { record, flow, ideals: FxHashMap::default(), shape: Shape::default() };
     if !record.has_numbers() {
-        let packets = record.packets_of(flow);
-        let mut carriers = packets.iter().copied().filter(|&packet| carries_data(record, packet));
-        let is_one = |one: u32, other: u32| {
+        let carriers = record.packets_of(flow).iter().copied().filter(|&packet| carries_data(record, packet));
+        let carriers: Vec<u32> = carriers.collect();
+        let is_one = |&one: &u32, &other: &u32| {
             !record.packet(one).is_last && record.packet(one).created == record.packet(other).created
         };
-        let mut found = Vec::new();
-        let mut next = carriers.next();
-        while let Some(first) = next {
-            let mut group = vec![first];
-            next = carriers.next();
-            while let Some(packet) = next.filter(|&packet| is_one(group[group.len() - 1], packet)) {
-                group.push(packet);
-                next = carriers.next();
-            }
-            found.extend(finder.message_in_order(group));
-        }
-        return found;
+        let groups = carriers.chunk_by(is_one);
+        return groups.filter_map(|group| finder.message_in_order(group.to_vec())).collect();
     }
     let mut parts: Vec<(Picos, Vec<u32>)> = Vec::new();
     let mut places: FxHashMap<Picos, usize> = FxHashMap::default();

@@ -3,9 +3,10 @@
 //! Only departures are recorded, not waits: the time that a packet waits for an output is the time between its arrival
 //! and its departure, and the departures of other packets tell what the output did meanwhile. Hosts also record why
 //! their flows wait ([`crate::host::WaitLog`]), because a reaction leaves no trace on links. The recorder needs one
-//! partition. The binned scheduler runs outputs one by one, so the record is put in the order of time at the end. It is the
-//! same for both schedulers.
+//! partition. The binned scheduler runs outputs one by one, so lists are put in order at the end. The record is the same for
+//! both schedulers.
 
+use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 
 use crate::link::{ChannelId, Links};
@@ -322,12 +323,14 @@ pub(crate) struct Recorder {
     first: Vec<u32>,
     /// For each notification to a source, the place of the switch and the port that marked the packet.
     reporters: Vec<(u32, u16)>,
+    /// The channel on which each output of the binned scheduler sends.
+    channels: Box<[ChannelId]>,
     recording: RunRecord,
 }
 
 impl Recorder {
-    /// See the fields for `bin`.
-    pub fn new(plan: RecordPlan, bin: Time) -> Self {
+    /// See the fields for `bin` and `channels`.
+    pub fn new(plan: RecordPlan, bin: Time, channels: Box<[ChannelId]>) -> Self {
         let (known, first, reporters) = (Vec::new(), Vec::new(), Vec::new());
         let recording = RunRecord {
             hops: Vec::with_capacity(plan.most.min(RESERVED.0)),
@@ -336,7 +339,12 @@ impl Recorder {
             ..RunRecord::default()
         };
         let (from, most, complete) = (plan.from, plan.most, Time::NEVER);
-        Self { from, most, bin, complete, known, first, reporters, recording }
+        Self { from, most, bin, complete, known, first, reporters, channels, recording }
+    }
+
+    /// The channel on which an output of the binned scheduler sends.
+    pub fn channel(&self, output: usize) -> ChannelId {
+        self.channels[output]
     }
 
     /// Whether the limit of departures was reached.
@@ -447,13 +455,11 @@ impl Recorder {
     /// The recording of a run until `end`, without what hosts, links and jobs add.
     pub fn into_recording(self, links: &Links, end: Time) -> RunRecord {
         let mut recording = self.recording;
-        for (report, (switch, port)) in recording.reports.iter_mut().zip(self.reporters) {
-            let is_at = |&channel: &ChannelId| {
-                links
-                    .sending_switch(channel)
-                    .is_some_and(|(place, output)| (place, output.0) == (switch, port))
-            };
-            report.channel = (0..links.count() as ChannelId).find(is_at).unwrap_or(NOT_RECORDED);
+        let sender =
+            |channel| links.sending_switch(channel).map(|(switch, port)| ((switch, port.0), channel));
+        let senders: FxHashMap<_, _> = (0..links.count() as ChannelId).filter_map(sender).collect();
+        for (report, at) in recording.reports.iter_mut().zip(self.reporters) {
+            report.channel = senders.get(&at).copied().unwrap_or(NOT_RECORDED);
         }
         // The binned scheduler knows in advance when packets will arrive at hosts.
         recording.drained.retain(|drain| drain.arrival < self.complete && drain.arrival <= end);

@@ -143,11 +143,9 @@ impl Links {
                     self.ready[index] = time;
                     queue.push(Event { time, ..event });
                 }
-            } else if counts {
+            } else if counts && self.has_messages() {
                 // If the lane is paused, a sender that was woken because the lane opened requests another wake-up.
-                if self.has_messages() {
-                    self.lanes[index].wanted = 0;
-                }
+                self.lanes[index].wanted = 0;
             }
             return counts;
         }

@@ -12,7 +12,6 @@ use super::changes::ChangingLinks;
 use super::credit::OutputLedgers;
 use super::pauses::Pauses;
 use super::prefetch::MANY;
-use super::record::RecordedOutputs;
 use super::reports::Reports;
 use super::run::{OutputClock, OutputLinks};
 use super::tails::TailLinks;
@@ -410,12 +409,12 @@ impl<'a> OutputsBuilder<'a> {
         switches: &[BinnedSwitch],
         marking: SwitchMarking,
     ) -> Bank<LANES, MARKS, FIFO> {
-        let channel_count = self.plan.effects.receivers.len();
+        let channels = self.plan.effects.receivers.len();
         let (records, remotes) = self.records::<LANES>(partition, switches);
         let (feeders, senders) = self.feeders(partition, switches);
         let (count, lanes) = (records.len(), usize::from(self.plan.lanes));
         let width = own_ports(switches, partition);
-        let mut output_of = vec![NONE; channel_count];
+        let mut output_of = vec![NONE; channels];
         let wirings = own(switches, partition).flat_map(|switch| switch.ports.wiring.iter());
         for (output, wiring) in (0..).zip(wirings) {
             if let Some(wiring) = wiring {
@@ -429,8 +428,7 @@ impl<'a> OutputsBuilder<'a> {
         };
         let entries = self.plan.effects.receivers.iter().map(entry).collect();
         let capacities = records.iter().flat_map(|record| &record.lanes[..lanes]);
-        let credits =
-            OutputLedgers::new(capacities.map(|lane| lane.available).collect(), lanes, channel_count);
+        let credits = OutputLedgers::new(capacities.map(|lane| lane.available).collect(), lanes, channels);
         let (shift, bins) = (self.reach.shift(), self.reach.bins());
         debug_assert!(bins < usize::from(UNSCHEDULED));
         let reads_queues = marking.marker.needs_queues();
@@ -471,10 +469,6 @@ impl<'a> OutputsBuilder<'a> {
             pauses: self.pauses(partition, switches, &firsts),
             is_watched: self.plan.effects.links.has_changes() || self.plan.records,
             changes: self.changes(partition, switches),
-            recorded: self
-                .plan
-                .records
-                .then(|| Box::new(RecordedOutputs { channels: channels(partition, switches).collect() })),
             senders: senders.into(),
             remotes: remotes.into(),
             routes: switches.first().map(|one| Arc::clone(&one.ports.table().routes)).unwrap_or_default(),

@@ -26,7 +26,6 @@ mod exchange;
 mod observe;
 mod pauses;
 mod prefetch;
-mod record;
 mod reports;
 mod run;
 mod tails;
@@ -51,7 +50,6 @@ use crate::voq::{ALL_EVENTS, DEPARTURES, MOST_LANES, UNMARKED, VoqOutputs};
 pub(crate) use build::{OutputQueues, Plan};
 use changes::ChangingLinks;
 use pauses::Pauses;
-use record::RecordedOutputs;
 use run::OutputLinks;
 use tails::TailLinks;
 
@@ -72,7 +70,7 @@ pub(crate) struct Around<'a> {
     pub switches: &'a [BinnedSwitch],
     /// Hosts have handled all events before this time.
     pub hosts_at: Time,
-    /// Records departures, if [`Bank::recorded`] is present.
+    /// Present if departures are recorded.
     pub recorder: Option<&'a mut Recorder>,
 }
 
@@ -251,10 +249,7 @@ pub(crate) struct Bank<const LANES: usize, const MARKS: u8, const FIFO: bool> {
     /// Present if links change during the run.
     #[saved(constant)]
     changes: Option<Box<ChangingLinks>>,
-    /// Present if departures are recorded.
-    #[saved(constant)]
-    recorded: Option<Box<RecordedOutputs>>,
-    /// Whether one of the previous two fields is present.
+    /// Whether links change, or departures are recorded.
     #[saved(constant)]
     is_watched: bool,
     routes: Arc<Routes>,
@@ -387,9 +382,15 @@ impl Outputs {
         with_bank!(self, bank => time.0 >> bank.shift)
     }
 
-    /// The width of a bin.
-    pub fn width_of_bin(&self) -> Time {
-        with_bank!(self, bank => Time(1 << bank.shift))
+    /// The channel on which each output sends.
+    pub fn channels(&self) -> Box<[ChannelId]> {
+        with_bank!(self, bank => {
+            let mut channels = vec![ChannelId::MAX; bank.voq.records.len()];
+            for (channel, &output) in (0..).zip(&bank.output_of).filter(|(_, output)| **output != NONE) {
+                channels[output as usize] = channel;
+            }
+            channels.into()
+        })
     }
 
     /// The first time of a bin.

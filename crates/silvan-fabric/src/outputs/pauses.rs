@@ -550,7 +550,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         let Some(spec) = around.links.frames().map(|frames| frames.spec) else { return };
         let record = &mut self.voq.records[at];
         let link = &self.wiring.links[usize::from(record.own.link)].parameters;
-        let (end, delay) = (now + link.pace.time(spec.bytes), link.delay);
+        let end = now + link.pace.time(spec.bytes);
         if spec.bytes > 0 {
             debug_assert!(record.free_at <= now, "an output sends one frame at a time");
             record.free_at = end;
@@ -558,10 +558,12 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
             if record.own.ready_at < Time::NEVER {
                 record.own.ready_at = record.own.ready_at.max(end);
             }
-            self.record_message(around, at, (now, end));
+            if let Some(recorder) = &mut around.recorder {
+                recorder.message(recorder.channel(at), (now, end));
+            }
         }
         self.events += 1;
-        let time = end + delay + spec.response;
+        let time = end + link.delay + spec.response;
         match self.feeders[at] {
             Feeder::Output(output) => self.pause_arrives(output, lanes, time),
             Feeder::Remote(sender) => {

@@ -184,7 +184,12 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
                 .unwrap_or_default();
             own.sort_by_key(|&(number, _)| number);
             for (number, report) in own.drain(..) {
-                self.record_report(around, first as usize + usize::from(number), self.time(when), report);
+                let output = first as usize + usize::from(number);
+                if let Some(recorder) = &mut around.recorder
+                    && let Some((switch, port)) = around.links.sending_switch(recorder.channel(output))
+                {
+                    recorder.reports((switch, port.0), self.time(when), report);
+                }
                 let notice = self.notice(first, report, OWN + u16::from(number), when);
                 self.forward(around, &notice, decide_before);
             }
@@ -234,7 +239,9 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         }
         let (free_at, delay, head_delay) = (record.free_at, link.delay, link.head_delay);
         let (peer, row, input) = (record.own.peer(), record.own.row, record.own.input);
-        self.record_message(around, output, (start, free_at));
+        if let Some(recorder) = &mut around.recorder {
+            recorder.message(recorder.channel(output), (start, free_at));
+        }
         if row == TO_HOST {
             let data = around.notices.add(Word::Report(report));
             let key = key(Class::HostNotice, peer, Port::FIRST);

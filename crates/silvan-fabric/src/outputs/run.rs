@@ -13,6 +13,7 @@ use super::{
 use crate::link::{ChannelId, Class, CreditWay, LinkParameters, ReturnClock, key};
 use crate::message::{Entering, OutputCredit};
 use crate::packet::{PacketId, Pool};
+use crate::recorder::RecordedLossKind;
 use crate::routes::fields;
 use crate::schedule::{Applied, Need, Schedule};
 use crate::trimming::Freed;
@@ -399,7 +400,9 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         let Some(trimmer) = &mut self.trimmer else { return };
         let output = slot.output();
         let Freed { vl, dst, space } = trimmer.cut(output, around.packets, around.meters, id);
-        self.record_trim(around, output, id, now);
+        if let Some(recorder) = &mut around.recorder {
+            recorder.lost(id, recorder.channel(output), now, RecordedLossKind::Trimmed);
+        }
         let feeder = output - usize::from(self.voq.records[output].number) + slot.input();
         self.return_credit(around, feeder, (vl.index(), dst), (now, now), space);
         let header = &around.packets[id];
@@ -468,10 +471,9 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         let is_data = packet.is_data();
         let sink = &mut around.sinks[host as usize];
         let done = sink.take_in(around.meters, packet, (head_at, tail_at), self.may_reorder);
-        if IS_WATCHED {
-            self.record_drain(around, output, tail_at, done);
+        if IS_WATCHED && let Some(recorder) = &mut around.recorder {
+            recorder.drained(recorder.channel(output), tail_at, done);
         }
-        let packet = &mut around.packets[head.packet];
         let is_quiet = !packet.fecn && !self.acts_on_all && !around.meters.ends_message(packet);
         if is_data && is_quiet {
             self.events += 1;
@@ -540,7 +542,11 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         }
         if IS_WATCHED {
             around.packets[head.packet].tail_lag = span;
-            self.record_departure(around, Sending { slot, head }, (now, end, arrives_at));
+            if let Some(recorder) = &mut around.recorder {
+                let arrives_at = if row == TO_HOST { end + delay } else { arrives_at };
+                let (from, packet) = ((recorder.channel(output), false), (head.packet, &*around.packets));
+                recorder.departs(from, packet, (now, end, arrives_at));
+            }
         }
         if row == TO_HOST {
             self.deliver::<IS_WATCHED>(around, Sending { slot, head }, peer, (now + delay, end + delay));

@@ -8,7 +8,6 @@ use crate::host::recorded_waits;
 use crate::jobs::Jobs;
 use crate::link::ChannelId;
 use crate::observe::LinkName;
-use crate::outputs::Outputs;
 use crate::recorder::{NOT_RECORDED, RecordPlan, RecordedChannel, Recorder, RunRecord};
 use crate::setup::Network;
 
@@ -23,8 +22,11 @@ impl Simulation {
         if !partition.ctx.is_recorded() {
             return Err("`Config::records`");
         }
-        let width = partition.outputs.as_ref().map_or(Time(1), Outputs::width_of_bin);
-        partition.ctx.record(Recorder::new(plan, width));
+        let (bin, channels) = match &partition.outputs {
+            Some(outputs) => (outputs.start_of_bin(1), outputs.channels()),
+            None => (Time(1), Box::default()),
+        };
+        partition.ctx.record(Recorder::new(plan, bin, channels));
         partition.hosts.iter_mut().for_each(|host| host.record_waits(plan.from));
         partition.jobs.iter_mut().for_each(Jobs::record);
         Ok(())
