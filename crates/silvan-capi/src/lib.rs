@@ -101,6 +101,26 @@ unsafe fn with(
     code(&problem)
 }
 
+/// Same as [`with`], for a function that returns a value; `otherwise` after an error.
+///
+/// # Safety
+/// See [`with`].
+unsafe fn value<T>(
+    handle: *const Silvan,
+    otherwise: T,
+    action: impl FnOnce(&mut ControlledRun<Callback>) -> Result<T, Problem>,
+) -> T {
+    let mut found = otherwise;
+    // SAFETY: the caller guarantees it.
+    unsafe {
+        with(handle, |run| {
+            found = action(run)?;
+            Ok(OK)
+        })
+    };
+    found
+}
+
 /// See the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn silvan_abi() -> u32 {
@@ -155,15 +175,8 @@ pub unsafe extern "C" fn silvan_open(
 /// See [`with`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn silvan_hosts(handle: *const Silvan) -> u32 {
-    let mut hosts = 0;
     // SAFETY: see the header.
-    unsafe {
-        with(handle, |run| {
-            hosts = run.hosts();
-            Ok(OK)
-        })
-    };
-    hosts
+    unsafe { value(handle, 0, |run| Ok(run.hosts())) }
 }
 
 /// See the header.
@@ -172,15 +185,8 @@ pub unsafe extern "C" fn silvan_hosts(handle: *const Silvan) -> u32 {
 /// See [`with`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn silvan_now(handle: *const Silvan) -> u64 {
-    let mut now = Time::ZERO;
     // SAFETY: see the header.
-    unsafe {
-        with(handle, |run| {
-            now = run.now();
-            Ok(OK)
-        })
-    };
-    now.0
+    unsafe { value(handle, Time::ZERO, |run| Ok(run.now())).0 }
 }
 
 /// See the header.
@@ -189,15 +195,8 @@ pub unsafe extern "C" fn silvan_now(handle: *const Silvan) -> u64 {
 /// See [`with`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn silvan_bandwidth(handle: *const Silvan, host: u32) -> f64 {
-    let mut rate = 0.0;
     // SAFETY: see the header.
-    unsafe {
-        with(handle, |run| {
-            rate = run.bandwidth_gbit_s(host)?;
-            Ok(OK)
-        })
-    };
-    rate
+    unsafe { value(handle, 0.0, |run| run.bandwidth_gbit_s(host)) }
 }
 
 /// The message of the arguments of a function.
@@ -254,13 +253,9 @@ pub unsafe extern "C" fn silvan_try_send(
     // SAFETY: see the header.
     unsafe {
         with(handle, |run| {
-            let message = delivery(src, dst, bytes, tag, sl)?;
-            if !run.has_room(message, room)? {
-                return Ok(BUSY);
-            }
             let (sent, delivered) = (Callback::of(sent, sent_data), Callback::of(delivered, delivered_data));
-            run.send(message, sent, delivered)?;
-            Ok(OK)
+            let is_sent = run.try_send(delivery(src, dst, bytes, tag, sl)?, room, sent, delivered)?;
+            Ok(if is_sent { OK } else { BUSY })
         })
     }
 }
@@ -316,15 +311,8 @@ pub unsafe extern "C" fn silvan_at(
 /// See [`with`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn silvan_next(handle: *const Silvan) -> u64 {
-    let mut next = None;
     // SAFETY: see the header.
-    unsafe {
-        with(handle, |run| {
-            next = run.next_time();
-            Ok(OK)
-        })
-    };
-    next.unwrap_or(Time::NEVER).0
+    unsafe { value(handle, None, |run| Ok(run.next_time())).unwrap_or(Time::NEVER).0 }
 }
 
 /// See the header.

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 use silvan_fabric::outcome::Outcome;
-use silvan_fabric::simulation::{ExternalMessage, Fate, ModelError, Simulation, Stop};
+use silvan_fabric::simulation::{ExternalMessage, Fate, ModelError, Refused, Simulation, Stop};
 use silvan_scenario::Scenario;
 
 use crate::matching::{MatchKey, Matching};
@@ -34,6 +34,12 @@ pub enum Problem {
     /// An error of the simulator.
     #[error("{0}")]
     Internal(String),
+}
+
+impl From<Refused> for Problem {
+    fn from(refused: Refused) -> Self {
+        Self::Argument(refused.to_string())
+    }
 }
 
 impl From<ModelError> for Problem {
@@ -172,10 +178,7 @@ impl<C> ControlledRun<C> {
             "packet_hops" => self.simulation.packet_hops(),
             "pending_messages" => self.simulation.pending_messages() + self.own.len() as u64,
             "pending_receives" => self.receives.open(),
-            "unsent_bytes" => {
-                let unsent = self.simulation.unsent_bytes(host);
-                unsent.map_err(|refused| Problem::Argument(refused.to_string()))?
-            }
+            "unsent_bytes" => self.simulation.unsent_bytes(host)?,
             "sent_bytes" | "received_bytes" => {
                 self.check_host(host)?;
                 let (sent, received) = self.simulation.host_bytes(host);
@@ -193,10 +196,7 @@ impl<C> ControlledRun<C> {
 
     fn check_host(&self, host: u32) -> Result<(), Problem> {
         let last = self.hosts - 1;
-        if host <= last {
-            return Ok(());
-        }
-        Err(Problem::Argument(format!("host {host} does not exist: hosts have the numbers 0 to {last}")))
+        if host <= last { Ok(()) } else { Err(Refused::NoHost(host, last).into()) }
     }
 
     fn check(&self) -> Result<(), Problem> {
@@ -223,30 +223,38 @@ impl<C> ControlledRun<C> {
         if from == to {
             self.check_host(from)?;
             if !self.may_send {
-                return Err(Problem::Argument(silvan_fabric::simulation::Refused::NotExternal.to_string()));
+                return Err(Refused::NotExternal.into());
             }
             let (number, at) = (self.take_numbers(2), self.now() + self.overhead);
             self.own.insert((at, number), Outstanding { delivery, number, sent, delivered });
             return Ok(());
         }
         let awaits_departure = sent.is_some();
-        let message = self.simulation.send(ExternalMessage { from, to, bytes, sl, awaits_departure });
-        let message = message.map_err(|refused| Problem::Argument(refused.to_string()))?;
+        let message = self.simulation.send(ExternalMessage { from, to, bytes, sl, awaits_departure })?;
         let number = self.take_numbers(2);
         self.outstanding.insert(message, Outstanding { delivery, number, sent, delivered });
         Ok(())
     }
 
-    /// Whether a message of a host would have at most `room` bytes together with the messages of the host that have not left
-    /// completely. The first message always has room.
+    /// Same as [`Self::send`], if the messages of the host that have not left completely have at most `room` bytes together with
+    /// this one, or if there are none. Returns whether the message was sent.
     ///
     /// # Errors
-    /// [`Problem::Argument`] if the host does not exist, or if the scenario has other messages.
-    pub fn has_room(&mut self, delivery: Delivery, room: u64) -> Result<bool, Problem> {
+    /// Those of [`Self::send`].
+    pub fn try_send(
+        &mut self,
+        delivery: Delivery,
+        room: u64,
+        sent: Option<C>,
+        delivered: Option<C>,
+    ) -> Result<bool, Problem> {
         self.check()?;
-        let unsent = self.simulation.unsent_bytes(delivery.from);
-        let unsent = unsent.map_err(|refused| Problem::Argument(refused.to_string()))?;
-        Ok(unsent == 0 || unsent.saturating_add(delivery.bytes) <= room)
+        let unsent = self.simulation.unsent_bytes(delivery.from)?;
+        let has_room = unsent == 0 || unsent.saturating_add(delivery.bytes) <= room;
+        if has_room {
+            self.send(delivery, sent, delivered)?;
+        }
+        Ok(has_room)
     }
 
     /// Receives bytes: `arrived` is called when this number of bytes has arrived from a host with a tag, in addition to those of

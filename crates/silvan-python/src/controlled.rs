@@ -99,14 +99,9 @@ impl Controlled {
         delivered: Option<Callback>,
     ) -> PyResult<bool> {
         let delivery = Delivery { from: src, to: dst, bytes, tag, sl };
-        self.with(|run| {
-            if let Some(room) = room
-                && !run.has_room(delivery, room)?
-            {
-                return Ok(false);
-            }
-            run.send(delivery, sent, delivered)?;
-            Ok(true)
+        self.with(|run| match room {
+            Some(room) => run.try_send(delivery, room, sent, delivered),
+            None => run.send(delivery, sent, delivered).map(|()| true),
         })
     }
 

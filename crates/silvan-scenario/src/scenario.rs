@@ -83,10 +83,9 @@ impl Scenario {
     /// # Errors
     /// If the file cannot be read, or any error of [`Scenario::from_toml`].
     pub fn load(path: impl AsRef<Path>, overrides: &[(String, String)]) -> Result<Self, ScenarioError> {
-        let path = path.as_ref();
-        let origin = path.display().to_string();
-        let text = read(path).map_err(|what| ScenarioError::of_file(&origin, what))?;
-        Self::from_toml(&text, &origin, path.parent().unwrap_or(Path::new("")), overrides)
+        Self::of_file(path.as_ref(), |text, origin, base_dir| {
+            Self::from_toml(text, origin, base_dir, overrides)
+        })
     }
 
     /// Same as [`Scenario::load`], for a program that sends messages. If nothing in the scenario sends, the program does.
@@ -97,10 +96,19 @@ impl Scenario {
         path: impl AsRef<Path>,
         overrides: &[(String, String)],
     ) -> Result<Self, ScenarioError> {
-        let path = path.as_ref();
+        Self::of_file(path.as_ref(), |text, origin, base_dir| {
+            Self::controlled_from_toml(text, origin, base_dir, overrides)
+        })
+    }
+
+    /// Calls a function with the text of a file, its name in errors, and its folder.
+    fn of_file(
+        path: &Path,
+        read_text: impl FnOnce(&str, &str, &Path) -> Result<Self, ScenarioError>,
+    ) -> Result<Self, ScenarioError> {
         let origin = path.display().to_string();
         let text = read(path).map_err(|what| ScenarioError::of_file(&origin, what))?;
-        Self::controlled_from_toml(&text, &origin, path.parent().unwrap_or(Path::new("")), overrides)
+        read_text(&text, &origin, path.parent().unwrap_or(Path::new("")))
     }
 
     /// Same as [`Scenario::from_toml`], for a program that sends messages. If nothing in the scenario sends, the program does.
@@ -113,13 +121,11 @@ impl Scenario {
         base_dir: &Path,
         overrides: &[(String, String)],
     ) -> Result<Self, ScenarioError> {
-        let (_, table) = Source::read(text, origin, overrides)?;
-        let sends = ["flow", "traffic", "job", "external"].iter().any(|key| table.contains_key(*key));
-        let mut overrides = overrides.to_vec();
-        if !sends {
-            overrides.push(("external".to_owned(), "{}".to_owned()));
+        let (mut source, mut table) = Source::read(text, origin, overrides)?;
+        if !["flow", "traffic", "job", "external"].iter().any(|key| table.contains_key(*key)) {
+            source.set(&mut table, "external", "{}")?;
         }
-        Self::from_toml(text, origin, base_dir, &overrides)
+        Self::of_table(source, table, base_dir)
     }
 
     /// Reads a scenario from a string. `origin` names the string in error messages. File names in the
@@ -136,7 +142,11 @@ impl Scenario {
         base_dir: &Path,
         overrides: &[(String, String)],
     ) -> Result<Self, ScenarioError> {
-        let (mut source, mut table) = Source::read(text, origin, overrides)?;
+        let (source, table) = Source::read(text, origin, overrides)?;
+        Self::of_table(source, table, base_dir)
+    }
+
+    fn of_table(mut source: Source, mut table: Table, base_dir: &Path) -> Result<Self, ScenarioError> {
         let has_latency = lookup(&table, "switch.latency").is_some();
         match resolve(&mut table, &mut source) {
             Ok((spec, notes)) => {

@@ -45,15 +45,21 @@ impl Source {
         };
         let mut table: Table = text.parse().map_err(|e| source.syntax_error(&e))?;
         for (key, value) in overrides {
-            set(&mut table, key, parse_value(value)).map_err(|what| ScenarioError {
-                place: format!("--set {key}"),
-                key: None,
-                value: None,
-                what,
-            })?;
-            source.overridden.push(key.clone());
+            source.set(&mut table, key, value)?;
         }
         Ok((source, table))
+    }
+
+    /// Applies an override to the table.
+    pub fn set(&mut self, table: &mut Table, key: &str, value: &str) -> Result<(), ScenarioError> {
+        set(table, key, parse_value(value)).map_err(|what| ScenarioError {
+            place: format!("--set {key}"),
+            key: None,
+            value: None,
+            what,
+        })?;
+        self.overridden.push(key.to_owned());
+        Ok(())
     }
 
     fn syntax_error(&self, error: &toml::de::Error) -> ScenarioError {

@@ -43,6 +43,21 @@ fn names(of: Fields) -> Vec<&'static str> {
     of.fields.iter().map(|field| field.name).collect()
 }
 
+/// Compares what a reader of text does with each change: the field, an old text, a new one, and a part of the note or error.
+fn compare_all(
+    of: Fields,
+    text: &str,
+    changes: &[(&'static str, &str, &str, &str)],
+    read: impl Fn(&str) -> Outcome,
+) {
+    let plain = read(text);
+    assert_eq!(changes.iter().map(|change| change.0).collect::<Vec<_>>(), names(of));
+    for &(field, old, new, part) in changes {
+        assert!(text.contains(old), "{field}");
+        compare(of, field, part, &plain, &read(&text.replacen(old, new, 1)));
+    }
+}
+
 const OF_VEF: &str = "VEF 3 2 1 2 6 FALSE\nC0 0 1 2\n0 0 1 100 0 1000 -1\n1 1 0 200 2 50 0\n\
     G0 0 0 0 64 0 1 10 0\nG0 0 0 1 0 64 1 10 1\nG0 0 0 2 0 64 0 5 -1\n\
     G1 0 1 0 0 32 3 1 0\nG1 0 1 1 32 0 3 1 0\nG1 0 1 2 32 0 3 1 0\n";
@@ -75,13 +90,8 @@ const CHANGES_OF_VEF: [(&str, &str, &str, &str); 20] = [
 fn each_field_of_vef_is_used_or_noted() {
     let read =
         |text: &str| outcome(vef::read(Source::new(text.as_bytes(), "t").unwrap(), &Options::default()));
-    let plain = read(OF_VEF);
-    assert_eq!(plain.as_ref().unwrap().1, Vec::<String>::new());
-    assert_eq!(CHANGES_OF_VEF.map(|change| change.0).to_vec(), names(VEF));
-    for (field, old, new, part) in CHANGES_OF_VEF {
-        assert!(OF_VEF.contains(old), "{field}");
-        compare(VEF, field, part, &plain, &read(&OF_VEF.replacen(old, new, 1)));
-    }
+    assert_eq!(read(OF_VEF).unwrap().1, Vec::<String>::new());
+    compare_all(VEF, OF_VEF, &CHANGES_OF_VEF, read);
 }
 
 #[test]
@@ -194,12 +204,7 @@ const CHANGES_OF_WORKLOAD: [(&str, &str, &str, &str); 25] = [
 fn each_field_of_workloads_is_used_or_noted() {
     let read =
         |text: &str| outcome(workload::read(Source::new(text.as_bytes(), "t").unwrap(), &Options::default()));
-    let plain = read(OF_WORKLOAD);
-    assert_eq!(CHANGES_OF_WORKLOAD.map(|change| change.0).to_vec(), names(WORKLOAD));
-    for (field, old, new, part) in CHANGES_OF_WORKLOAD {
-        assert!(OF_WORKLOAD.contains(old), "{field}");
-        compare(WORKLOAD, field, part, &plain, &read(&OF_WORKLOAD.replacen(old, new, 1)));
-    }
+    compare_all(WORKLOAD, OF_WORKLOAD, &CHANGES_OF_WORKLOAD, read);
 }
 
 const OF_MESSAGES: &str = r#"{"version": "1"}
@@ -286,12 +291,7 @@ fn each_field_of_messages_in_json_is_used_or_noted() {
         };
         outcome(chakra::read(1, &open, &options))
     };
-    let plain = read(OF_MESSAGES);
-    assert_eq!(CHANGES_OF_MESSAGES.map(|change| change.0).to_vec(), names(CHAKRA));
-    for (field, old, new, part) in CHANGES_OF_MESSAGES {
-        assert!(OF_MESSAGES.contains(old), "{field}");
-        compare(CHAKRA, field, part, &plain, &read(&OF_MESSAGES.replacen(old, new, 1)));
-    }
+    compare_all(CHAKRA, OF_MESSAGES, &CHANGES_OF_MESSAGES, read);
 }
 
 const OF_MSCCL: &str = r#"<algo name="a" coll="custom" ngpus="3" nchannels="2" nchunksperloop="4">
@@ -364,13 +364,8 @@ const CHANGES_OF_MSCCL: [(&str, &str, &str, &str); 29] = [
 fn each_field_of_algorithms_is_used_or_noted() {
     let options = Options { bytes: Some(800), ..Options::default() };
     let read = |text: &str| outcome(msccl::read(text.as_bytes(), "t", &options));
-    let plain = read(OF_MSCCL);
-    assert_eq!(plain.as_ref().unwrap().1, Vec::<String>::new());
-    assert_eq!(CHANGES_OF_MSCCL.map(|change| change.0).to_vec(), names(MSCCL));
-    for (field, old, new, part) in CHANGES_OF_MSCCL {
-        assert!(OF_MSCCL.contains(old), "{field}");
-        compare(MSCCL, field, part, &plain, &read(&OF_MSCCL.replacen(old, new, 1)));
-    }
+    assert_eq!(read(OF_MSCCL).unwrap().1, Vec::<String>::new());
+    compare_all(MSCCL, OF_MSCCL, &CHANGES_OF_MSCCL, read);
 }
 
 #[test]
