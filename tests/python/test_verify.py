@@ -139,6 +139,10 @@ def test_control_packets_do_not_delay_data_that_had_credit_before():
     assert compare.differences(drawing.variant(343132681)) == []
 
 
+def test_a_flow_whose_wait_has_ended_is_ready_when_any_answer_returns():
+    assert compare.differences(drawing.variant(990001166)) == []
+
+
 @pytest.mark.parametrize("first", [306, 468, 630])
 def test_direct_networks_and_their_lanes(first):
     compared = compare.compare(drawing.many(first, 18), show=False)

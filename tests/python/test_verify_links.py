@@ -99,6 +99,11 @@ def test_a_broken_reference_is_noticed(
     assert compare.differences(scenario)
 
 
+@pytest.mark.parametrize("seed", [990002196, 990002682])
+def test_room_in_the_replay_buffer_wakes_no_sender_that_lacks_credit(seed: int) -> None:
+    assert compare.differences(link_drawing.variant(seed)) == []
+
+
 def test_a_link_fails_after_too_many_replays() -> None:
     link = {"error_rate_ppb": 500_000_000, "retry": {"count": 1}}
     with pytest.raises(retrying.LinkFailedError):

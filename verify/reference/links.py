@@ -267,10 +267,10 @@ class Channel:
         """Wake the sender if it still waits for this credit."""
         if where in self.wanted and self.ready.get(where) == self.net.now:
             del self.ready[where]
-            if self.parts[where] < self.wanted[where] and not self.net.plan.shared and not self.retry:
+            if self.parts[where] < self.wanted[where] and not self.net.plan.shared:
                 # Another packet has used the credit.
                 self._wake_sender(where)
-            else:
+            elif not self.retry or self.retry.is_open:
                 self.sender.credit_is_back(self.sender_port)
 
     def send(self, packet: Packet) -> int:
@@ -334,7 +334,13 @@ class Channel:
         assert self.retry is not None
         was_open = self.retry.is_open
         yield
-        if self.retry.is_open and not was_open and self.wanted:
+        if not self.retry.is_open or was_open:
+            return
+        if self.net.plan.shared:
+            may_start = bool(self.wanted)
+        else:
+            may_start = any(self.parts[where] >= space for where, space in self.wanted.items())
+        if may_start:
             self.sender.credit_is_back(self.sender_port)
 
     def notify(self, notice: Notice, size: int) -> None:

@@ -411,11 +411,11 @@ impl Host {
             // The share of the flow may have decreased.
             self.recheck_permission(id);
         }
+        // Flows take their turns in the order in which they may send, even if the host was busy when a wait ended.
+        self.release_throttled(ctx.now);
         if let Some(id) = id
             && self.flows.reopen(id)
         {
-            // Flows take their turns in the order in which they may send, even if the host was busy when a wait ended.
-            self.release_throttled(ctx.now);
             self.enlist(id, ctx.now);
         }
         self.wake(ctx);

@@ -486,6 +486,17 @@ impl Links {
         record.key != UNUSED && self.channels[WayTable::way(record.key).channel as usize].wake_key == wake_key
     }
 
+    /// The channel of a ledger that is in use.
+    pub(super) fn channel_of(&self, ledger: usize) -> ChannelId {
+        match &self.divided {
+            None => (ledger / self.lane_count) as ChannelId,
+            Some(divided) if ledger < divided.base => {
+                (divided.first.partition_point(|&first| first as usize <= ledger) - 1) as ChannelId
+            }
+            Some(divided) => WayTable::way(divided.ledgers[ledger - divided.base].key).channel,
+        }
+    }
+
     /// Whether some destination had a ledger on a virtual lane of a channel that was removed because it has all of its
     /// credit.
     pub(super) fn has_full_ledgers(&self, id: ChannelId, vl: Vl) -> bool {

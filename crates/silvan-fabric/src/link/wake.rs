@@ -120,8 +120,8 @@ impl Links {
     /// Whether a wake-up is valid: it is the earliest one that the sender has requested, or the credit for
     /// which a packet waits arrives at this instant. The request for a valid wake-up is removed.
     ///
-    /// A sender that waits for nothing but credit must not be woken without enough, because hosts generate messages when they
-    /// are woken, and schedulers learn of returning credit at different times.
+    /// A sender is woken only if it can send, because hosts generate messages when they are woken, and schedulers learn of
+    /// returning credit at different times.
     #[inline]
     pub fn take_wake(&mut self, event: Event, now: Time, queue: &mut EventQueue) -> bool {
         let data = event.data;
@@ -133,16 +133,18 @@ impl Links {
             if is_due {
                 self.ready[index] = Time::NEVER;
             }
-            let waits_for_credit =
-                !self.has_messages() && !self.has_shared_credits() && self.retry().is_none();
-            if counts && waits_for_credit {
+            if counts && !self.has_messages() && !self.has_shared_credits() {
                 let mut ledger = self.ledger(index);
                 counts = ledger.has_credit(wanted, now);
                 if !counts && let Some(time) = ledger.ready_at() {
-                    // A packet with higher priority has used the credit.
+                    // A packet with higher priority has used the credit, or the replay buffer has room before the credit
+                    // returns.
                     self.ready[index] = time;
                     queue.push(Event { time, ..event });
                 }
+                // Without room in the replay buffer, the sender is woken when there is room.
+                let retry = self.retry();
+                counts &= retry.is_none_or(|retry| retry.is_open(self.channel_of(index)));
             } else if counts && self.has_messages() {
                 // If the lane is paused, a sender that was woken because the lane opened requests another wake-up.
                 self.lanes[index].wanted = 0;
