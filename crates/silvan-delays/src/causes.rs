@@ -50,7 +50,8 @@ pub(crate) struct Causes<'r> {
     owners: FxHashMap<(u32, Picos), Option<FlowAddress>>,
     /// By departure: the nearest lack of credit of its channel.
     lacks: FxHashMap<u32, Option<Span>>,
-    main_causes: FxHashMap<(u32, Picos, Chain), Piece>,
+    /// By channel, start of a lack of credit, and length of the chain before it, if that matters: the main cause, and this chain.
+    main_causes: FxHashMap<(u32, Picos, usize), (Piece, Chain)>,
     /// Number of main causes that are being searched, each within the other.
     depth: usize,
 }
@@ -168,20 +169,25 @@ impl<'r> Causes<'r> {
 
     /// The longest piece of a time in which a channel lacked credit.
     fn main_cause(&mut self, channel: u32, lack: Span, chain: Chain) -> Piece {
-        let key = (channel, lack.0, chain);
-        if let Some(&known) = self.main_causes.get(&key) {
-            return known;
+        // The cause hardly depends on the channels before this one. Without this, the time would grow exponentially with the
+        // length of chains, because each lack of credit has several others behind it.
+        let key = (channel, lack.0, self.chains.length(chain).min(BEHIND_CREDIT));
+        if let Some(&(known, before)) = self.main_causes.get(&key) {
+            return Piece { chain: self.chains.moved(known.chain, before, chain), ..known };
         }
+        let circle = Piece { chain, ..Piece::new(lack, Label::Deadlock, Place::Channel(channel)) };
         if self.depth >= MOST_HOPS {
-            return Piece { chain, ..Piece::new(lack, Label::Deadlock, Place::Channel(channel)) };
+            return circle;
         }
+        // If the search returns to this lack of credit, the channels wait for each other.
+        self.main_causes.insert(key, (circle, chain));
         let mut pieces = Vec::new();
         self.depth += 1;
         self.idle(channel, None, lack, chain, &mut pieces);
         self.depth -= 1;
         let longest = pieces.into_iter().max_by_key(|piece| (piece.length(), -piece.start));
         let cause = longest.unwrap_or_else(|| Piece::new(lack, Label::Earlier, Place::Channel(channel)));
-        self.main_causes.insert(key, cause);
+        self.main_causes.insert(key, (cause, chain));
         cause
     }
 

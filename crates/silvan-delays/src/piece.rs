@@ -194,6 +194,16 @@ impl Chains {
         self.links[chain as usize].2
     }
 
+    /// The list that begins with `after` instead of `before`. A list that does not begin with `before` becomes `after`.
+    pub(crate) fn moved(&mut self, chain: Chain, before: Chain, after: Chain) -> Chain {
+        if chain == before || self.length(chain) <= self.length(before) {
+            return after;
+        }
+        let (shorter, channel, _) = self.links[chain as usize];
+        let moved = self.moved(shorter, before, after);
+        self.extended(moved, channel)
+    }
+
     /// The channels of a list, in order.
     #[must_use]
     pub fn channels(&self, mut chain: Chain) -> Vec<u32> {
