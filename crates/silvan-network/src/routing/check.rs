@@ -201,10 +201,26 @@ pub struct Analysis {
     pub between_switches: LoadSummary,
 }
 
+impl Analysis {
+    /// Adds the properties of the pairs of another part of the network, except for `between_switches`.
+    fn add(&mut self, other: Self) {
+        self.pairs += other.pairs;
+        self.unroutable += other.unroutable;
+        self.problems.extend(other.problems);
+        self.problems.truncate(MAX_PROBLEMS);
+        self.hops.resize(self.hops.len().max(other.hops.len()), 0);
+        self.hops.iter_mut().zip(other.hops).for_each(|(sum, hops)| *sum += hops);
+        for (sum, loads) in self.loads.iter_mut().zip(other.loads) {
+            sum.iter_mut().zip(loads).for_each(|(sum, load)| *sum += load);
+        }
+    }
+}
+
 /// Maximum number of entries of [`Analysis::problems`].
 pub const MAX_PROBLEMS: usize = 5;
 
-/// Follows the tables for all ordered pairs of hosts. Each pair has one flow per LID of the destination. The
+/// Follows the tables for all ordered pairs of hosts of the same [part](Topology::parts) of the network. Each pair has one
+/// flow per LID of the destination. The
 /// paths to a LID form a tree along which flows are added up, so the running time is proportional to the
 /// number of LIDs times the number of switches, not to the number of pairs.
 #[must_use]
@@ -214,6 +230,22 @@ pub fn analyze(topology: &Topology, tables: &Tables) -> Analysis {
 
 /// Same as [`analyze`], for the pairs of those hosts for which `among` is true.
 fn analyze_among(topology: &Topology, tables: &Tables, among: &[bool]) -> Analysis {
+    let parts = topology.parts();
+    if let [_] = parts[..] {
+        return analyze_part(topology, tables, among);
+    }
+    let mut sum = Analysis { loads: vec![[0; 2]; topology.links.len()], ..Analysis::default() };
+    for part in parts {
+        let mut of_part = vec![false; among.len()];
+        part.hosts.iter().for_each(|&host| of_part[host as usize] = among[host as usize]);
+        sum.add(analyze_part(topology, tables, &of_part));
+    }
+    sum.between_switches = between_switches(topology, &sum.loads);
+    sum
+}
+
+/// Same as [`analyze_among`], for hosts that are connected.
+fn analyze_part(topology: &Topology, tables: &Tables, among: &[bool]) -> Analysis {
     let wiring = topology.wiring();
     let mut network = PortGraph::new(topology, &wiring);
     let is_homeless = |(home, &counts): (&Option<u32>, &bool)| home.is_none() && counts;

@@ -299,17 +299,23 @@ impl RoutingSpec {
     /// dragonfly or dragonfly+, fewest hops on other networks with unidirectional links, up*/down* otherwise.
     #[must_use]
     pub fn suitable(topology: &Topology) -> Self {
-        match topology.shape {
+        let shape = match &topology.shape {
+            Shape::Planes(shape) => shape,
+            shape => shape,
+        };
+        match shape {
             Shape::FatTree(_) | Shape::ShuffledFatTree(_) => Self::DModK(DModK {}),
             Shape::Fly(_) => Self::DestinationTag(DestinationTag {}),
             Shape::Grid(_) => Self::DimensionOrder(DimensionOrder {}),
             Shape::Groups(_) => Self::Minimal(Minimal {}),
-            Shape::Arbitrary if topology.has_one_way_links() => Self::ShortestPath(ShortestPath {}),
-            Shape::Arbitrary => Self::UpDown(UpDown::default()),
+            Shape::Arbitrary | Shape::Planes(_) if topology.has_one_way_links() => {
+                Self::ShortestPath(ShortestPath {})
+            }
+            Shape::Arbitrary | Shape::Planes(_) => Self::UpDown(UpDown::default()),
         }
     }
 
-    /// Computes the tables, in which all pairs of hosts are routed.
+    /// Computes the tables, in which all pairs of hosts of the same part of the network are routed.
     ///
     /// # Errors
     /// [`RoutingError::Topology`] if the network is invalid, [`RoutingError::Unsuitable`] if the algorithm
@@ -323,6 +329,23 @@ impl RoutingSpec {
                  maximum; choose a smaller network"
             )));
         }
+        let parts = topology.parts();
+        if let [_] = parts[..] {
+            return self.compute_connected(topology);
+        }
+        let mut tables = Tables::empty(topology);
+        for part in parts {
+            let own = self.compute_connected(&topology.only(&part))?;
+            for (&switch, row) in part.switches.iter().zip(&own.out) {
+                for (&host, &port) in part.hosts.iter().zip(row) {
+                    tables.out[switch as usize][host as usize] = port;
+                }
+            }
+        }
+        Ok(tables)
+    }
+
+    fn compute_connected(&self, topology: &Topology) -> Result<Tables, RoutingError> {
         match self {
             Self::DModK(spec) => spec.compute(topology),
             Self::DestinationTag(spec) => spec.compute(topology),

@@ -6,7 +6,8 @@ use super::deadlock::{Dependencies, LaneOf};
 use super::graph::{Block, PortGraph, Target};
 use crate::topology::Topology;
 
-/// Returns whether every host has a link, every entry of every table leads to a switch or to its destination, and the
+/// Returns whether every host has a link, every entry of every table for a destination in the same [part](Topology::parts) of
+/// the network leads to a switch or to its destination, and the
 /// dependencies between the channels of all entries contain no cycle.
 ///
 /// Then no route has a loop, because a loop is a cycle of dependencies; so every route ends, and it can only
@@ -21,9 +22,10 @@ pub fn is_sound(topology: &Topology, tables: &Tables) -> bool {
     if network.homes.iter().any(Option::is_none) {
         return false;
     }
-    let (hosts, switches) = (topology.hosts.len(), topology.switches.len());
+    let switches = topology.switches.len();
     let mut found = Found { dependencies: Dependencies::new(&network, 1), last: vec![None; network.ports()] };
-    let is_sound = |rows| is_each_sound(&network, Block::new(rows, switches), hosts, &mut found);
+    let parts = PartNumbers::of(topology);
+    let is_sound = |rows| is_each_sound(&network, Block::new(rows, switches), &parts, &mut found);
     tables.all_rows().all(is_sound) && found.dependencies.cycle(&network).is_none()
 }
 
@@ -35,13 +37,35 @@ struct Found {
     last: Vec<Option<u16>>,
 }
 
+/// The part of the network of each node.
+struct PartNumbers {
+    hosts: Vec<u32>,
+    switches: Vec<u32>,
+}
+
+impl PartNumbers {
+    fn of(topology: &Topology) -> Self {
+        let mut numbers =
+            Self { hosts: vec![0; topology.hosts.len()], switches: vec![0; topology.switches.len()] };
+        for (number, part) in (0..).zip(topology.parts()) {
+            part.hosts.iter().for_each(|&host| numbers.hosts[host as usize] = number);
+            part.switches.iter().for_each(|&switch| numbers.switches[switch as usize] = number);
+        }
+        numbers
+    }
+}
+
 /// Checks the entries for the same path bits, and adds their dependencies.
-fn is_each_sound(network: &PortGraph, mut block: Block, hosts: usize, found: &mut Found) -> bool {
+fn is_each_sound(network: &PortGraph, mut block: Block, parts: &PartNumbers, found: &mut Found) -> bool {
+    let hosts = parts.hosts.len();
     for first in (0..hosts).step_by(Block::WIDTH) {
         block.load(first);
         for switch in 0..network.switches() {
             for to in first..hosts.min(first + Block::WIDTH) {
                 let port = block.port(switch, to);
+                if port == Tables::NO_ROUTE && parts.hosts[to] != parts.switches[switch] {
+                    continue;
+                }
                 let Some(slot) = network.slot(switch, port) else { return false };
                 match network.target(switch, port) {
                     Target::Host(host) if host as usize == to => {}

@@ -256,7 +256,15 @@ mod tests {
             }
         }
         let switches = (0..).zip(&ports).map(|(s, &p)| switch(format!("S{s}"), p)).collect();
-        Topology { name: "random".to_owned(), hosts, switches, links, units: 0, shape: Shape::Arbitrary }
+        Topology {
+            name: "random".to_owned(),
+            hosts,
+            switches,
+            links,
+            units: 0,
+            machines: Vec::new(),
+            shape: Shape::Arbitrary,
+        }
     }
 
     /// Routes from the center of the network.

@@ -191,6 +191,7 @@ impl Custom {
             switches: switches.collect(),
             links,
             units: 0,
+            machines: Vec::new(),
             shape: Shape::Arbitrary,
         })
     }

@@ -92,6 +92,7 @@ impl Dumbbell {
             switches: vec![switch("S1".to_owned(), left + 1), switch("S2".to_owned(), right + 1)],
             links,
             units: 0,
+            machines: Vec::new(),
             shape: Shape::Arbitrary,
         })
     }

@@ -255,6 +255,7 @@ impl GridSpec {
             switches: (0..switches).map(|at| switch(grid.name_of(at), ports)).collect(),
             links,
             units: 0,
+            machines: Vec::new(),
             shape: Shape::Grid(grid),
         })
     }

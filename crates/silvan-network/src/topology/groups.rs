@@ -258,6 +258,7 @@ impl Given<'_> {
             switches: all.map(|number| switch(name(number), ports(shape.place(number)))).collect(),
             links,
             units: 0,
+            machines: Vec::new(),
             shape: Shape::Groups(shape),
         })
     }

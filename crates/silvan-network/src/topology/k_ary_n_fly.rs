@@ -292,6 +292,7 @@ impl KAryNFly {
             switches: numbers.map(|(stage, i)| switch(format!("S{stage}.{i}"), fly.k)).collect(),
             links: fly.links(self.link_rate, self.link_delay),
             units: 0,
+            machines: Vec::new(),
             shape: Shape::Fly(fly),
         })
     }

@@ -17,6 +17,7 @@
 //! | [`dragonfly`] | dragonflies |
 //! | [`dragonfly_plus`] | dragonflies whose groups consist of leaves and spines |
 //! | [`custom`] | lists of hosts, switches and links |
+//! | [`ports`] | gives the hosts of any network several ports |
 //! | [`units`] | adds reduction units to the switches of any network |
 //!
 //! [`spec`] selects a generator in a scenario. [`validate`](Topology::validate) checks every topology,
@@ -37,6 +38,7 @@ pub mod k_ary_n_tree;
 pub mod modified_tree;
 pub(crate) mod parameters;
 pub mod pgft;
+pub mod ports;
 pub mod spec;
 pub mod star;
 pub mod three_level;
@@ -48,6 +50,7 @@ pub use grid::Grid;
 pub use groups::{Arrangement, Groups, Inside};
 pub use k_ary_n_fly::Fly;
 pub use pgft::Pgft;
+pub use ports::{Cabling, MAX_HOST_PORTS, Machine, NetworkPart};
 pub use spec::TopologySpec;
 pub use units::UnitTree;
 
@@ -83,7 +86,8 @@ pub const MAX_PORTS: u64 = 2 * MAX_LINKS;
 /// Maximum propagation delay of a link, one second.
 pub const MAX_LINK_DELAY: Time = Time(1_000_000_000_000);
 
-/// A host: source and sink of traffic, with one network port (port 1).
+/// A host: source and sink of traffic, with one network port (port 1). A port of a host with several ports is such an
+/// entry, too; see [`Machine`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Host {
     /// Name in results and scenarios; unique among all nodes.
@@ -172,6 +176,9 @@ pub struct Topology {
     pub switches: Vec<Switch>,
     /// All links, in no particular order.
     pub links: Vec<Link>,
+    /// The hosts with several ports, which consist of entries of `hosts`. Hosts with one port are included then. Empty if
+    /// all hosts have one port.
+    pub machines: Vec<Machine>,
     /// The regular structure, for routing algorithms of the family.
     pub shape: Shape,
 }
@@ -192,6 +199,8 @@ pub enum Shape {
     Grid(Grid),
     /// A dragonfly or dragonfly+; see [`Groups`].
     Groups(Groups),
+    /// Copies of a network that are not connected; see [`Cabling::Planes`].
+    Planes(Box<Shape>),
 }
 
 /// An invalid topology, described by its nodes and ports.
@@ -268,6 +277,7 @@ impl Topology {
             units,
             switches: self.switches.clone(),
             links: links.collect(),
+            machines: Vec::new(),
             shape: Shape::Arbitrary,
         };
         (topology, kept)

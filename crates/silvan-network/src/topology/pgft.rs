@@ -165,6 +165,7 @@ impl Pgft {
             switches,
             links: self.all_links(levels),
             units: 0,
+            machines: Vec::new(),
             shape: Shape::FatTree(self),
         })
     }

@@ -62,6 +62,7 @@ impl Star {
                 })
                 .collect(),
             units: 0,
+            machines: Vec::new(),
             shape: Shape::Arbitrary,
         })
     }

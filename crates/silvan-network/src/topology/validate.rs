@@ -182,6 +182,9 @@ impl Topology {
     }
 
     fn check_connected(&self) -> Result<(), TopologyError> {
+        if !self.machines.is_empty() {
+            return self.check_parts();
+        }
         let wiring = self.wiring();
         let first = &self.hosts[0].name;
         let (hosts, mut switches) = reached(&wiring, [0]);
@@ -204,6 +207,36 @@ impl Topology {
             ));
         }
         Ok(())
+    }
+
+    /// Checks a network whose hosts have several ports, which may consist of several parts.
+    fn check_parts(&self) -> Result<(), TopologyError> {
+        if let Some(index) = self.links.iter().position(|link| link.one_way) {
+            let link = self.link_name(index);
+            return wrong(format!(
+                "{link} leads in one direction; hosts with several ports need links in both"
+            ));
+        }
+        let mut is_port = vec![false; self.hosts.len()];
+        for machine in &self.machines {
+            for &port in &machine.ports {
+                match is_port.get_mut(port as usize) {
+                    Some(is_port) if !*is_port => *is_port = true,
+                    _ => return wrong(format!("port {} of host {} does not exist", port + 1, machine.name)),
+                }
+            }
+        }
+        let mut is_connected = vec![false; self.switches.len()];
+        for part in self.parts() {
+            part.switches.iter().for_each(|&switch| is_connected[switch as usize] = true);
+        }
+        match is_connected.iter().position(|&is_connected| !is_connected) {
+            Some(at) => wrong(format!(
+                "no path leads from any host to switch {}; link it or remove it",
+                self.switches[at].name
+            )),
+            None => Ok(()),
+        }
     }
 
     /// The wiring with all links reversed.
@@ -329,6 +362,7 @@ mod tests {
             switches: Vec::new(),
             links: Vec::<Link>::new(),
             units: 0,
+            machines: Vec::new(),
             shape: Shape::Arbitrary,
         };
         assert!(lone.validate().is_err());

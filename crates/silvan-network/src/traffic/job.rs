@@ -5,8 +5,8 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::{Rate, Time};
-use silvan_trace::Trace;
 use silvan_trace::execute::Parameters;
+use silvan_trace::{Kind, Trace};
 
 /// Maximum number of ranks of a job on one host or reduction unit, which has one source for each pair of a
 /// local and a remote rank.
@@ -23,6 +23,149 @@ pub enum Sends {
     Sequential,
 }
 
+/// How messages of ranks use the ports of hosts with several ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PortUse {
+    /// Each rank has a port, as a GPU has its own adapter: the n-th rank of a host uses the n-th port. If there are more
+    /// ranks than ports, the ports are used in turn.
+    Rank,
+    /// A hash of the two ranks selects a port for all messages between them.
+    Hash,
+    /// The packets of each message are divided among all ports in turn.
+    Stripe,
+}
+
+/// The port at which a message arrives if each rank has a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ArrivalPort {
+    /// The port of the receiving rank.
+    #[default]
+    Own,
+    /// The port with the number of the sender's port, so that the message stays on its rail.
+    Same,
+}
+
+/// Links between the ranks of a host, such as `NVLink`: each rank sends and receives at this rate, and a switch that is never
+/// a bottleneck connects them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InnerLinks {
+    /// The rate of each rank, in each direction.
+    pub rate: Rate,
+    /// The time from sending the first byte of a message to receiving it.
+    pub latency: Time,
+}
+
+/// The hosts with several ports on which the ranks of a job run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobPorts {
+    /// The ports of each host.
+    pub machines: Vec<Vec<u32>>,
+    /// For each rank, its host as an index into `machines`.
+    pub machine_of: Vec<u32>,
+    /// For each rank, its number among the ranks of its host, from 0.
+    pub number: Vec<u32>,
+    /// How messages use the ports.
+    pub used: PortUse,
+    /// Where messages arrive with [`PortUse::Rank`].
+    pub arrival: ArrivalPort,
+    /// Payload that goes to a port before it is the next port's turn, with [`PortUse::Stripe`]: that of a full packet.
+    pub chunk: u64,
+    /// The links between ranks of a host; `None` if their messages are copied, see [`Job::memory_rate`].
+    pub inner: Option<InnerLinks>,
+}
+
+/// The part of a message that uses one pair of ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    /// The port that sends it.
+    pub from: u32,
+    /// The port that receives it.
+    pub to: u32,
+    /// Its payload in bytes.
+    pub bytes: u64,
+}
+
+impl JobPorts {
+    /// The ports of the host of a rank.
+    #[must_use]
+    pub fn ports(&self, rank: u32) -> &[u32] {
+        &self.machines[self.machine_of[rank as usize] as usize]
+    }
+
+    /// The port of a rank that has a port of its own, otherwise the first port of its host.
+    #[must_use]
+    pub fn own(&self, rank: u32) -> u32 {
+        let ports = self.ports(rank);
+        match self.used {
+            PortUse::Rank => ports[self.number[rank as usize] as usize % ports.len()],
+            PortUse::Hash | PortUse::Stripe => ports[0],
+        }
+    }
+
+    /// The pairs of ports among which messages from one rank to another are divided, the preferred one first if each
+    /// message uses one. Pairs for which `is_live` is false are left out, unless it is false for all of them.
+    fn pairs(&self, (from, to): (u32, u32), is_live: impl Fn((u32, u32)) -> bool) -> Vec<(u32, u32)> {
+        let (own, others) = (self.ports(from), self.ports(to));
+        let count = own.len();
+        let (first, shift) = match self.used {
+            PortUse::Rank => {
+                let first = self.number[from as usize] as usize % count;
+                let arrival = match self.arrival {
+                    ArrivalPort::Own => self.number[to as usize] as usize,
+                    ArrivalPort::Same => first,
+                };
+                (first, arrival + others.len() * count - first)
+            }
+            PortUse::Hash => ((mixed(from, to) % count as u64) as usize, 0),
+            PortUse::Stripe => (0, 0),
+        };
+        let pair = |port: usize| (own[port % count], others[(port + shift) % others.len()]);
+        let all: Vec<(u32, u32)> = (first..first + count).map(pair).collect();
+        let live: Vec<(u32, u32)> = all.iter().copied().filter(|&pair| is_live(pair)).collect();
+        if live.is_empty() { all } else { live }
+    }
+
+    /// Divides a message between ranks of different hosts among the pairs of ports for which `is_live` is true; see
+    /// [`PortUse`]. If it is false for the port of a rank or of a hash, the next pair is used. `turn` varies the port of the
+    /// first piece. Calls a function with each piece.
+    pub fn pieces(
+        &self,
+        ranks: (u32, u32),
+        turn: u32,
+        bytes: u64,
+        is_live: impl Fn((u32, u32)) -> bool,
+        mut each: impl FnMut(Piece),
+    ) {
+        let pairs = self.pairs(ranks, is_live);
+        if self.used != PortUse::Stripe {
+            let (from, to) = pairs[0];
+            return each(Piece { from, to, bytes });
+        }
+        let count = pairs.len() as u64;
+        let chunks = bytes.div_ceil(self.chunk).max(1);
+        let first = mixed(ranks.0, turn) % count;
+        for at in 0..count.min(chunks) {
+            let own_chunks = (chunks - at).div_ceil(count);
+            // The last chunk may be shorter.
+            let is_last = (chunks - 1) % count == at;
+            let short = if is_last { chunks * self.chunk - bytes } else { 0 };
+            let (from, to) = pairs[((first + at) % count) as usize];
+            each(Piece { from, to, bytes: own_chunks * self.chunk - short });
+        }
+    }
+}
+
+/// A hash of two numbers, which distributes neighboring values widely.
+fn mixed(one: u32, other: u32) -> u64 {
+    let mut value = (u64::from(one) << 32 | u64::from(other)).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    for factor in [0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb] {
+        value = (value ^ (value >> 30)).wrapping_mul(factor);
+    }
+    value ^ (value >> 31)
+}
+
 /// A parallel application: a trace, and the hosts of its ranks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
@@ -30,8 +173,10 @@ pub struct Job {
     pub name: String,
     /// The operations of its ranks.
     pub trace: Arc<Trace>,
-    /// For each rank, the index of its host.
+    /// For each rank, the index of its host; with hosts of several ports, that of [`JobPorts::own`].
     pub hosts: Vec<u32>,
+    /// The ports of these hosts, if some of them have several.
+    pub ports: Option<Arc<JobPorts>>,
     /// Number of reduction units, which are the last ranks.
     pub units: u32,
     /// Costs of messages for the ranks: overheads, and the size from which a message waits until its receive
@@ -45,4 +190,113 @@ pub struct Job {
     pub memory_rate: Option<Rate>,
     /// Service level of its messages.
     pub sl: u8,
+}
+
+impl Job {
+    /// The pairs of different ports between which messages of the job are sent.
+    pub fn pairs(&self) -> impl Iterator<Item = (u32, u32)> {
+        (0..self.trace.ranks()).flat_map(move |rank| {
+            let operations = self.trace.of_rank(rank).map(|at| self.trace.operation(at));
+            let sends = operations.filter(|operation| operation.kind == Kind::Send);
+            sends.flat_map(move |send| self.pairs_of(rank, send.peer))
+        })
+    }
+
+    /// The pairs of different ports that messages from one rank to another may use.
+    fn pairs_of(&self, from: u32, to: u32) -> Vec<(u32, u32)> {
+        let Some(ports) = &self.ports else {
+            let pair = (self.hosts[from as usize], self.hosts[to as usize]);
+            return Vec::from_iter((pair.0 != pair.1).then_some(pair));
+        };
+        match ports.machine_of[from as usize] == ports.machine_of[to as usize] {
+            true => Vec::new(),
+            // If ports fail, other pairs are used.
+            false => ports.pairs((from, to), |_| true),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ports(used: PortUse) -> JobPorts {
+        JobPorts {
+            machines: vec![vec![0, 1, 2], vec![3, 4, 5], vec![6]],
+            machine_of: vec![0, 0, 0, 0, 1, 1, 1, 1, 2],
+            number: vec![0, 1, 2, 3, 0, 1, 2, 3, 0],
+            used,
+            arrival: ArrivalPort::Own,
+            chunk: 100,
+            inner: None,
+        }
+    }
+
+    fn pieces(ports: &JobPorts, pair: (u32, u32), turn: u32, bytes: u64) -> Vec<(u32, u32, u64)> {
+        let mut found = Vec::new();
+        ports.pieces(pair, turn, bytes, |_| true, |Piece { from, to, bytes }| found.push((from, to, bytes)));
+        found
+    }
+
+    #[test]
+    fn each_rank_has_a_port() {
+        let mut ports = ports(PortUse::Rank);
+        assert_eq!(pieces(&ports, (1, 6), 0, 7), [(1, 5, 7)], "from the second port to the third");
+        assert_eq!(pieces(&ports, (3, 4), 0, 7), [(0, 3, 7)], "the fourth rank uses the first port");
+        ports.arrival = ArrivalPort::Same;
+        assert_eq!(pieces(&ports, (1, 6), 0, 7), [(1, 4, 7)], "on the rail of the sender");
+        assert_eq!(pieces(&ports, (1, 8), 0, 7), [(1, 6, 7)], "a host with one port");
+    }
+
+    #[test]
+    fn other_ports_replace_those_that_are_down() {
+        let mut ports = ports(PortUse::Rank);
+        let used = |ports: &JobPorts, pair, down: &[u32]| {
+            let mut found = Vec::new();
+            let is_live = |(from, to)| !down.contains(&from) && !down.contains(&to);
+            ports.pieces(pair, 0, 1_000, is_live, |piece| found.push((piece.from, piece.to, piece.bytes)));
+            found
+        };
+        assert_eq!(used(&ports, (1, 6), &[1]), [(2, 3, 1_000)], "the next pair");
+        assert_eq!(used(&ports, (1, 6), &[5]), [(2, 3, 1_000)]);
+        assert_eq!(used(&ports, (1, 6), &[0, 1, 2]), [(1, 5, 1_000)], "none is left");
+        ports.used = PortUse::Stripe;
+        let mut shares = used(&ports, (1, 6), &[4]);
+        shares.sort_unstable();
+        assert_eq!(shares, [(0, 3, 500), (2, 5, 500)]);
+    }
+
+    #[test]
+    fn a_hash_of_the_ranks_selects_a_port() {
+        let ports = ports(PortUse::Hash);
+        let chosen = |turn| pieces(&ports, (0, 4), turn, 1_000);
+        assert_eq!((chosen(0).len(), chosen(0)), (1, chosen(7)), "all messages of the pair");
+        let mut used: Vec<u32> = (0..4)
+            .flat_map(|from| (4..8).map(move |to| (from, to)))
+            .map(|pair| pieces(&ports, pair, 0, 1)[0].0)
+            .collect();
+        used.sort_unstable();
+        used.dedup();
+        assert_eq!(used, [0, 1, 2]);
+    }
+
+    #[test]
+    fn the_packets_of_a_message_are_divided_among_ports() {
+        let ports = ports(PortUse::Stripe);
+        for bytes in [0, 1, 99, 100, 101, 250, 300, 301, 1_234, 5_000] {
+            let mut found = pieces(&ports, (0, 5), 3, bytes);
+            assert_eq!(found.iter().map(|piece| piece.2).sum::<u64>(), bytes);
+            assert_eq!(found.len() as u64, bytes.div_ceil(100).clamp(1, 3), "{bytes} bytes");
+            assert!(found.iter().all(|&(from, to, _)| to == from + 3));
+            let (most, least) = (found.iter().map(|p| p.2).max(), found.iter().map(|p| p.2).min());
+            assert!(
+                bytes < 300 || most.zip(least).is_some_and(|(most, least)| most - least <= 100),
+                "{bytes} bytes"
+            );
+            found.dedup_by_key(|piece| piece.0);
+            assert_eq!(found.len() as u64, bytes.div_ceil(100).clamp(1, 3), "different ports");
+        }
+        let first: Vec<u32> = (0..40).map(|turn| pieces(&ports, (0, 5), turn, 8)[0].0).collect();
+        assert!((0..3).all(|port| first.contains(&port)), "short messages take turns");
+    }
 }

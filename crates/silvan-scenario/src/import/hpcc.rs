@@ -232,7 +232,15 @@ impl Builder {
         }
         let name = format!("{} hosts, {} switches, from {origin}", self.hosts.len(), self.switches.len());
         let Self { hosts, switches, links, .. } = self;
-        let topology = Topology { name, hosts, switches, links, units: 0, shape: Shape::Arbitrary };
+        let topology = Topology {
+            name,
+            hosts,
+            switches,
+            links,
+            units: 0,
+            machines: Vec::new(),
+            shape: Shape::Arbitrary,
+        };
         topology.validate().map_err(|error| ImportError::new(origin, error.to_string()))?;
         Ok(topology)
     }

@@ -303,6 +303,7 @@ fn assemble(
             .collect(),
         links,
         units: 0,
+        machines: Vec::new(),
         shape: Shape::Arbitrary,
     }
 }
