@@ -351,8 +351,9 @@ fn plain(table: Table, wanted: &Wanted<'_>, findings: &mut Findings) {
 type Make = fn(&Table, &Scenario) -> Option<Table>;
 
 /// The checks of variants with other components, which need not be equal to the scenario.
-const VARIANTS: [(&str, Make); 7] = [
+const VARIANTS: [(&str, Make); 8] = [
     ("jobs", |table, scenario| variants::with_jobs(table, scenario).filter(|_| !may_deadlock(scenario))),
+    ("ports", |table, scenario| variants::with_ports(table, scenario).filter(|_| !may_deadlock(scenario))),
     ("rdma", |table, scenario| variants::with_rdma(table, scenario).filter(|_| !may_deadlock(scenario))),
     ("ecmp", variants::with_ecmp),
     ("trimming", variants::with_trimming),
@@ -370,7 +371,7 @@ fn of_variant(variant: Variant, wanted: &Wanted<'_>, findings: &mut Findings) {
     let Variant { kind, table } = variant.clone();
     match kind {
         "plain" => return plain(table, wanted, findings),
-        "jobs" => {
+        "jobs" | "ports" => {
             findings.variant = Some(variant);
             jobs(&table, wanted, findings);
         }

@@ -116,7 +116,7 @@ mod tests {
     use crate::draw::rdma::{Around, congestion};
     use crate::draw::sources;
     use crate::draw::trimming::trimming;
-    use crate::variants::with_jobs;
+    use crate::variants::{with_jobs, with_ports};
 
     /// Keys and choices that are not generated. The checks `threads` and `engine` run every relevant scenario
     /// with several numbers of threads and both schedulers, and the check `measure` switches the forest off.
@@ -168,6 +168,7 @@ mod tests {
                 && let Some(with) = with_jobs(&table, &scenario)
             {
                 drawn.extend(of_scenario(&with));
+                drawn.extend(with_ports(&table, &scenario).iter().flat_map(of_scenario));
             }
             let around = Around { full: 2_048, has_one_way: false, rates: vec![100_000_000_000] };
             let with = Table::from_iter([("congestion".to_owned(), congestion(seed, &around).into())]);

@@ -10,11 +10,12 @@ use silvan_fabric::pause_memory;
 use silvan_network::topology::{Link, NodeRef, Topology};
 use silvan_network::traffic::Pattern;
 use silvan_scenario::Scenario;
-use silvan_scenario::spec::Spec;
+use silvan_scenario::ports::Ports;
+use silvan_scenario::spec::{Spec, TopologySource};
 use toml::{Table, Value};
 
 use crate::case::read;
-use crate::draw::jobs::{Around, jobs, reduction};
+use crate::draw::jobs::{Around, host_ports, jobs, reduction};
 use crate::draw::{ecmp, events, rdma, sources, trimming};
 
 /// Duration in seconds that is long enough for all traffic of a random scenario. An idle network has almost
@@ -194,6 +195,48 @@ pub fn with_jobs(table: &Table, scenario: &Scenario) -> Option<Table> {
     if spec.seed.is_multiple_of(3) {
         other.insert("end_with_jobs".to_owned(), Value::from(spec.seed.is_multiple_of(2)));
     }
+    Some(other)
+}
+
+/// Only jobs, on hosts with several ports. `None` if the network cannot have them.
+pub fn with_ports(table: &Table, scenario: &Scenario) -> Option<Table> {
+    let spec = &scenario.spec;
+    let TopologySource::Generated(network) = &spec.topology else { return None };
+    let network = network.build().ok()?;
+    let mut ports = host_ports(spec.seed);
+    let read = |ports: &Table| Value::Table(ports.clone()).try_into::<Ports>().ok();
+    let wired = |Ports { count, wiring, .. }: Ports| network.clone().with_ports(count, wiring).ok();
+    let topology = match read(&ports).and_then(wired) {
+        Some(topology) => topology,
+        None => {
+            // Any network can be a plane.
+            ports.insert("wiring".to_owned(), Value::from("planes"));
+            ports.remove("arrival");
+            wired(read(&ports)?)?
+        }
+    };
+    let around = Around {
+        hosts: topology.machines.iter().map(|machine| machine.name.clone()).collect(),
+        switches: topology.switches.iter().map(|switch| switch.name.clone()).collect(),
+        duration: spec.duration.0,
+        mtu: spec.packet.mtu.0,
+        levels: spec.lanes.sl_to_vl.as_ref().map_or(16, Vec::len) as u64,
+    };
+    let mut other = table.clone();
+    for key in ["flow", "traffic", "warmup"] {
+        other.remove(key);
+    }
+    if let Some(congestion) = entry(&mut other, "congestion") {
+        congestion.remove("hosts");
+    }
+    let mut jobs = jobs(spec.seed, &around);
+    if ports.contains_key("inner_rate") {
+        for job in &mut jobs {
+            job.as_table_mut()?.remove("memory_rate");
+        }
+    }
+    other.insert("job".to_owned(), Value::Array(jobs));
+    other.insert("ports".to_owned(), Value::Table(ports));
     Some(other)
 }
 

@@ -216,6 +216,7 @@ fn message_of_job(links: Line, bytes: u64, injection_rate: Option<Rate>) -> (u64
         trace: Arc::new(build.finish().unwrap()),
         hosts: vec![0, 1],
         units: 0,
+        ports: None,
         parameters: Parameters::default(),
         start: Time::ZERO,
         sends: Sends::default(),

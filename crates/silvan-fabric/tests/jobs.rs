@@ -35,6 +35,7 @@ pub fn job(trace: Arc<Trace>, hosts: &[u32]) -> Job {
         name: "job".into(),
         trace,
         hosts,
+        ports: None,
         units: 0,
         parameters,
         start: Time::ZERO,

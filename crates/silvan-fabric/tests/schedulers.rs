@@ -223,6 +223,7 @@ fn with_messages_of_jobs() {
         // Two ranks are on one host, and the others on hosts of other switches.
         hosts: vec![1, 1, 4, 8, 12, 15],
         units: 0,
+        ports: None,
         parameters: Parameters { rendezvous_above: 8_000, ..Parameters::default() },
         start: us(5),
         sl: 0,

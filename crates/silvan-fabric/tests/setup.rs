@@ -88,6 +88,7 @@ fn a_network_has_bounds() {
         ],
         links: (0..hosts).map(link).collect(),
         units: 0,
+        machines: Vec::new(),
         shape: Default::default(),
     };
     let nowhere = Tables::new(vec![vec![Tables::NO_ROUTE; hosts as usize]; switches as usize]);
@@ -321,6 +322,7 @@ fn sources_are_validated() {
             trace: Arc::new(trace),
             hosts: vec![0],
             units: 0,
+            ports: None,
             parameters: Parameters::default(),
             start: Time::ZERO,
             sl: 0,

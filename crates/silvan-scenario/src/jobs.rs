@@ -18,6 +18,7 @@ use silvan_trace::read::{Format, Options, read};
 use silvan_trace::trace::MAX_ITEMS;
 
 use crate::error::Fault;
+use crate::ports;
 use crate::reduction::{self, JobReduction, Units};
 use crate::spec::Spec;
 use crate::validate::ensure;
@@ -372,13 +373,18 @@ pub(crate) fn build(spec: &Spec, base: &Path, topology: &Topology) -> Result<(Ve
     for (index, job) in spec.job.iter().enumerate() {
         let at = format!("job.{index}");
         let trace = job.trace(base, &at)?;
-        let hosts = places(job, spec.seed, (index, &at), topology, &used, trace.members())?;
+        let mut hosts = places(job, spec.seed, (index, &at), topology, &used, trace.members())?;
         used.extend(&hosts);
+        let ports = ports::of_job(spec, topology, &hosts);
+        if let Some(ports) = &ports {
+            hosts = (0..trace.members()).map(|rank| ports.own(rank)).collect();
+        }
         units.add((job, &at), topology, (&trace, &hosts))?;
         jobs.push(Job {
             name: name(job, index),
             trace: Arc::new(trace),
             hosts,
+            ports,
             units: 0,
             parameters: job.parameters(),
             start: job.start,
@@ -390,7 +396,7 @@ pub(crate) fn build(spec: &Spec, base: &Path, topology: &Topology) -> Result<(Ve
     Ok((jobs, units))
 }
 
-/// The host of each rank.
+/// The host of each rank; with hosts of several ports, as an index into [`Topology::machines`].
 fn places(
     job: &JobSpec,
     seed: u64,
@@ -399,12 +405,15 @@ fn places(
     used: &HashSet<u32>,
     ranks: u32,
 ) -> Result<Vec<u32>, Fault> {
-    let known: HashMap<&str, u32> =
-        (0..).zip(&topology.hosts).map(|(at, host)| (host.name.as_str(), at)).collect();
+    let names: Vec<&str> = match topology.machines.is_empty() {
+        true => topology.hosts.iter().map(|host| host.name.as_str()).collect(),
+        false => topology.machines.iter().map(|machine| machine.name.as_str()).collect(),
+    };
+    let known: HashMap<&str, u32> = (0..).zip(&names).map(|(at, &name)| (name, at)).collect();
     let mut hosts: Vec<u32> = match &job.hosts {
         // The network check has already verified that these hosts exist.
         Some(names) => names.iter().filter_map(|name| known.get(name.as_str()).copied()).collect(),
-        None => (0..topology.hosts.len() as u32).filter(|host| !used.contains(host)).collect(),
+        None => (0..names.len() as u32).filter(|host| !used.contains(host)).collect(),
     };
     let needed = ranks.div_ceil(job.ranks_per_host);
     ensure(hosts.len() >= needed as usize, &format!("{at}.hosts"), || {
@@ -437,7 +446,9 @@ fn one_per_leaf_in_turn(hosts: &[u32], topology: &Topology) -> Vec<u32> {
     }
     let mut leaves: Vec<(u32, Vec<u32>)> = Vec::new();
     for &host in hosts {
-        let leaf = leaf_of[host as usize];
+        // A host with several ports counts at the switch of its first one.
+        let port = topology.machines.get(host as usize).map_or(host, |machine| machine.ports[0]);
+        let leaf = leaf_of[port as usize];
         match leaves.iter_mut().find(|known| known.0 == leaf) {
             Some((_, own)) => own.push(host),
             None => leaves.push((leaf, vec![host])),

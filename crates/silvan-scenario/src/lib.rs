@@ -27,6 +27,7 @@ pub mod jobs;
 mod network;
 pub mod opensm;
 mod plain;
+pub mod ports;
 mod prepare;
 mod ranges;
 pub mod reduction;

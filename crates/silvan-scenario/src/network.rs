@@ -42,6 +42,12 @@ impl<'t> Names<'t> {
     /// Fails if no host has this name, and lists existing names.
     fn require(&self, name: &str, path: &str) -> Result<(), Fault> {
         let Err(SetupError { key, .. }) = self.names.find(name, path) else { return Ok(()) };
+        if let Some(machine) = self.topology.machine_named(name) {
+            let ports = machine.ports.iter().map(|&port| &self.topology.hosts[port as usize].name);
+            let ports: Vec<&String> = ports.collect();
+            let what = format!("{name} has {} ports: name one of them, such as {}", ports.len(), ports[0]);
+            return Err(Fault::new(key, what));
+        }
         let other = self.topology.switch_named(name).map(|_| "switch");
         let known: Vec<&str> = self.topology.hosts.iter().map(|host| host.name.as_str()).collect();
         Err(Fault::new(key, no_such(("host", "hosts"), name, other, &known)))
@@ -73,7 +79,12 @@ pub(crate) fn check(spec: &Spec, topology: &Topology) -> Result<(), Fault> {
         distinct(&setting.at, &names, &format!("congestion.hosts.{index}.at"))?;
     }
     for (index, job) in spec.job.iter().enumerate() {
-        distinct(job.hosts.as_deref().unwrap_or_default(), &names, &format!("job.{index}.hosts"))?;
+        let (hosts, path) = (job.hosts.as_deref().unwrap_or_default(), format!("job.{index}.hosts"));
+        if topology.machines.is_empty() {
+            distinct(hosts, &names, &path)?;
+        } else {
+            distinct_machines(hosts, topology, &path)?;
+        }
     }
     rows::check(spec, topology)
 }
@@ -121,6 +132,25 @@ fn distinct(list: &[String], names: &Names<'_>, path: &str) -> Result<(), Fault>
     for (index, name) in list.iter().enumerate() {
         let path = format!("{path}.{index}");
         names.require(name, &path)?;
+        ensure(seen.insert(name), &path, || "is in the list twice".to_owned())?;
+    }
+    Ok(())
+}
+
+/// Checks that all names in a list are different hosts of a network whose hosts have several ports.
+fn distinct_machines(list: &[String], topology: &Topology, path: &str) -> Result<(), Fault> {
+    let known: HashSet<&str> = topology.machines.iter().map(|machine| machine.name.as_str()).collect();
+    let mut seen = HashSet::new();
+    for (index, name) in list.iter().enumerate() {
+        let path = format!("{path}.{index}");
+        ensure(topology.host_named(name).is_none() || known.contains(name.as_str()), &path, || {
+            format!("{name} is a port of a host; ranks run on hosts, so name the host")
+        })?;
+        if !known.contains(name.as_str()) {
+            let other = topology.switch_named(name).map(|_| "switch");
+            let all: Vec<&str> = topology.machines.iter().map(|machine| machine.name.as_str()).collect();
+            return Err(Fault::new(path, no_such(("host", "hosts"), name, other, &all)));
+        }
         ensure(seen.insert(name), &path, || "is in the list twice".to_owned())?;
     }
     Ok(())

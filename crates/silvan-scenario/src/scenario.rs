@@ -22,6 +22,7 @@ use crate::import::unicode;
 use crate::jobs::{self, Program};
 use crate::network;
 use crate::plain;
+use crate::ports;
 use crate::prepare::prepare;
 use crate::ranges;
 use crate::report::{self, Report};
@@ -495,7 +496,7 @@ impl Scenario {
         match &self.spec.topology {
             TopologySource::Generated(spec) => {
                 let built = spec.build().map_err(|error| self.topology_fault(&error.to_string()))?;
-                Ok((built, OfFiles::default()))
+                Ok((ports::with_ports(&self.spec, built)?, OfFiles::default()))
             }
             TopologySource::File(FileTopology::File { file, link_delay, default_rate }) => {
                 let read = crate::files::topology(&self.base_dir.join(file), *link_delay, *default_rate);
@@ -645,6 +646,9 @@ fn resolve(table: &mut Table, source: &mut Source) -> Result<(Spec, Vec<String>)
     spec.congestion.reaction = Some(reaction);
     let mechanism = spec.congestion.mechanism;
     let arbitration = settings(&spec).arbitration();
+    if let Some(ports) = &mut spec.ports {
+        ports.resolve();
+    }
     let switch = &mut spec.switch;
     switch.arbitration = Some(arbitration);
     if let Some(trimming) = &mut switch.trimming {

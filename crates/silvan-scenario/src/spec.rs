@@ -19,6 +19,7 @@ use silvan_network::topology::TopologySpec;
 use silvan_network::traffic::{Flow, Traffic};
 
 use crate::jobs::JobSpec;
+use crate::ports::Ports;
 use crate::reduction::Reduction;
 use crate::threads::Threads;
 
@@ -86,6 +87,9 @@ pub struct Spec {
     /// Congestion management.
     #[serde(default)]
     pub congestion: Congestion,
+    /// Hosts with several ports. By default, each host has one port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ports: Option<Ports>,
     /// Adaptive routing: switches select the output port per flow (on fat trees) or per packet. By default
     /// they use the forwarding tables only.
     #[serde(default, skip_serializing_if = "Option::is_none")]

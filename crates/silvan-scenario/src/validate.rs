@@ -13,6 +13,7 @@ use silvan_network::traffic::{Arrivals, Forest, Pattern, Traffic};
 
 use crate::error::Fault;
 use crate::jobs;
+use crate::ports;
 use crate::reduction;
 use crate::spec::{RoutingSource, Spec};
 
@@ -69,6 +70,7 @@ pub(crate) fn check(spec: &Spec) -> Check {
     }
     jobs::check(spec)?;
     reduction::check(spec)?;
+    ports::check(spec)?;
     ensure(spec.end_with_jobs || !spec.job.is_empty(), "end_with_jobs", || {
         "has no effect without a [[job]]".to_owned()
     })?;

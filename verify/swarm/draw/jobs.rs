@@ -52,6 +52,33 @@ pub fn jobs(seed: u64, around: &Around) -> Vec<Value> {
     (0..count).map(|_| Value::Table(draw.job(around, each))).collect()
 }
 
+/// Settings of hosts with several ports.
+pub fn host_ports(seed: u64) -> Table {
+    let mut draw = Draw { random: Stream::new(seed, "swarm host ports", 0), cycle: None, is_crowd: false };
+    let mut ports = Table::new();
+    let count = draw.range(2, 4);
+    put(&mut ports, "count", int(count));
+    let wiring = draw.pick(&["planes", "rails", "block"]);
+    put(&mut ports, "wiring", wiring);
+    let used = draw.pick(&["rank", "hash", "stripe"]);
+    if draw.chance(80) {
+        put(&mut ports, "use", used);
+        if used == "rank" && draw.chance(60) {
+            let arrival = if wiring == "planes" { "same" } else { draw.pick(&["own", "same"]) };
+            put(&mut ports, "arrival", arrival);
+        }
+    }
+    if draw.chance(50) {
+        let rate = draw.range(1, 4_000) * 1_000_000_000;
+        put(&mut ports, "inner_rate", draw.rate(rate));
+        if draw.chance(50) {
+            let latency = draw.below(2_000_000);
+            put(&mut ports, "inner_latency", draw.time(latency));
+        }
+    }
+    ports
+}
+
 impl Draw {
     fn reduced(&mut self, around: &Around, job: &mut Table) {
         let mut algorithms = Table::new();

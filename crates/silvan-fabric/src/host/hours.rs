@@ -29,6 +29,21 @@ pub(crate) struct Spent {
     pub throttled: Time,
 }
 
+impl Spent {
+    /// The mean of some times; zero if there are none.
+    pub fn mean(all: impl Iterator<Item = Self>) -> Self {
+        let (mut sum, mut count) = (Self::default(), 0);
+        for spent in all {
+            sum.sending += spent.sending;
+            sum.blocked += spent.blocked;
+            sum.throttled += spent.throttled;
+            count += 1;
+        }
+        let share = |time: Time| Time(time.0 / count.max(1));
+        Self { sending: share(sum.sending), blocked: share(sum.blocked), throttled: share(sum.throttled) }
+    }
+}
+
 /// The state of a host since it last settled, and the time spent in each state before that.
 #[derive(Debug, Clone, Copy, Default, Saved)]
 struct HostActivity {

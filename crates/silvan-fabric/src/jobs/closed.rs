@@ -5,6 +5,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Serialize;
 use silvan_engine::Time;
+use silvan_network::traffic::PortUse;
 use silvan_trace::Trace;
 use silvan_trace::execute::Execution;
 
@@ -82,8 +83,10 @@ pub struct CollectiveSummary {
 pub(crate) struct Closed {
     pub name: String,
     pub trace: Arc<Trace>,
-    /// The host of each rank.
+    /// The host of each rank, or its port.
     pub hosts: Vec<u32>,
+    /// The host of each rank, or the index of its host among those with several ports.
+    pub machine_of: Vec<u32>,
     /// Number of ranks that are not reduction units; they come first.
     pub members: usize,
     pub start: Time,
@@ -121,21 +124,28 @@ fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
 impl Closed {
     pub(super) fn new<'h>(job: Running, host: &impl Fn(u32) -> &'h Host, now: Time) -> Self {
         let until = job.done.unwrap_or(now);
-        let Setup { name, trace, places, units, alone, start, .. } = &*job.setup;
+        let Setup { name, trace, places, ports, senders, units, alone, start, .. } = &*job.setup;
         let spent_at = |place: &Place| {
             let at = job.hosts.iter().find(|at| at.host == place.host);
             let now = || host(place.host).hours.as_ref().map(|hours| hours.until(now));
             at.and_then(|at| at.spent).or_else(now).unwrap_or_default()
         };
+        let is_shared = ports.as_ref().is_some_and(|ports| ports.used != PortUse::Rank);
+        // The mean over the ports that a rank uses.
+        let spent = |(rank, place): (usize, &Place)| match senders.get(rank) {
+            Some(senders) if is_shared => Spent::mean(senders.iter().map(spent_at)),
+            _ => spent_at(place),
+        };
         Self {
             name: name.clone(),
             trace: Arc::clone(trace),
             hosts: places.iter().map(|place| place.host).collect(),
+            machine_of: job.setup.machine_of.clone(),
             members: places.len() - *units as usize,
             start: *start,
             done: job.done,
             until,
-            spent: places.iter().map(spent_at).collect(),
+            spent: places.iter().enumerate().map(spent).collect(),
             execution: job.ranks.close(),
             alone: alone.clone(),
             sent_bytes: job.sent_bytes,
@@ -163,7 +173,7 @@ impl Closed {
             hosts.dedup();
             hosts.len()
         };
-        let (hosts, units) = self.hosts.split_at(self.members);
+        let (hosts, units) = self.machine_of.split_at(self.members);
         let of_ranks = |times: &[Time]| mean(times[..self.members].iter().map(|&time| share(time, span)));
         let spent = &self.spent[..self.members];
         let of_hosts = |of: fn(&Spent) -> Time| mean(spent.iter().map(|spent| share(of(spent), span)));

@@ -1,7 +1,10 @@
 //! The duration of messages without congestion.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 use silvan_engine::{Rate, Time};
+use silvan_network::traffic::{JobPorts, Piece, PortUse};
 use silvan_trace::execute::{Cost, Parcel, Part};
 
 /// The route from one host to another, with the best properties of all routes that packets may use.
@@ -54,8 +57,10 @@ impl StoredLinks {
 #[derive(Debug)]
 pub(crate) struct Ideal {
     pub ways: FxHashMap<(u32, u32), Way>,
-    /// The host of each rank.
+    /// The host of each rank, or one of the ports of its host.
     pub hosts: Vec<u32>,
+    /// The ports of hosts, if some of them have several.
+    pub ports: Option<Arc<JobPorts>>,
     /// The rate of the link of each reduction unit that has ranks. It determines how long a message occupies
     /// the unit.
     pub units: FxHashMap<u32, Rate>,
@@ -115,18 +120,46 @@ impl Ideal {
         times.latency + times.span
     }
 
+    /// The largest piece of a parcel.
+    fn longest_piece(&self, parcel: &Parcel) -> Piece {
+        let [from, to] = [parcel.from, parcel.to].map(|rank| self.hosts[rank as usize]);
+        let mut longest = Piece { from, to, bytes: parcel.bytes };
+        if let Some(ports) = &self.ports {
+            let mut found = None::<Piece>;
+            ports.pieces(
+                (parcel.from, parcel.to),
+                parcel.index,
+                parcel.bytes,
+                |_| true,
+                |piece| {
+                    if found.is_none_or(|found| piece.bytes > found.bytes) {
+                        found = Some(piece);
+                    }
+                },
+            );
+            longest = found.unwrap_or(longest);
+        }
+        longest
+    }
+
     /// The cost of a parcel on an ideal crossbar. The cost of a permission is its latency and the time of its
     /// packet.
     pub fn cost(&self, parcel: &Parcel) -> Cost {
-        let (from, to) = (self.hosts[parcel.from as usize], self.hosts[parcel.to as usize]);
-        let MessageTimes { latency, span, busy } = self.parts(from, to, parcel.bytes);
+        let Piece { from, to, bytes } = self.longest_piece(parcel);
+        let MessageTimes { latency, span, busy } = self.parts(from, to, bytes);
         if parcel.part == Part::Permission {
             let latency = (latency + span).0;
             return Cost { latency, span: 0, sending: 0, receiving: 0, packets: 1, packet: 0 };
         }
-        let (before, last) = self.wire(parcel.bytes);
+        let (before, last) = self.wire(bytes);
         let busy = |host: u32| self.units.get(&host).map_or(busy, |&rate| span_of(before + last, rate)).0;
-        let (sending, receiving): (u128, u128) = (busy(from).into(), busy(to).into());
+        // With a port per message, a host sends several messages at the same time.
+        let shared = |rank: u32| match &self.ports {
+            Some(ports) if ports.used == PortUse::Hash => ports.ports(rank).len() as u128,
+            _ => 1,
+        };
+        let sending = u128::from(busy(from)) / shared(parcel.from);
+        let receiving = u128::from(busy(to)) / shared(parcel.to);
         let full = self.mtu.max(1) + self.header;
         let packet = sending * u128::from(full) / u128::from(before + last);
         let packets = before / full + 1;

@@ -32,14 +32,15 @@ use std::sync::Arc;
 use silvan_engine::saved::Saved;
 use silvan_engine::{Event, Time};
 use silvan_network::port::Port;
-use silvan_network::traffic::Sends;
+use silvan_network::traffic::{JobPorts, Piece, Sends};
 use silvan_trace::Trace;
-use silvan_trace::execute::{Copies, Execution, Parameters, Parcel, Ranks};
+use silvan_trace::execute::{Execution, Inside, Parameters, Parcel, Ranks};
 
 use crate::context::Context;
 use crate::host::Host;
 use crate::link::{Class, key};
 use crate::message::{JobMessage, Mailbox};
+use crate::packet::FlowAddress;
 use crate::recorder::RunRecord;
 
 use application::{Application, Instant};
@@ -93,8 +94,14 @@ pub(crate) struct Setup {
     pub class: u16,
     pub trace: Arc<Trace>,
     pub parameters: Parameters,
-    /// One entry per rank.
+    /// One entry per rank, for the port of [`Job::hosts`](silvan_network::traffic::Job::hosts).
     pub places: Vec<Place>,
+    /// The ports of hosts, if some of them have several. There is one partition then.
+    pub ports: Option<Arc<JobPorts>>,
+    /// For each rank, the places of all ports from which it may send, if hosts have several.
+    pub senders: Vec<Vec<Place>>,
+    /// For each rank, its host, or the index of its host among those with several ports.
+    pub machine_of: Vec<u32>,
     /// Number of reduction units, which are the last ranks.
     pub units: u32,
     pub ideal: Ideal,
@@ -102,8 +109,8 @@ pub(crate) struct Setup {
     pub alone: Execution,
     pub start: Time,
     pub sends: Sends,
-    /// How messages between ranks of one host are copied.
-    pub copies: Copies,
+    /// How messages between ranks of one host are transported.
+    pub inside: Inside,
     /// Payload of a message of zero bytes.
     pub least: u64,
 }
@@ -113,6 +120,25 @@ impl Setup {
     fn ranks(&self, partition: usize) -> Ranks<Arc<Trace>> {
         let has = |rank: u32| usize::from(self.places[rank as usize].at.0) == partition;
         Ranks::some(Arc::clone(&self.trace), &self.parameters, self.start, has)
+    }
+
+    /// The pieces of a parcel between ranks of different hosts, with the flow of each. Ports of hosts for which `is_down` is
+    /// true are not used if there are others.
+    fn pieces(&self, parcel: &Parcel, is_down: impl Fn(u32) -> bool) -> Vec<(FlowAddress, u64)> {
+        let (from, to) = (&self.places[parcel.from as usize], &self.places[parcel.to as usize]);
+        let Some(ports) = &self.ports else {
+            let flow = FlowAddress { host: from.host, source: from.source + to.slot, destination: to.host };
+            return vec![(flow, parcel.bytes)];
+        };
+        let mut pieces = Vec::new();
+        let senders = &self.senders[parcel.from as usize];
+        let is_live = |(from, to)| !is_down(from) && !is_down(to);
+        ports.pieces((parcel.from, parcel.to), parcel.index, parcel.bytes, is_live, |piece| {
+            let Piece { from, to: destination, bytes } = piece;
+            let source = senders.iter().find(|place| place.host == from).map_or(0, |place| place.source);
+            pieces.push((FlowAddress { host: from, source: source + to.slot, destination }, bytes));
+        });
+        pieces
     }
 }
 

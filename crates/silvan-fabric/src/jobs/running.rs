@@ -11,7 +11,7 @@ use silvan_engine::saved::Saved;
 use silvan_network::traffic::Sends;
 use silvan_network::traffic::source::Message;
 use silvan_trace::Trace;
-use silvan_trace::execute::{Agenda, Carrier, Copies, Parcel, Part, Ranks, TooLong};
+use silvan_trace::execute::{Agenda, Carrier, Interfaces, Machines, Parcel, Part, Ranks, TooLong};
 
 use super::application::{Application, Instant};
 use super::{Logged, Place, Setup};
@@ -30,8 +30,27 @@ pub(super) struct AtHost {
     pub spent: Option<Spent>,
     /// With sequential sends: whether the host is sending a message.
     is_sending: bool,
-    /// With sequential sends: the messages that wait.
-    line: VecDeque<Travel>,
+    /// With sequential sends: the pieces that wait.
+    line: VecDeque<PostedPiece>,
+}
+
+/// A piece of a parcel that a host sends.
+#[derive(Debug, Clone, Copy, Saved)]
+struct PostedPiece {
+    flow: FlowAddress,
+    bytes: u64,
+    travel: Travel,
+}
+
+/// The pieces of a parcel that are under way.
+#[derive(Debug, Clone, Copy, Saved)]
+struct PiecesLeft {
+    /// Number of pieces that have not left completely.
+    leaving: u16,
+    /// Number of pieces that have not arrived.
+    coming: u16,
+    /// The time at which the last of the pieces that have left did so.
+    left: Time,
 }
 
 /// A running job, with its ranks on the hosts of one partition.
@@ -44,6 +63,10 @@ pub(super) struct Running {
     leaving: FxHashMap<FlowAddress, VecDeque<Travel>>,
     /// For each flow to this partition, the parcels that have not arrived, in the order of posting.
     coming: FxHashMap<FlowAddress, VecDeque<Travel>>,
+    /// The parcels of several pieces that are under way.
+    joined: FxHashMap<Parcel, PiecesLeft>,
+    /// The links between ranks of one host.
+    links: Interfaces,
     /// Sorted by host.
     pub hosts: Vec<AtHost>,
     /// With sequential sends: the times at which hosts will have sent a message, with these hosts.
@@ -94,20 +117,14 @@ impl Room {
     }
 }
 
-/// Collects the messages that ranks post. Messages to a rank on the same host are copied instead.
+/// Collects the messages that ranks post to ranks on other hosts.
 struct PostedMessages<'a> {
-    places: &'a [Place],
-    copies: Copies,
     parcels: &'a mut Vec<Parcel>,
 }
 
 impl Carrier for PostedMessages<'_> {
-    fn carry(&mut self, now: u64, parcel: &Parcel, agenda: &mut Agenda) {
-        if self.places[parcel.from as usize].host == self.places[parcel.to as usize].host {
-            self.copies.carry(now, parcel, agenda);
-        } else {
-            self.parcels.push(*parcel);
-        }
+    fn carry(&mut self, _now: u64, parcel: &Parcel, _agenda: &mut Agenda) {
+        self.parcels.push(*parcel);
     }
 }
 
@@ -119,7 +136,8 @@ fn has_bytes(parcel: &Parcel) -> bool {
 impl Running {
     /// Creates the state of a job in a partition; `None` if its histogram cannot be created.
     pub fn new(setup: Arc<Setup>, partition: usize) -> Option<Self> {
-        let own = setup.places.iter().filter(|place| usize::from(place.at.0) == partition);
+        let all = setup.places.iter().chain(setup.senders.iter().flatten());
+        let own = all.filter(|place| usize::from(place.at.0) == partition);
         let mut hosts: Vec<AtHost> = own
             .map(|&Place { host, at, .. }| AtHost {
                 host,
@@ -142,6 +160,8 @@ impl Running {
             ranks: setup.ranks(partition),
             leaving: FxHashMap::default(),
             coming: FxHashMap::default(),
+            joined: FxHashMap::default(),
+            links: Interfaces::default(),
             hosts,
             ends: BinaryHeap::new(),
             open,
@@ -198,16 +218,30 @@ impl Running {
         } else {
             None
         };
-        let travel = Travel { parcel, handed: ctx.now, row };
-        if self.is_sequential(&parcel) {
-            let at = self.at_host(self.setup.places[parcel.from as usize].host);
+        // With several ports, there is one partition, in which hosts have the places of their numbers.
+        let is_down = |port: u32| ctx.links.is_down(hosts[port as usize].out);
+        let pieces = self.setup.pieces(&parcel, is_down);
+        let count = pieces.len() as u16;
+        let travel = Travel { parcel, handed: ctx.now, row, pieces: count };
+        if count > 1 {
+            self.joined.insert(parcel, PiecesLeft { leaving: count, coming: count, left: Time::ZERO });
+        }
+        for (flow, bytes) in pieces {
+            self.post(ctx, hosts, PostedPiece { flow, bytes, travel }, job);
+        }
+    }
+
+    /// Passes a piece to its host, or to the line of pieces that wait there.
+    fn post(&mut self, ctx: &mut Context, hosts: &mut [Host], posted: PostedPiece, job: u16) {
+        if self.is_sequential(&posted.travel.parcel) {
+            let at = self.at_host(posted.flow.host);
             if self.hosts[at].is_sending {
-                self.hosts[at].line.push_back(travel);
+                self.hosts[at].line.push_back(posted);
                 return;
             }
             self.hosts[at].is_sending = true;
         }
-        self.dispatch(ctx, hosts, travel, job);
+        self.dispatch(ctx, hosts, posted, job);
     }
 
     /// Whether a parcel waits until its host has sent earlier ones. Permissions do not wait.
@@ -228,29 +262,26 @@ impl Running {
             self.ends.pop();
             let at = self.at_host(host);
             match self.hosts[at].line.pop_front() {
-                Some(travel) => self.dispatch(ctx, hosts, travel, job),
+                Some(posted) => self.dispatch(ctx, hosts, posted, job),
                 None => self.hosts[at].is_sending = false,
             }
         }
     }
 
-    /// Passes a parcel to its host.
-    fn dispatch(&mut self, ctx: &mut Context, hosts: &mut [Host], travel: Travel, job: u16) {
-        let Travel { parcel, handed, .. } = travel;
-        let places = &self.setup.places;
-        let (from, to) = (places[parcel.from as usize], places[parcel.to as usize]);
-        let source = from.source + to.slot;
-        let flow = FlowAddress { host: from.host, source, destination: to.host };
+    /// Passes a piece of a parcel to its host.
+    fn dispatch(&mut self, ctx: &mut Context, hosts: &mut [Host], posted: PostedPiece, job: u16) {
+        let PostedPiece { flow, bytes, travel } = posted;
         self.leaving.entry(flow).or_default().push_back(travel);
-        if to.at.0 == self.partition {
+        let partition = self.setup.places[travel.parcel.to as usize].at.0;
+        if partition == self.partition {
             self.expect(flow, travel);
         } else {
-            let message = JobMessage::Parcel(job, flow, travel);
-            ctx.outbox[usize::from(to.at.0)].jobs.push(message);
+            ctx.outbox[usize::from(partition)].jobs.push(JobMessage::Parcel(job, flow, travel));
         }
-        let left = parcel.bytes.max(self.setup.least);
-        let message = Message { destination: to.host, created: handed, left, hot: false };
-        hosts[from.at.1 as usize].feed(ctx, source, message);
+        let left = bytes.max(self.setup.least);
+        let message = Message { destination: flow.destination, created: travel.handed, left, hot: false };
+        let place = self.hosts[self.at_host(flow.host)].place;
+        hosts[place as usize].feed(ctx, flow.source, message);
     }
 
     /// Records that a parcel of a flow to this partition was posted.
@@ -260,8 +291,9 @@ impl Running {
 
     /// The time that a parcel takes on an empty network.
     fn alone(&self, parcel: &Parcel) -> Time {
-        let host = |rank: u32| self.setup.places[rank as usize].host;
-        self.setup.ideal.message(host(parcel.from), host(parcel.to), parcel.bytes)
+        let pieces = self.setup.pieces(parcel, |_| false).into_iter();
+        let times = pieces.map(|(flow, bytes)| self.setup.ideal.message(flow.host, flow.destination, bytes));
+        times.max().unwrap_or_default()
     }
 
     /// Adds a row for a message, if the log has space. Returns the index of the row.
@@ -285,7 +317,7 @@ impl Running {
 
     /// Counts a message that has arrived.
     fn count_received(&mut self, travel: Travel, now: Time, (job, outbox): (u16, &mut [Mailbox])) {
-        let Travel { parcel, handed, row } = travel;
+        let Travel { parcel, handed, row, .. } = travel;
         self.received_bytes[parcel.to as usize] += parcel.bytes;
         let thousandths = 1000.0 * (now - handed).0 as f64 / self.alone(&parcel).0.max(1) as f64;
         let thousandths = (thousandths.round() as u64).max(1);
@@ -298,6 +330,29 @@ impl Running {
         } else {
             outbox[usize::from(from)].jobs.push(JobMessage::Received(job, row, now));
         }
+    }
+
+    /// Counts a piece of a parcel that has arrived. Returns whether all pieces have.
+    fn is_complete(&mut self, parcel: &Parcel) -> bool {
+        let Some(joined) = self.joined.get_mut(parcel) else { return true };
+        joined.coming -= 1;
+        let is_complete = joined.coming == 0;
+        if is_complete && joined.leaving == 0 {
+            self.joined.remove(parcel);
+        }
+        is_complete
+    }
+
+    /// Counts a piece of a parcel that will have left at `end`. If all pieces have, returns the time of the last one.
+    fn last_to_leave(&mut self, parcel: &Parcel, end: Time) -> Option<Time> {
+        let joined = self.joined.get_mut(parcel)?;
+        joined.leaving -= 1;
+        joined.left = joined.left.max(end);
+        let PiecesLeft { leaving, coming, left } = *joined;
+        if leaving == 0 && coming == 0 {
+            self.joined.remove(parcel);
+        }
+        (leaving == 0).then_some(left)
     }
 
     /// Records that a logged message has arrived.
@@ -335,6 +390,9 @@ impl Application for Running {
     fn received(&mut self, flow: FlowAddress, at: &mut Instant) -> bool {
         let travel = self.coming.get_mut(&flow).and_then(VecDeque::pop_front);
         let Some(travel) = travel else { return false };
+        if travel.pieces > 1 && !self.is_complete(&travel.parcel) {
+            return true;
+        }
         self.ranks.agenda().arrives(at.ctx.now.0, &travel.parcel);
         if has_bytes(&travel.parcel) {
             self.count_received(travel, at.ctx.now, (at.number, &mut at.ctx.outbox));
@@ -344,11 +402,13 @@ impl Application for Running {
 
     fn left(&mut self, flow: FlowAddress, end: Time) -> bool {
         let travel = self.leaving.get_mut(&flow).and_then(VecDeque::pop_front);
-        let Some(Travel { parcel, row, .. }) = travel else { return false };
-        self.ranks.agenda().left(end.0, &parcel);
+        let Some(Travel { parcel, row, pieces, .. }) = travel else { return false };
         if self.is_sequential(&parcel) {
             self.ends.push(Reverse((end, flow.host)));
         }
+        let end = if pieces > 1 { self.last_to_leave(&parcel, end) } else { Some(end) };
+        let Some(end) = end else { return true };
+        self.ranks.agenda().left(end.0, &parcel);
         if let Some(row) = row {
             self.log[row as usize].left = Some(end);
         }
@@ -362,11 +422,15 @@ impl Application for Running {
         let job = *job;
         self.release(ctx, hosts, job);
         let setup = Arc::clone(&self.setup);
-        let mut carrier = PostedMessages { places: &setup.places, copies: setup.copies, parcels: handed };
+        let outside = PostedMessages { parcels: handed };
+        let (machine_of, inside) = (setup.machine_of.as_slice(), setup.inside);
+        let mut carrier = Machines { machine_of, inside, links: &mut self.links, outside };
         let was_done = self.ranks.is_done();
+        let mut failures = Vec::new();
         while let Err(error) = self.ranks.advance(ctx.now, &mut carrier) {
-            self.fails(ctx.now, error);
+            failures.push(error);
         }
+        failures.into_iter().for_each(|error| self.fails(ctx.now, error));
         for parcel in handed.drain(..) {
             self.hand_over(ctx, hosts, parcel, room, job);
         }

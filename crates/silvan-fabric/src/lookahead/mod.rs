@@ -136,7 +136,7 @@ mod tests {
     use super::*;
     use crate::link::{BufferDivision, ChannelSpec};
     use crate::routes::ForwardingTable;
-    use crate::switch::{PortWiring, Ports};
+    use crate::switch::{PortLayout, Ports};
     use crate::switch_marking::SwitchMarking;
     use silvan_congestion::marking::Marker;
     use silvan_network::port::Port;
@@ -183,9 +183,9 @@ mod tests {
 
     fn switches() -> Vec<Ports> {
         let wired = |out, into, faces_host| {
-            Some(PortWiring { out, into, rate: Rate::from_gbit(8), faces_host, may_underrun: false })
+            Some(PortLayout { out, into, rate: Rate::from_gbit(8), faces_host, may_underrun: false })
         };
-        let ports = |node, wiring: [Option<PortWiring>; 2]| {
+        let ports = |node, wiring: [Option<PortLayout>; 2]| {
             let marking = SwitchMarking::new(Marker::None, 2, 2_048);
             let table = ForwardingTable { routes: Default::default(), row: 0 };
             Ports::new(node, 1, wiring.into(), table, (marking, None))

@@ -104,6 +104,8 @@ pub(crate) struct Travel {
     pub handed: Time,
     /// The row in the log of the partition that sent the message; `None` if the message is not logged.
     pub row: Option<u32>,
+    /// Number of pieces of the parcel, each of which uses other ports.
+    pub pieces: u16,
 }
 
 /// Messages between the ranks of two partitions, with the number of their job.

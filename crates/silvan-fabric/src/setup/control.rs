@@ -21,7 +21,7 @@ use super::{Builder, WiredChannel};
 use crate::error::{Reason, SetupError};
 use crate::host::Announcer;
 use crate::switch::{
-    AnnouncedRoutes, Detourer, Director, Neighbours, PortChooser, PortWiring, Ports, Steering,
+    AnnouncedRoutes, Detourer, Director, Neighbours, PortChooser, PortLayout, Ports, Steering,
 };
 
 /// The data that all reactions of a run share.
@@ -55,10 +55,10 @@ impl Builder<'_> {
     }
 
     /// Creates the marking rule for the outputs of a switch.
-    pub(super) fn marker(&self, rule: &Marker, switch: usize, wiring: &[Option<PortWiring>]) -> Marker {
+    pub(super) fn marker(&self, rule: &Marker, switch: usize, wiring: &[Option<PortLayout>]) -> Marker {
         let trips = self.model.round_trips.as_ref();
-        let port = |(number, port): (u16, &Option<PortWiring>)| {
-            port.map_or_else(Default::default, |PortWiring { faces_host, rate, .. }| OutputFacts {
+        let port = |(number, port): (u16, &Option<PortLayout>)| {
+            port.map_or_else(Default::default, |PortLayout { faces_host, rate, .. }| OutputFacts {
                 faces_host,
                 rate,
                 round_trip: trips.map(|trips| trips.at_port(switch as u32, number)),

@@ -3,7 +3,6 @@
 use rustc_hash::FxHashSet;
 use silvan_network::topology::Topology;
 use silvan_network::traffic::{Job, Pattern, Traffic};
-use silvan_trace::trace::Kind;
 
 use super::HostNames;
 use crate::config::Config;
@@ -130,7 +129,7 @@ fn listed(topology: &Topology, config: &Config) -> Vec<ExchangingHosts> {
     let of_flow = config.flows.iter().filter_map(|flow| find(&flow.from).zip(find(&flow.to)));
     // The network may be one without the reduction units with which jobs exchange messages.
     let exists = |host: u32| (host as usize) < topology.hosts.len();
-    let of_jobs = config.jobs.iter().flat_map(pairs_of_job);
+    let of_jobs = config.jobs.iter().flat_map(Job::pairs);
     let of_jobs = of_jobs.filter(|&(from, to)| exists(from) && exists(to));
     let mut found = vec![pairs(of_flow.chain(of_jobs))];
     for traffic in &config.traffic {
@@ -165,15 +164,6 @@ fn of_pattern(traffic: &Traffic, hosts: u32, find: &impl Fn(&String) -> Option<u
             ExchangingHosts::All { senders, receivers: (0..hosts).collect() }
         }
     }
-}
-
-/// The hosts of the ranks that send, and those of the ranks that receive.
-fn pairs_of_job(job: &Job) -> impl Iterator<Item = (u32, u32)> {
-    (0..job.trace.ranks()).flat_map(move |rank| {
-        let operations = job.trace.of_rank(rank).map(|at| job.trace.operation(at));
-        let sends = operations.filter(|operation| operation.kind == Kind::Send);
-        sends.map(move |send| (job.hosts[rank as usize], job.hosts[send.peer as usize]))
-    })
 }
 
 /// Different pairs of different hosts.

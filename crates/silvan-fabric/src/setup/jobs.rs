@@ -8,9 +8,12 @@ use silvan_engine::random::Stream;
 use silvan_engine::{Rate, Time};
 use silvan_network::topology::NodeRef;
 use silvan_network::traffic::source::{Chooser, Clock, Source};
-use silvan_network::traffic::{Job, MOST_SHARING, Sends};
+use silvan_network::traffic::{InnerLinks, Job, MOST_SHARING, Sends};
 use silvan_trace::Kind;
-use silvan_trace::execute::{Carrier, Copies, Crossbar, Execution, Interleaved, Parameters, Ranks};
+use silvan_trace::execute::{
+    Carrier, Copies, Crossbar, Execution, InnerLink, Inside, Interfaces, Interleaved, Machines, Parameters,
+    Ranks,
+};
 
 use super::{Builder, WiredChannel};
 use crate::error::{Reason, SetupError};
@@ -49,9 +52,9 @@ impl Builder<'_> {
         let alone = alone(job, &ideal).map_err(&in_job)?;
         // Each pair of ranks has a separate flow, just as two processes use a queue pair. A host therefore
         // has one source for each combination of one of its ranks and a rank on another host.
+        let machine_of = job.ports.as_ref().map_or(&job.hosts, |ports| &ports.machine_of);
         let mut ranks_at: FxHashMap<u32, u16> = FxHashMap::default();
-        let slots: Vec<u16> = job
-            .hosts
+        let slots: Vec<u16> = machine_of
             .iter()
             .map(|&host| {
                 let count = ranks_at.entry(host).or_default();
@@ -63,27 +66,44 @@ impl Builder<'_> {
         if most > MOST_SHARING {
             return Err(in_job(format!("{most} ranks on a host; at most {MOST_SHARING} may share one")));
         }
-        let place = |(&host, slot): (&u32, u16)| {
+        let mut place = |host: u32, slot: u16| {
             let own = &mut hosts[host as usize].sources;
             let source = own.len() as u16;
             own.extend((0..most).map(|_| self.fed_source(job.sl, class, host)));
             // The place in the partition is set after the network has been divided.
             Place { host, at: (0, host), source, slot }
         };
-        let places = job.hosts.iter().zip(slots).map(place).collect();
+        let mut senders: Vec<Vec<Place>> = Vec::new();
+        let places = match &job.ports {
+            None => job.hosts.iter().zip(slots).map(|(&host, slot)| place(host, slot)).collect(),
+            Some(ports) => {
+                let of_rank = |(rank, slot): (u32, u16)| {
+                    ports.ports(rank).iter().map(|&host| place(host, slot)).collect()
+                };
+                senders = (0..).zip(slots).map(of_rank).collect();
+                let own = |(rank, places): (u32, &Vec<Place>)| {
+                    let own = ports.own(rank);
+                    places.iter().find(|place| place.host == own).copied().unwrap_or(places[0])
+                };
+                (0..).zip(&senders).map(own).collect()
+            }
+        };
         Ok(Setup {
             name: job.name.clone(),
             class,
             trace: Arc::clone(&job.trace),
             parameters: job.parameters,
             places,
+            ports: job.ports.clone(),
+            senders,
+            machine_of: machine_of.clone(),
             units: job.units,
             least: ideal.least,
             ideal,
             alone,
             start: job.start,
             sends: job.sends,
-            copies: copies(job),
+            inside: inside(job),
         })
     }
 
@@ -165,12 +185,7 @@ impl Builder<'_> {
     /// The data from which the durations of a job without congestion follow. They contain the routes, in both
     /// directions, between hosts whose ranks communicate.
     fn ideal(&self, job: &Job) -> Result<Ideal, String> {
-        let sends = (0..job.trace.ranks()).flat_map(|rank| {
-            let of_rank = job.trace.of_rank(rank).map(|at| job.trace.operation(at));
-            let sends = of_rank.filter(|operation| operation.kind == Kind::Send);
-            sends.map(move |send| (job.hosts[rank as usize], job.hosts[send.peer as usize]))
-        });
-        let pairs = sends.filter(|(from, to)| from != to).flat_map(|(from, to)| [(from, to), (to, from)]);
+        let pairs = job.pairs().flat_map(|(from, to)| [(from, to), (to, from)]);
         let mut pairs: Vec<(u32, u32)> = pairs.collect::<FxHashSet<_>>().into_iter().collect();
         // Sort by destination, because all routes to one destination share most of the computation.
         pairs.sort_unstable_by_key(|&(from, to)| (to, from));
@@ -179,6 +194,7 @@ impl Builder<'_> {
         Ok(Ideal {
             ways: ways.collect::<Result<_, String>>()?,
             hosts: job.hosts.clone(),
+            ports: job.ports.clone(),
             units: self.unit_rates(),
             mtu: self.model.sizes.mtu.into(),
             header: self.model.sizes.header.into(),
@@ -190,19 +206,28 @@ impl Builder<'_> {
 /// Runs a job on an ideal crossbar, on which hosts send messages in the same order as in the network. Fails
 /// if the job cannot finish there, because it then cannot finish in any network.
 fn alone(job: &Job, ideal: &Ideal) -> Result<Execution, String> {
-    let (hosts, copies) = (job.hosts.clone(), copies(job));
+    let (hosts, none) = (job.hosts.clone(), Copies::default());
     match job.sends {
-        Sends::Interleaved => carried(job, Interleaved::new(hosts, copies, |parcel| ideal.cost(parcel))),
-        Sends::Sequential => carried(job, Crossbar::new(hosts, copies, |parcel| ideal.cost(parcel))),
+        Sends::Interleaved => carried(job, Interleaved::new(hosts, none, |parcel| ideal.cost(parcel))),
+        Sends::Sequential => carried(job, Crossbar::new(hosts, none, |parcel| ideal.cost(parcel))),
     }
 }
 
-/// How messages between ranks of one host are copied.
-fn copies(job: &Job) -> Copies {
-    Copies { gap_per_byte_fs: job.memory_rate.map_or(0, Parameters::gap_of) }
+/// How messages between ranks of one host are transported.
+fn inside(job: &Job) -> Inside {
+    let gap = |rate: Rate| Parameters::gap_of(rate);
+    match job.ports.as_ref().and_then(|ports| ports.inner) {
+        Some(InnerLinks { rate, latency }) => {
+            Inside::Links(InnerLink { gap_per_byte_fs: gap(rate), latency: latency.0 })
+        }
+        None => Inside::Copies(Copies { gap_per_byte_fs: job.memory_rate.map_or(0, gap) }),
+    }
 }
 
-fn carried(job: &Job, mut crossbar: impl Carrier) -> Result<Execution, String> {
+fn carried(job: &Job, crossbar: impl Carrier) -> Result<Execution, String> {
+    let machine_of = job.ports.as_ref().map_or(&job.hosts, |ports| &ports.machine_of);
+    let links = &mut Interfaces::default();
+    let mut crossbar = Machines { machine_of, inside: inside(job), links, outside: crossbar };
     let mut ranks = Ranks::new(Arc::clone(&job.trace), &job.parameters, job.start);
     ranks.advance(Time::NEVER, &mut crossbar).map_err(|error| error.to_string())?;
     let execution = ranks.close();

@@ -63,7 +63,7 @@ use crate::order::Order;
 use crate::outcome::{ChangeLog, Group, Recording, Sections, TransferPlan};
 use crate::partition::{Neighbors, Partition, Places, View};
 use crate::routes::{ForwardingTable, Routes, RoutesBuilder};
-use crate::switch::{NumberedTable, PortWiring, Ports, Steering};
+use crate::switch::{NumberedTable, PortLayout, Ports, Steering};
 use crate::switch_marking::SwitchMarking;
 use crate::table::ResultNames;
 use crate::trimming::Trimmer;
@@ -486,7 +486,7 @@ impl<'a> Builder<'a> {
 
     /// The ports of all switches.
     fn ports(&self) -> Result<Vec<Ports>, SetupError> {
-        let mut wiring: Vec<Box<[Option<PortWiring>]>> = self
+        let mut wiring: Vec<Box<[Option<PortLayout>]>> = self
             .topology
             .switches
             .iter()
@@ -497,7 +497,7 @@ impl<'a> Builder<'a> {
         let slowest = slowest.unwrap_or_default();
         for WiredChannel { id, link, from, to } in self.directed() {
             if let NodeRef::Switch(index) = from.node {
-                wiring[index as usize][Port::of_number(from.port).index()] = Some(PortWiring {
+                wiring[index as usize][Port::of_number(from.port).index()] = Some(PortLayout {
                     out: id,
                     // The incoming channel is set below.
                     into: ChannelId::MAX,
@@ -519,7 +519,7 @@ impl<'a> Builder<'a> {
         let mut choosers = self.choosers().map(Vec::into_iter);
         let neighbours = self.neighbours();
         let (routes, mut tables) = self.routes();
-        let build = |(index, wiring): (usize, Box<[Option<PortWiring>]>)| {
+        let build = |(index, wiring): (usize, Box<[Option<PortLayout>]>)| {
             let marker = self.marker(&rule, index, &wiring);
             let director = directors.as_mut().and_then(|directors| directors.next()).map(Steering::Flows);
             let chooser = choosers.as_mut().and_then(|choosers| choosers.next()).map(Steering::Packets);
@@ -537,7 +537,7 @@ impl<'a> Builder<'a> {
             self.set_way_back(&mut ports);
             ports.first_lane = self.model.lanes.first.map(Vl);
             let SwitchModel { trimming, queues_of_rates, .. } = &self.model.switch;
-            let link = |wiring: &Option<PortWiring>| wiring.map(|wiring| (wiring.rate, wiring.faces_host));
+            let link = |wiring: &Option<PortLayout>| wiring.map(|wiring| (wiring.rate, wiring.faces_host));
             let stream =
                 |lane| Stream::new(self.model.config.seed, "trimming", (index as u64) << 16 | lane as u64);
             let trimmer =

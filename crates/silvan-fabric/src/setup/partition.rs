@@ -113,8 +113,10 @@ impl Builder<'_> {
             Scheduler::Auto => is_possible.and_then(|()| plan.is_worthwhile(switches)),
         };
         let nodes = (switches.as_slice(), hosts.len());
-        // A program learns about messages at their time, so no partition may be ahead of another one.
-        let threads = if external.is_some() { 1 } else { self.model.config.threads.max(1) };
+        // A program learns about messages at their time, and a rank sends by several ports at the same time, so no partition
+        // may be ahead of another one.
+        let is_single = external.is_some() || jobs.iter().any(|job| job.ports.is_some());
+        let threads = if is_single { 1 } else { self.model.config.threads.max(1) };
         let (partitioning, lookahead) =
             Partitioning::of_threads(usize::from(threads), &effects, nodes, is_awaited);
         let places = self.places(&partitioning, hosts, switches);
@@ -170,7 +172,9 @@ impl Builder<'_> {
         for WiredChannel { id: channel, from, to, .. } in self.directed() {
             links.renumber(channel, place_of(from.node, places).1, place_of(to.node, places).1);
         }
-        for place in jobs.iter_mut().flat_map(|job| &mut job.places) {
+        for place in
+            jobs.iter_mut().flat_map(|job| job.places.iter_mut().chain(job.senders.iter_mut().flatten()))
+        {
             place.at = places.hosts[place.host as usize];
             // The job needs a record of how its hosts use their time.
             hosts[place.host as usize].record_hours();

@@ -27,7 +27,7 @@ pub(crate) use cioq::CioqSwitch;
 pub(crate) use detour::{Detourer, Neighbours};
 pub(crate) use director::{AnnouncedRoutes, Director, weight_ps};
 pub(crate) use islip::Islip;
-pub(crate) use ports::{NumberedTable, PortWiring, Ports, Steering};
+pub(crate) use ports::{NumberedTable, PortLayout, Ports, Steering};
 pub(crate) use queued::QueuedSwitch;
 pub(crate) use round_robin::RoundRobin;
 pub(crate) use voq::{VoqSwitch, fits_one_lane};

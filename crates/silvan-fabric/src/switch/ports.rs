@@ -25,7 +25,7 @@ mod tests;
 
 /// The two channels of a wired port.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct PortWiring {
+pub(crate) struct PortLayout {
     /// The channel on which this port sends.
     pub out: ChannelId,
     /// The channel on which the port receives packets and returns credits.
@@ -81,7 +81,7 @@ pub(crate) struct Ports {
     pub may_underrun: bool,
     /// Wiring of each port; `None` if unwired.
     #[saved(constant)]
-    pub wiring: Box<[Option<PortWiring>]>,
+    pub wiring: Box<[Option<PortLayout>]>,
     /// The lane that outputs serve before all others, if there is one.
     #[saved(constant)]
     pub first_lane: Option<Vl>,
@@ -111,12 +111,12 @@ impl Ports {
     pub fn new(
         node: u32,
         lanes: usize,
-        wiring: Box<[Option<PortWiring>]>,
+        wiring: Box<[Option<PortLayout>]>,
         table: ForwardingTable,
         (marking, steering): (SwitchMarking, Option<Box<Steering>>),
     ) -> Self {
         let may_underrun = wiring.iter().flatten().any(|port| port.may_underrun);
-        let both = |port: &Option<PortWiring>| {
+        let both = |port: &Option<PortLayout>| {
             port.map_or((ChannelId::MAX, ChannelId::MAX), |wiring| (wiring.out, wiring.into))
         };
         let channels = wiring.iter().map(both).collect();

@@ -11,11 +11,13 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use silvan_engine::saved::Saved;
+
 use super::loggp::{Copies, Cost};
 use super::ranks::{Agenda, Carrier, Parcel, Part, later};
 
 /// A message that is being sent, or that waits for an earlier message to the same rank.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 struct Sending {
     parcel: Parcel,
     cost: Cost,
@@ -34,7 +36,7 @@ impl Sending {
 }
 
 /// An interface of a host.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Saved)]
 struct Interface {
     /// The messages of each pair of ranks, if there are any, in the order of their turns. A packet of the first pair is
     /// being sent.
@@ -103,13 +105,9 @@ impl Interface {
     }
 }
 
-/// The crossbar that this module describes.
-#[derive(Debug)]
-pub struct Interleaved<C> {
-    /// The host of each rank.
-    hosts: Vec<u32>,
-    cost: C,
-    copies: Copies,
+/// The state of the interfaces of a crossbar.
+#[derive(Debug, Default, Saved)]
+pub struct Interfaces {
     /// Interfaces by host and number.
     interfaces: HashMap<(u32, u8), Interface>,
     /// For messages that only the sender or only the receiver has finished: the time at which that side
@@ -117,14 +115,9 @@ pub struct Interleaved<C> {
     halves: HashMap<Parcel, u64>,
 }
 
-impl<C: Fn(&Parcel) -> Cost> Interleaved<C> {
-    /// Creates a crossbar; `hosts` gives the host of each rank.
-    pub fn new(hosts: Vec<u32>, copies: Copies, cost: C) -> Self {
-        Self { hosts, cost, copies, interfaces: HashMap::new(), halves: HashMap::new() }
-    }
-
-    fn interface(&mut self, rank: u32, number: u8) -> &mut Interface {
-        self.interfaces.entry((self.hosts[rank as usize], number)).or_default()
+impl Interfaces {
+    fn interface(&mut self, host: u32, parcel: &Parcel) -> &mut Interface {
+        self.interfaces.entry((host, parcel.nic)).or_default()
     }
 
     /// Records that the sender or the receiver finishes a message at `time`. The other side may have finished already.
@@ -136,18 +129,19 @@ impl<C: Fn(&Parcel) -> Cost> Interleaved<C> {
             }
         }
     }
-}
 
-impl<C: Fn(&Parcel) -> Cost> Carrier for Interleaved<C> {
-    fn carry(&mut self, now: u64, parcel: &Parcel, agenda: &mut Agenda) {
-        if self.hosts[parcel.from as usize] == self.hosts[parcel.to as usize] {
-            return self.copies.carry(now, parcel, agenda);
-        }
-        let cost = (self.cost)(parcel);
+    /// Accepts a parcel from a host.
+    pub(super) fn carry(
+        &mut self,
+        now: u64,
+        (host, cost): (u32, Cost),
+        parcel: &Parcel,
+        agenda: &mut Agenda,
+    ) {
         if parcel.part == Part::Permission {
             return agenda.arrives(later(now, u128::from(cost.latency)), parcel);
         }
-        let interface = self.interface(parcel.from, parcel.nic);
+        let interface = self.interface(host, parcel);
         interface.progress(now);
         let pair = |flow: &VecDeque<Sending>| (flow[0].parcel.from, flow[0].parcel.to);
         let sending = Sending { parcel: *parcel, cost, left: cost.packets };
@@ -161,8 +155,9 @@ impl<C: Fn(&Parcel) -> Cost> Carrier for Interleaved<C> {
         interface.plan(agenda);
     }
 
-    fn sent(&mut self, now: u64, parcel: &Parcel, agenda: &mut Agenda) {
-        let interface = self.interface(parcel.from, parcel.nic);
+    /// The host of the sender of a parcel may have sent a message completely.
+    pub(super) fn sent(&mut self, now: u64, host: u32, parcel: &Parcel, agenda: &mut Agenda) {
+        let interface = self.interface(host, parcel);
         // Ignore an outdated end: another message has been posted since it was scheduled.
         if interface.next != Some(now) {
             return;
@@ -177,12 +172,47 @@ impl<C: Fn(&Parcel) -> Cost> Carrier for Interleaved<C> {
         self.is_done(later(tail, u128::from(cost.latency)).max(now), &parcel, agenda);
     }
 
-    fn head(&mut self, now: u64, parcel: &Parcel, agenda: &mut Agenda) {
-        let cost = (self.cost)(parcel);
-        let interface = self.interface(parcel.to, parcel.nic);
+    /// The first byte of a parcel arrives at a host.
+    pub(super) fn head(&mut self, now: u64, (host, cost): (u32, Cost), parcel: &Parcel, agenda: &mut Agenda) {
+        let interface = self.interface(host, parcel);
         let start = now.max(interface.incoming);
         interface.incoming = later(start, cost.receiving);
         self.is_done(later(start, cost.span), parcel, agenda);
+    }
+}
+
+/// The crossbar that this module describes.
+#[derive(Debug)]
+pub struct Interleaved<C> {
+    /// The host of each rank.
+    hosts: Vec<u32>,
+    cost: C,
+    copies: Copies,
+    interfaces: Interfaces,
+}
+
+impl<C: Fn(&Parcel) -> Cost> Interleaved<C> {
+    /// Creates a crossbar; `hosts` gives the host of each rank.
+    pub fn new(hosts: Vec<u32>, copies: Copies, cost: C) -> Self {
+        Self { hosts, cost, copies, interfaces: Interfaces::default() }
+    }
+}
+
+impl<C: Fn(&Parcel) -> Cost> Carrier for Interleaved<C> {
+    fn carry(&mut self, now: u64, parcel: &Parcel, agenda: &mut Agenda) {
+        let host = self.hosts[parcel.from as usize];
+        if host == self.hosts[parcel.to as usize] {
+            return self.copies.carry(now, parcel, agenda);
+        }
+        self.interfaces.carry(now, (host, (self.cost)(parcel)), parcel, agenda);
+    }
+
+    fn sent(&mut self, now: u64, parcel: &Parcel, agenda: &mut Agenda) {
+        self.interfaces.sent(now, self.hosts[parcel.from as usize], parcel, agenda);
+    }
+
+    fn head(&mut self, now: u64, parcel: &Parcel, agenda: &mut Agenda) {
+        self.interfaces.head(now, (self.hosts[parcel.to as usize], (self.cost)(parcel)), parcel, agenda);
     }
 }
 

@@ -1,5 +1,7 @@
 //! LogGP costs of communication: a crossbar without internal congestion.
 
+use silvan_engine::saved::Saved;
+
 use super::Parameters;
 use super::ranks::{Agenda, Carrier, Parcel, Part, later};
 
@@ -11,7 +13,7 @@ struct Interface {
 }
 
 /// Cost of a parcel on a crossbar, in ps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 pub struct Cost {
     /// Time from sending the first byte to receiving it.
     pub latency: u64,
@@ -29,7 +31,7 @@ pub struct Cost {
 }
 
 /// Copies messages between ranks of one host, which do not use the network.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Copies {
     /// The time per byte, in femtoseconds.
     pub gap_per_byte_fs: u64,

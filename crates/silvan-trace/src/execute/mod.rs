@@ -32,6 +32,7 @@
 //! | [`Ranks`] | schedules the operations of each rank: dependencies, CPUs, matching |
 //! | [`Carrier`] | transports messages between ranks: here at LogGP costs, in a simulation over the network |
 
+mod inside;
 mod interleaved;
 mod loggp;
 mod matching;
@@ -42,7 +43,8 @@ use silvan_engine::saved::Saved;
 use silvan_engine::{Rate, Time};
 
 use crate::trace::{Operation, Trace};
-pub use interleaved::Interleaved;
+pub use inside::{InnerLink, Inside, Machines};
+pub use interleaved::{Interfaces, Interleaved};
 pub use loggp::{Copies, Cost, Crossbar};
 pub use ranks::{Agenda, BusyTime, Carrier, Parcel, Part, Ranks};
 pub use stuck::{Stuck, Why};

@@ -1,0 +1,163 @@
+//! Hosts with several ports in a scenario.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use silvan_engine::{Rate, Time};
+use silvan_network::topology::{Cabling, MAX_HOST_PORTS, Topology};
+use silvan_network::traffic::{ArrivalPort, InnerLinks, JobPorts, Pattern, PortUse};
+
+use crate::error::Fault;
+use crate::spec::{Spec, TopologySource};
+use crate::validate::ensure;
+
+/// Hosts with several ports: how the ports are connected, and how the messages of jobs use them. A port is named after its host
+/// ("H3.1" is the first port of H3). Flows, patterns, events and results refer to ports, jobs to hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Ports {
+    /// Number of ports of each host.
+    #[schemars(range(min = 2, max = 64))]
+    pub count: u16,
+    /// How the ports are connected to the network.
+    pub wiring: Cabling,
+    /// How messages of jobs use the ports. Default: `stripe` for planes, otherwise `rank`.
+    #[serde(rename = "use", default, skip_serializing_if = "Option::is_none")]
+    pub used: Option<PortUse>,
+    /// The port at which messages of jobs arrive if each rank has a port. On planes, it must be `same`, which is the default
+    /// there. Otherwise, the default is `own`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrival: Option<ArrivalPort>,
+    /// Rate of the link of each rank to the other ranks of its host, in each direction, such as 3600 Gbit/s for `NVLink` of the
+    /// fourth generation. A switch that is never a bottleneck connects these links. By default, messages within a host are
+    /// copied (`job.memory_rate`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inner_rate: Option<Rate>,
+    /// Time from sending the first byte of a message within a host to receiving it. Default: 0 s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inner_latency: Option<Time>,
+}
+
+impl Ports {
+    /// How messages of jobs use the ports.
+    #[must_use]
+    pub fn used(&self) -> PortUse {
+        self.used.unwrap_or(match self.wiring {
+            Cabling::Planes => PortUse::Stripe,
+            Cabling::Rails | Cabling::Block => PortUse::Rank,
+        })
+    }
+
+    /// Writes out the defaults.
+    pub(crate) fn resolve(&mut self) {
+        self.used = Some(self.used());
+        if self.used() == PortUse::Rank {
+            self.arrival = Some(self.arrival());
+        }
+    }
+
+    /// The port at which messages arrive if each rank has a port.
+    #[must_use]
+    pub fn arrival(&self) -> ArrivalPort {
+        self.arrival.unwrap_or(match self.wiring {
+            Cabling::Planes => ArrivalPort::Same,
+            Cabling::Rails | Cabling::Block => ArrivalPort::Own,
+        })
+    }
+}
+
+/// Checks the settings that do not depend on the network.
+pub(crate) fn check(spec: &Spec) -> Result<(), Fault> {
+    let Some(ports) = &spec.ports else { return Ok(()) };
+    let is_fine = (2..=MAX_HOST_PORTS).contains(&ports.count);
+    ensure(is_fine, "ports.count", || {
+        format!("must be 2 to {MAX_HOST_PORTS}; leave [ports] out for one port")
+    })?;
+    let is_file = matches!(spec.topology, TopologySource::File(_));
+    ensure(!is_file, "ports", || {
+        "cannot be combined with topology.file, whose hosts have one port; use a generated topology"
+            .to_owned()
+    })?;
+    let is_rank = ports.used() == PortUse::Rank;
+    ensure(ports.arrival.is_none() || is_rank, "ports.arrival", || {
+        "has no effect unless ports.use = \"rank\"; leave it out".to_owned()
+    })?;
+    let leaves_plane = ports.wiring == Cabling::Planes && ports.arrival == Some(ArrivalPort::Own);
+    ensure(!leaves_plane, "ports.arrival", || {
+        "must be \"same\" with ports.wiring = \"planes\", because planes are not connected".to_owned()
+    })?;
+    ensure(ports.inner_latency.is_none() || ports.inner_rate.is_some(), "ports.inner_latency", || {
+        "has no effect without ports.inner_rate; set it, too".to_owned()
+    })?;
+    ensure(ports.inner_rate.is_none_or(|rate| rate.0 >= 1_000), "ports.inner_rate", || {
+        "must be at least 1 kbit/s".to_owned()
+    })?;
+    ensure(ports.inner_latency.is_none_or(|time| time <= MOST_LATENCY), "ports.inner_latency", || {
+        format!("must be at most {MOST_LATENCY}")
+    })?;
+    for (index, job) in spec.job.iter().enumerate() {
+        let at = |key: &str| format!("job.{index}.{key}");
+        ensure(!job.algorithms.reduces_in_network(), &at("algorithms"), || {
+            "\"in-network\" cannot be combined with [ports]: a reduction tree connects hosts with one port; choose another \
+             algorithm"
+                .to_owned()
+        })?;
+        ensure(job.memory_rate.is_none() || ports.inner_rate.is_none(), &at("memory_rate"), || {
+            "has no effect, because ports.inner_rate determines the time of messages within a host; leave one of them out"
+                .to_owned()
+        })?;
+    }
+    for (index, traffic) in spec.traffic.iter().enumerate() {
+        let stays = match &traffic.pattern {
+            Pattern::Hotspots { .. } | Pattern::Listed(_) => true,
+            _ => ports.wiring != Cabling::Planes,
+        };
+        ensure(stays, &format!("traffic.{index}.pattern.kind"), || {
+            "would send from plane to plane, which are not connected; use \"hotspots\" with ports of one plane, a list of \
+             transfers, or a [[job]]"
+                .to_owned()
+        })?;
+    }
+    Ok(())
+}
+
+/// Maximum latency of a link within a host.
+const MOST_LATENCY: Time = Time(1_000_000_000_000);
+
+/// Gives the hosts of a network the ports that a scenario asks for.
+pub(crate) fn with_ports(spec: &Spec, topology: Topology) -> Result<Topology, Fault> {
+    let Some(ports) = &spec.ports else { return Ok(topology) };
+    topology
+        .with_ports(ports.count, ports.wiring)
+        .map_err(|error| Fault::new("ports.wiring", error.to_string()))
+}
+
+/// The ports of a job whose ranks run on machines. `machines` contains the machine of each rank, as an index into
+/// [`Topology::machines`].
+pub(crate) fn of_job(spec: &Spec, topology: &Topology, machines: &[u32]) -> Option<Arc<JobPorts>> {
+    let ports = spec.ports.as_ref()?;
+    let mut known: Vec<u32> = machines.to_vec();
+    known.sort_unstable();
+    known.dedup();
+    let place = |machine: &u32| known.binary_search(machine).map_or(0, |at| at as u32);
+    let machine_of: Vec<u32> = machines.iter().map(place).collect();
+    let mut ranks = vec![0; known.len()];
+    let number = machine_of.iter().map(|&machine| {
+        let next: &mut u32 = &mut ranks[machine as usize];
+        *next += 1;
+        *next - 1
+    });
+    let number = number.collect();
+    Some(Arc::new(JobPorts {
+        machines: known.iter().map(|&machine| topology.machines[machine as usize].ports.clone()).collect(),
+        machine_of,
+        number,
+        used: ports.used(),
+        arrival: ports.arrival(),
+        chunk: spec.packet.mtu.0,
+        inner: ports
+            .inner_rate
+            .map(|rate| InnerLinks { rate, latency: ports.inner_latency.unwrap_or(Time::ZERO) }),
+    }))
+}

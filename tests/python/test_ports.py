@@ -1,0 +1,236 @@
+"""Hosts with several ports: closed forms of transfers over rails, planes and links within hosts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import silvan
+
+#: Bytes per second of a port of 100 Gbit/s.
+PORT = 12.5e9
+#: Bytes on a port per byte of data, if each packet of 4096 bytes in the other direction is acknowledged with 64 bytes.
+ACKNOWLEDGED = 1 + 64 / 4096
+
+
+def span_s(result: silvan.Result) -> float:
+    """Return the time from the start of the only job to its end."""
+    (job,) = result.summary["jobs"]
+    assert job["finished_ns"] is not None
+    assert job["message_slowdown_mean"] is None or job["slowdown"] >= 0.999
+    return float(job["span_ns"]) * 1e-9
+
+
+def exchange(hosts: int, planes: int, size: str = "16 MiB", down: dict[str, object] | None = None) -> str:
+    """Return a scenario in which each host sends to each other one at the same time, over planes."""
+    event = ""
+    if down is not None:
+        event = "[recovery]\nkind = 'selective-repeat'\ntimeout = '1 ms'\n[[event]]\nkind = 'down'\nstart = '0 s'\n"
+    event += "".join(f"{key} = {value!r}\n" for key, value in (down or {}).items())
+    return f"""
+        duration = "100 ms"
+        [topology]
+        kind = "star"
+        hosts = {hosts}
+        link_rate = "100 Gbit/s"
+        [packet]
+        mtu = "4096 B"
+        [ports]
+        count = {planes}
+        wiring = "planes"
+        {event}
+        [[job]]
+        start = "1 us"
+        algorithms = {{ all_to_all = "linear" }}
+        program = {{ kind = "collective", operation = "all-to-all", ranks = {hosts}, bytes = "{size}" }}
+    """
+
+
+def run(text: str, **changes: object) -> silvan.Result:
+    """Run a scenario given as text."""
+    return silvan.run(silvan.Scenario.from_toml(text, overrides=changes))
+
+
+def sent_bytes(result: silvan.Result) -> dict[str, int]:
+    """Return the bytes that each port has sent. Packets have no headers."""
+    table = result.numpy("hosts")
+    sums: dict[str, int] = {}
+    for host, sent in zip(table["host"], table["sent_bytes"], strict=True):
+        sums[str(host)] = sums.get(str(host), 0) + int(sent)
+    return sums
+
+
+@pytest.mark.parametrize("planes", [2, 3, 8])
+def test_planes_carry_equal_shares_of_an_exchange(planes):
+    size, hosts = 16 << 20, 4
+    result = run(exchange(hosts, planes))
+    # Each host sends to the others on all planes. A message ends with a short packet on one of them at most.
+    assert span_s(result) == pytest.approx((hosts - 1) * size / (planes * PORT), rel=5e-3)
+    shares = sent_bytes(result)
+    assert len(shares) == hosts * planes
+    assert sum(shares.values()) == hosts * (hosts - 1) * size
+    assert max(shares.values()) - min(shares.values()) <= (hosts - 1) * 4096
+
+
+@pytest.mark.parametrize("failed", [1, 2, 3, 4])
+def test_the_remaining_planes_replace_failed_ones(failed):
+    healthy = span_s(run(exchange(4, 8)))
+    switches = [f"P{plane}.S1" for plane in range(2, 2 + failed)]
+    result = run(exchange(4, 8, down={"switches": switches}))
+    assert span_s(result) / healthy == pytest.approx(ACKNOWLEDGED * 8 / (8 - failed), rel=5e-3)
+
+
+def test_a_host_without_one_port_takes_longer_than_the_others():
+    hosts, planes, size = 8, 8, 16 << 20
+    result = run(exchange(hosts, planes, down={"links": ["H3.5"]}))
+    expected = ACKNOWLEDGED * (hosts - 1) * size / ((planes - 1) * PORT)
+    assert span_s(result) == pytest.approx(expected, rel=5e-3)
+    shares = sent_bytes(result)
+    assert shares["H3.5"] == 0
+    # No host sends to the port: the others send to H3 on seven planes, and to the rest on eight.
+    fifth = (hosts - 2) * size / planes
+    assert shares["H1.5"] == pytest.approx(fifth, abs=(hosts - 1) * 4096)
+    assert shares["H1.4"] == pytest.approx(fifth + size / (planes - 1), abs=(hosts - 1) * 4096)
+
+
+def on_rails(program: str, more: str = "", ports: str = "") -> str:
+    """Return a scenario of 4 hosts with 4 ports each on 4 rails."""
+    return f"""
+        duration = "100 ms"
+        [topology]
+        kind = "two-level-fat-tree"
+        leaves = 4
+        spines = 4
+        hosts_per_leaf = 4
+        link_rate = "100 Gbit/s"
+        link_delay = "1 ns"
+        [packet]
+        mtu = "4096 B"
+        [ports]
+        count = 4
+        wiring = "rails"
+        {ports}
+        [[job]]
+        ranks_per_host = 4
+        program = {program}
+        {more}
+    """
+
+
+def hierarchical(hosts: int, gpus: int, size: int) -> str:
+    """Return an all-reduce in GOAL: a reduce-scatter in each host, a ring on each rail, and an all-gather in each host."""
+    share, piece = size // gpus, size // gpus // hosts
+    lines = [f"num_ranks {hosts * gpus}"]
+    for rank in range(hosts * gpus):
+        host, gpu = divmod(rank, gpus)
+        others = [host * gpus + other for other in range(gpus) if other != gpu]
+        after, before = (host + 1) % hosts * gpus + gpu, (host - 1) % hosts * gpus + gpu
+        lines.append(f"rank {rank} {{")
+        previous: list[str] = []
+        for phase in ("scatter", "gather"):
+            tag = 1 if phase == "scatter" else 3
+            for other in others:
+                lines.append(f"s{phase}{other}: send {share}b to {other} tag {tag}")
+                lines.append(f"r{phase}{other}: recv {share}b from {other} tag {tag}")
+                lines.extend(f"s{phase}{other} requires {one}" for one in previous)
+            previous = [f"r{phase}{other}" for other in others]
+            for step in range(2 * (hosts - 1) if phase == "scatter" else 0):
+                lines.append(f"s{step}: send {piece}b to {after} tag 2")
+                lines.append(f"r{step}: recv {piece}b from {before} tag 2")
+                lines.extend(f"s{step} requires {one}" for one in previous)
+                previous = [f"r{step}"]
+        lines.append("}")
+    return "\n".join(lines) + "\n"
+
+
+def test_hierarchical_all_reduce_takes_the_times_of_its_phases(tmp_path: Path):
+    hosts, gpus, size, inner = 4, 4, 32 << 20, 450e9
+    (tmp_path / "all-reduce.goal").write_text(hierarchical(hosts, gpus, size))
+    file = tmp_path / "rails.toml"
+    program = '{ kind = "trace", file = "all-reduce.goal" }'
+    file.write_text(on_rails(program, ports='inner_rate = "3600 Gbit/s"'))
+    result = silvan.run(file)
+    within = 2 * (gpus - 1) / gpus * size / inner
+    between = 2 * (hosts - 1) / hosts * (size / gpus) / PORT
+    assert span_s(result) == pytest.approx(within + between, rel=5e-3)
+    shares = sent_bytes(result)
+    assert set(shares.values()) == {2 * (hosts - 1) * (size // gpus // hosts)}, "equal on all rails"
+    spines = result.numpy("links")
+    assert not any(str(link).startswith("L2.") for link in spines["link"][spines["sent_bytes"] > 0]), "within rails"
+
+
+def test_a_ring_of_gpus_crosses_the_spines_once_per_host():
+    size = 16 << 20
+    program = f'{{ kind = "collective", operation = "all-reduce", ranks = 16, bytes = "{size} B" }}'
+    more = 'algorithms = { all_reduce = "ring" }'
+    own = run(on_rails(program, more, 'inner_rate = "3600 Gbit/s"'))
+    assert span_s(own) == pytest.approx(2 * 15 * (size / 16) / PORT, rel=5e-3)
+    # The last GPU of a host sends to the first one of the next host.
+    shares = sent_bytes(own)
+    assert {port for port, sent in shares.items() if sent} == {f"H{host}.4" for host in range(1, 5)}
+    same = run(on_rails(program, more, 'inner_rate = "3600 Gbit/s"\narrival = "same"'))
+    links = same.numpy("links")
+    assert not any(str(link).startswith("L2.") for link in links["link"][links["sent_bytes"] > 0])
+
+
+def test_links_within_a_host_have_a_rate_and_a_latency():
+    gpus, size, inner, latency = 4, 4 << 20, 450e9, 2e-6
+    program = f'{{ kind = "collective", operation = "all-reduce", ranks = {gpus}, bytes = "{size} B" }}'
+    more = 'algorithms = { all_reduce = "ring" }\nhosts = ["H2"]'
+    ports = 'inner_rate = "3600 Gbit/s"\ninner_latency = "2 us"'
+    result = run(on_rails(program, more, ports))
+    assert span_s(result) == pytest.approx(2 * (gpus - 1) * (size / gpus / inner + latency), rel=2e-4)
+    assert result.summary["packets_injected"] == 0
+
+
+def test_a_hash_uses_one_port_per_pair_of_ranks():
+    text = exchange(6, 4).replace('wiring = "planes"', 'wiring = "planes"\nuse = "hash"')
+    result = run(text)
+    shares = sent_bytes(result)
+    assert sum(shares.values()) == 30 * (16 << 20)
+    assert all(sent % (16 << 20) == 0 for sent in shares.values()), "whole messages"
+
+
+@pytest.mark.parametrize("changes", [{"scheduler": "event-ordered"}, {"threads": 4}, {"seed": 9}])
+def test_results_do_not_depend_on_the_scheduler_or_threads(changes):
+    text = exchange(4, 3, size="300 KB", down={"links": ["H2.1"], "switches": ["P2.S1"]})
+    plain, other = run(text), run(text, **changes)
+    assert span_s(plain) == span_s(other)
+    assert sent_bytes(plain) == sent_bytes(other)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("count = 4", "count = 1", "ports.count = 1: must be 2 to 64"),
+        ("leaves = 4", "leaves = 3", "ports.wiring = \"rails\": 3 leaf switches cannot be divided into groups of 4 rails"),
+        ('wiring = "rails"', 'wiring = "planes"\narrival = "own"\nuse = "rank"', "planes are not connected"),
+        ('wiring = "rails"', 'wiring = "rails"\nuse = "hash"\narrival = "own"', "has no effect unless ports.use"),
+        ('wiring = "rails"', 'wiring = "rails"\ninner_latency = "1 us"', "has no effect without ports.inner_rate"),
+        ("ranks_per_host = 4", 'ranks_per_host = 4\nhosts = ["H2.1"]', "H2.1 is a port of a host"),
+        ("ranks_per_host = 4", 'ranks_per_host = 4\nhosts = ["H9"]', r"H9\": no such host; the 4 hosts are H1 to H4"),
+        ("ranks_per_host = 4", 'hosts = ["H1"]', "1 are given, but 4 ranks need 4"),
+        ("[[job]]", '[[flow]]\nfrom = "H1"\nto = "H2.1"\n[[job]]', "H1 has 4 ports: name one of them, such as H1.1"),
+    ],
+)
+def test_impossible_settings_are_refused(old, new, message):
+    text = on_rails('{ kind = "collective", operation = "barrier", ranks = 4 }')
+    assert old in text
+    with pytest.raises(silvan.SilvanError, match=message.replace("[", r"\[")):
+        silvan.Scenario.from_toml(text.replace(old, new)).check()
+
+
+def test_patterns_stay_in_their_plane():
+    text = exchange(4, 2) + "[[traffic]]\npattern = { kind = 'uniform' }\n"
+    with pytest.raises(silvan.SilvanError, match="would send from plane to plane"):
+        silvan.Scenario.from_toml(text).check()
+    between = exchange(4, 2) + "[[flow]]\nfrom = 'H1.1'\nto = 'H2.2'\n"
+    with pytest.raises(silvan.SilvanError, match=r"from H1\.1 to H2\.2: switch P1\.S1 has no route"):
+        silvan.Scenario.from_toml(between).check()
+
+
+def test_the_resolved_scenario_states_the_use_of_ports():
+    scenario = silvan.Scenario.from_toml(exchange(4, 2))
+    assert 'use = "stripe"' in scenario.to_toml()
+    assert silvan.Scenario.from_toml(scenario.to_toml()).to_toml() == scenario.to_toml()
