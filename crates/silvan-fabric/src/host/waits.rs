@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 
 use super::Host;
-use super::flows::FlowId;
+use super::index::FlowId;
 use crate::context::Context;
 use crate::packet::FlowAddress;
 use crate::recorder::{RecordedWait, RecordedWaitKind};
