@@ -32,16 +32,16 @@ use divided::Divided;
 use faults::Faults;
 use retry::SentFrame;
 
-pub(crate) use control::{Control, ReceiverControl, Signal, SignalCheck};
+pub(crate) use control::{Overflow, ReceiverControl, Signal, SignalCheck};
 pub(crate) use faults::{Change, Effect, HostPaces, LinkState, LossCounts, What};
 pub(crate) use frames::{
-    FrameSpec, Frames, LaneRoom, Overflow, OverlongPause, Paused, ReceiverSpec, Rule, Stage, SwitchMemory,
+    FrameSpec, Frames, LaneRoom, OverlongPause, Paused, ReceiverSpec, Rule, Stage, SwitchMemory,
 };
 pub(crate) use key::{Class, EventKey, MAX_NODES, MAX_PORTS, key, unkey};
 pub(crate) use ledger::{Balance, Ledger, LedgerView};
 pub(crate) use retry::{Replay, Retries, Retry, RetrySpec};
 pub(crate) use returns::{Returns, Spills};
-pub(crate) use rules::{CreditRules, ReturnClock, owner};
+pub(crate) use rules::{Control, CreditRules, ReturnClock, owner};
 pub(crate) use shared::{CreditPool, Limit, Shared};
 
 /// Index into [`Links::channels`].

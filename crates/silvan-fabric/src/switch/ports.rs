@@ -9,7 +9,6 @@ use silvan_network::port::{LaneOrder, Port, PortVl, Vl};
 use silvan_network::routing::lanes::Lanes;
 use silvan_network::routing::port_groups::Choices;
 
-use super::architecture::report_missing_steering;
 use super::ordered::{EventLinks, SwitchOutput};
 use super::{Detourer, Director, PortChooser};
 use crate::context::Context;
@@ -94,6 +93,12 @@ pub(crate) struct Ports {
     avoided: Box<[bool]>,
     /// Present if the switch trims packets.
     pub trimmer: Option<Box<Trimmer>>,
+}
+
+/// Reports that a switch cannot select the output of a packet, because it lacks the required steering.
+#[cold]
+pub(super) fn report_missing_steering(ports: &Ports, ctx: &mut Context) {
+    ctx.report_broken(format!("switch {} cannot select the output of a packet", ports.node));
 }
 
 /// One of the sets of tables of a switch that changes tables; see [`Ports::all_tables`].
@@ -195,6 +200,31 @@ impl Ports {
         match self.steering.as_deref()? {
             Steering::Flows(director) => Some(director),
             Steering::Packets(_) | Steering::Hashed(_) | Steering::Lanes(_) | Steering::Detours(..) => None,
+        }
+    }
+
+    /// The chooser, if each packet is routed adaptively.
+    #[inline]
+    pub fn chooser(&self) -> Option<&PortChooser> {
+        match self.steering.as_deref()? {
+            Steering::Packets(chooser) => Some(chooser),
+            Steering::Flows(_) | Steering::Hashed(_) | Steering::Lanes(_) | Steering::Detours(..) => None,
+        }
+    }
+
+    pub(super) fn chooser_mut(&mut self) -> Option<&mut PortChooser> {
+        match self.steering.as_deref_mut()? {
+            Steering::Packets(chooser) => Some(chooser),
+            Steering::Flows(_) | Steering::Hashed(_) | Steering::Lanes(_) | Steering::Detours(..) => None,
+        }
+    }
+
+    /// The detour rule, if packets may take detours.
+    #[inline]
+    pub fn detourer(&self) -> Option<&Detourer> {
+        match self.steering.as_deref()? {
+            Steering::Detours(_, detourer) => Some(detourer),
+            Steering::Flows(_) | Steering::Packets(_) | Steering::Hashed(_) | Steering::Lanes(_) => None,
         }
     }
 
