@@ -76,6 +76,8 @@ pub(crate) struct Channel {
     wake_key: u32,
 }
 
+const _: () = assert!(size_of::<Channel>() == 32);
+
 /// Credits of one virtual lane of a channel, in bytes. Occupies one cache line.
 #[derive(Debug, Clone, Copy, Saved)]
 #[repr(align(64))]
@@ -85,6 +87,8 @@ struct Lane {
     wanted: u32,
     returns: Returns,
 }
+
+const _: () = assert!(size_of::<Lane>() == 64);
 
 impl Lane {
     fn new(capacity: u32) -> Self {

@@ -93,6 +93,8 @@ pub(super) struct WayTable {
     len: usize,
 }
 
+const _: () = assert!(size_of::<(u64, u32)>() == 16);
+
 /// The key of an unused slot. No path has this key, because virtual lanes are below 16.
 const UNUSED: u64 = u64::MAX;
 
