@@ -13,6 +13,7 @@ use silvan_engine::units::BytePace;
 use silvan_engine::{Event, EventQueue, Rate, Time};
 use silvan_network::port::{Port, Vl};
 
+use crate::not_binned::NotBinned;
 use crate::packet::{NO_LEDGER, Packet, PacketId};
 
 mod control;
@@ -277,14 +278,12 @@ impl Links {
     /// nothing else determines whether a packet may start.
     ///
     /// # Errors
-    /// What else determines it, as a clause that follows "because".
-    pub fn has_ledgers_of_lanes(&self) -> Result<(), &'static str> {
+    /// What else determines it.
+    pub fn has_ledgers_of_lanes(&self) -> Result<(), NotBinned> {
         match self.control.as_deref() {
-            _ if self.divided.is_some() => Err("its buffers are divided among queues"),
-            Some(Control::Credits(CreditRules { retry: Some(_), .. })) => {
-                Err("its links send frames again after errors")
-            }
-            Some(Control::Credits(CreditRules { shared: Some(_), .. })) => Err("its lanes share credits"),
+            _ if self.divided.is_some() => Err(NotBinned::DividedBuffers),
+            Some(Control::Credits(CreditRules { retry: Some(_), .. })) => Err(NotBinned::Retry),
+            Some(Control::Credits(CreditRules { shared: Some(_), .. })) => Err(NotBinned::SharedCredits),
             _ => self.by_messages().map_or(Ok(()), ReceiverControl::has_bins),
         }
     }

@@ -10,6 +10,7 @@ use silvan_engine::saved::Saved;
 use silvan_network::port::Vl;
 
 use super::ChannelId;
+use crate::not_binned::NotBinned;
 
 /// The content of a message. Its kind of flow control defines the meaning.
 pub(crate) type Signal = u64;
@@ -108,9 +109,9 @@ pub(crate) trait ReceiverControl {
     /// Checks whether the binned scheduler handles the messages.
     ///
     /// # Errors
-    /// The reason why it does not, as a clause that follows "because".
-    fn has_bins(&self) -> Result<(), &'static str> {
-        Err("its receivers send messages that change when outputs may send")
+    /// The reason why it does not.
+    fn has_bins(&self) -> Result<(), NotBinned> {
+        Err(NotBinned::Messages)
     }
 }
 

@@ -14,6 +14,7 @@ use super::{Detourer, Director, PortChooser};
 use crate::context::Context;
 use crate::link::{ChannelId, Class, CreditWay, key};
 use crate::message::{CreditReturn, SourceReport, Word};
+use crate::not_binned::NotBinned;
 use crate::packet::{NO_LEDGER, Packet, PacketId};
 use crate::routes::{ForwardingTable, Hasher};
 use crate::switch_marking::{JudgedPacket, MarkedLane, OutputFill, SwitchMarking};
@@ -182,15 +183,13 @@ impl Ports {
     /// which it arrived.
     ///
     /// # Errors
-    /// A clause for use after "because", which states on what else the output or lane depends.
-    pub fn steers_by_packet(&self) -> Result<(), &'static str> {
+    /// On what else the output or lane depends.
+    pub fn steers_by_packet(&self) -> Result<(), NotBinned> {
         match self.steering.as_deref() {
             None | Some(Steering::Hashed(_)) => Ok(()),
-            Some(Steering::Flows(_)) => Err("its flows are announced to switches"),
-            Some(Steering::Packets(_)) => Err("each packet chooses its port by the load of all"),
-            Some(Steering::Lanes(_) | Steering::Detours(..)) => {
-                Err("its switches choose the lanes of packets")
-            }
+            Some(Steering::Flows(_)) => Err(NotBinned::AnnouncedFlows),
+            Some(Steering::Packets(_)) => Err(NotBinned::RoutesByLoad),
+            Some(Steering::Lanes(_) | Steering::Detours(..)) => Err(NotBinned::ChosenLanes),
         }
     }
 

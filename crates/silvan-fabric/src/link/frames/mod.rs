@@ -18,6 +18,7 @@ use silvan_network::port::{Port, Vl};
 
 use super::control::{CheckTimes, DepartingSpace, Departures};
 use super::{ChannelId, Class, MAX_NODES, MAX_PORTS, Overflow, ReceiverControl, Signal, SignalCheck, key};
+use crate::not_binned::NotBinned;
 use memory::Gate;
 pub(crate) use memory::{Rule, SwitchMemory};
 
@@ -413,7 +414,7 @@ impl ReceiverControl for Frames {
         self.spec.response
     }
 
-    fn has_bins(&self) -> Result<(), &'static str> {
+    fn has_bins(&self) -> Result<(), NotBinned> {
         Ok(())
     }
 }
