@@ -70,7 +70,6 @@ impl Host {
     }
 }
 
-/// The waits of all hosts.
 pub(crate) fn recorded_waits(hosts: &mut [Host]) -> Vec<RecordedWait> {
     hosts.iter_mut().filter_map(|host| host.waits.take()).flat_map(|log| log.into_rows()).collect()
 }

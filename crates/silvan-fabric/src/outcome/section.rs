@@ -49,7 +49,6 @@ pub(crate) struct ChangeLog {
     pub tables: Vec<Time>,
     /// Names of all links, followed by those of all hosts.
     pub names: Vec<String>,
-    /// Number of links.
     pub links: usize,
     /// The rate of each host's link.
     pub rates: Vec<Rate>,

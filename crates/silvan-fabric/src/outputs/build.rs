@@ -498,7 +498,6 @@ fn own_ports(switches: &[BinnedSwitch], partition: u16) -> usize {
     own(switches, partition).map(|switch| switch.ports.count()).max().unwrap_or(0)
 }
 
-/// The switches of a partition.
 fn own(switches: &[BinnedSwitch], partition: u16) -> impl Iterator<Item = &BinnedSwitch> {
     switches.iter().filter(move |switch| switch.ports.partition == partition)
 }

@@ -384,7 +384,6 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
         self.demand[output.index()].sum
     }
 
-    /// The turn of an output.
     #[inline(always)]
     pub fn turn(&self, output: PortVl) -> &Turn {
         &self.demand[output.index()].turn

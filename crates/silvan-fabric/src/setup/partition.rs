@@ -38,7 +38,6 @@ pub(super) struct Whole {
     pub links: Links,
     pub meters: Meters,
     pub hosts: Vec<Host>,
-    /// The ports of the switches.
     pub switches: Vec<Ports>,
     pub triggers: Triggers,
     pub jobs: Vec<jobs::Setup>,

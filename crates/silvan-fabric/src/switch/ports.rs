@@ -193,7 +193,6 @@ impl Ports {
         }
     }
 
-    /// The director, if there is one.
     #[inline]
     pub fn director(&self) -> Option<&Director> {
         match self.steering.as_deref()? {
@@ -333,7 +332,6 @@ impl Ports {
         ctx.links.prefetch_way(CreditWay { channel: self.feeder(input), vl: packet.vl, dst: packet.dst });
     }
 
-    /// The forwarding table.
     pub fn table(&self) -> &ForwardingTable {
         &self.table
     }
