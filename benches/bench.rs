@@ -12,6 +12,8 @@
 //! cargo run --release -p silvan-scenario --example bench -- --counted CASE [KEY=VALUE...]
 //! cargo run --release -p silvan-scenario --example bench -- --steps CASE THREADS [KEY=VALUE...]
 //! cargo run --release -p silvan-scenario --example bench -- --exchange
+//! cargo run --release -p silvan-scenario --example bench -- --setups
+//! cargo run --release -p silvan-scenario --example bench -- --setup PATTERN
 //! cargo run --release -p silvan-scenario --example bench -- --cases
 //! ```
 //!
@@ -21,11 +23,15 @@
 //! `--steps` records the work of each partition between exchanges of messages, and `--exchange` measures what two
 //! threads need for an exchange without messages. `tools/predict_threads.py` uses both.
 //!
+//! `--setup` only sets up a network of 11,664 hosts with a pattern of traffic, and measures time and memory. `--setups` does
+//! this for all patterns, and so does a run of all cases.
+//!
 //! `tools/bench_ratio.py` compares two builds: it asks the newer one for its cases (`--cases`) and runs the
 //! newer one's scenario files with both (`--file`). Builds older than `--file` run any file through the
 //! case `trees_1024`, which therefore must not change its scenario.
 
 mod hadoop;
+mod setups;
 
 use std::error::Error;
 use std::path::Path;
@@ -41,6 +47,8 @@ use silvan_engine::random::Stream;
 use silvan_engine::{Event, EventQueue, Time};
 use silvan_fabric::simulation::{ModelError, Simulation};
 use silvan_scenario::Scenario;
+
+use setups::SETUPS;
 
 #[global_allocator]
 static ALLOCATOR: HugePages = HugePages;
@@ -479,6 +487,60 @@ fn run_file(file: &Path, overrides: &[(String, String)]) -> Result<Value, Box<dy
     }))
 }
 
+/// Sets up a network of 11,664 hosts with a pattern of [`SETUPS`].
+fn run_setup(name: &str) -> Result<Value, Box<dyn Error>> {
+    let (_, traffic) = SETUPS.iter().find(|(pattern, _)| *pattern == name).ok_or_else(|| {
+        let names: Vec<&str> = SETUPS.iter().map(|(pattern, _)| *pattern).collect();
+        format!("no pattern `{name}`; the patterns are {}", names.join(", "))
+    })?;
+    let overrides = [
+        ("topology.kind", "three-level-fat-tree"),
+        ("topology.radix", "36"),
+        ("congestion.mechanism", "ib-cc"),
+        ("traffic", &format!("[{{ {traffic} }}]")),
+    ]
+    .map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let before = resident_bytes("VmRSS");
+    let start = Instant::now();
+    let simulation = Scenario::load("scenarios/uniform-648.toml", &overrides)?.simulation()?;
+    let setup_s = start.elapsed().as_secs_f64();
+    let hosts = simulation.size().hosts as f64;
+    let per_host = |key| Some(((resident_bytes(key)? - before?) / hosts).round());
+    Ok(json!({
+        "setup_s": setup_s,
+        "bytes_per_host": per_host("VmRSS"),
+        "peak_bytes_per_host": per_host("VmHWM"),
+    }))
+}
+
+/// Measures all patterns of [`SETUPS`], each in a separate process.
+fn run_setups() -> Result<Value, Box<dyn Error>> {
+    let mut results = serde_json::Map::new();
+    println!("{:<24} {:>8} {:>12} {:>12}", "set-up, 11,664 hosts", "setup s", "bytes/host", "at the peak");
+    for (name, _) in SETUPS {
+        let value = in_process(&["--setup", name])?;
+        let number = |key: &str| value[key].as_f64().unwrap_or(f64::NAN);
+        println!(
+            "{:<24} {:>8.2} {:>12.0} {:>12.0}",
+            name,
+            number("setup_s"),
+            number("bytes_per_host"),
+            number("peak_bytes_per_host")
+        );
+        results.insert((*name).to_owned(), value);
+    }
+    Ok(Value::Object(results))
+}
+
+/// The result of this program with other arguments, in a separate process.
+fn in_process(arguments: &[&str]) -> Result<Value, Box<dyn Error>> {
+    let output = Command::new(std::env::current_exe()?).args(arguments).output()?;
+    if !output.status.success() {
+        return Err(format!("{}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr)).into());
+    }
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
 /// Runs two equal intervals of a case on one thread, and returns the packet hops of the second, which is the call of
 /// [`counted`]. The first fills the network.
 fn run_counted(case: &Case, more: &[String]) -> Result<Value, Box<dyn Error>> {
@@ -598,6 +660,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         ["--steps", name, threads, ..] => {
             println!("{}", run_steps(case_named(name)?, threads, &arguments[3..])?);
         }
+        ["--setup", name] => println!("{}", run_setup(name)?),
+        ["--setups"] => drop(run_setups()?),
         ["--exchange"] => println!("{}", measure_exchange()),
         ["--one", name, ..] => println!("{}", run_case(case_named(name)?, &arguments[2..])?),
         ["--file", file, ..] => {
@@ -616,7 +680,8 @@ fn case_named(name: &str) -> Result<&'static Case, Box<dyn Error>> {
     })
 }
 
-/// Runs cases, each in a separate process, and writes the results to the file `target`.
+/// Runs cases, each in a separate process, and writes the results to the file `target`. Without selected cases, the set-ups
+/// of all patterns follow.
 fn run_all(target: &str, wanted: &[&str]) -> Result<(), Box<dyn Error>> {
     wanted.iter().try_for_each(|name| case_named(name).map(drop))?;
     let mut results = serde_json::Map::new();
@@ -633,11 +698,7 @@ fn run_all(target: &str, wanted: &[&str]) -> Result<(), Box<dyn Error>> {
         "bytes/link"
     );
     for case in CASES.iter().filter(|case| wanted.is_empty() || wanted.contains(&case.name)) {
-        let output = Command::new(std::env::current_exe()?).args(["--one", case.name]).output()?;
-        if !output.status.success() {
-            return Err(format!("{}: {}", case.name, String::from_utf8_lossy(&output.stderr)).into());
-        }
-        let value: Value = serde_json::from_slice(&output.stdout)?;
+        let value = in_process(&["--one", case.name])?;
         let number = |key: &str| value[key].as_f64().unwrap_or(f64::NAN);
         println!(
             "{:<24} {:>12.2} M {:>10.2} M {:>9.2} {:>11.2} {:>8.2} {:>8.1} {:>10.0} {:>10.0}",
@@ -652,6 +713,9 @@ fn run_all(target: &str, wanted: &[&str]) -> Result<(), Box<dyn Error>> {
             number("bytes_per_link")
         );
         results.insert(case.name.to_string(), value);
+    }
+    if wanted.is_empty() {
+        results.insert("setups".to_owned(), run_setups()?);
     }
     std::fs::write(target, serde_json::to_string_pretty(&Value::Object(results))? + "\n")?;
     println!("written to {target}");

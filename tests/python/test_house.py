@@ -8,6 +8,7 @@ from collections import Counter
 
 import pytest
 
+import rust_modules
 import silvan
 from conftest import ROOT
 
@@ -26,14 +27,23 @@ def test_rust_files_say_what_they_are_about():
     assert not silent, "begin with a `//!` comment that states the subject of the file"
 
 
-def test_comments_in_rust_have_at_most_130_columns():
-    """Comments are not formatted by rustfmt."""
+#: The start of a line with a comment, and its most columns, by the end of a file's name. No formatter
+#: shortens these. Comments of scenarios may be as wide as documents, which show them. Ruff checks Python.
+COMMENTS = {
+    (".rs", ".c", ".h", ".cpp", ".js", ".css"): (("//", "/*", "*"), 130),
+    ("Makefile", ".yml", ".sh", ".cmake"): (("#",), 130),
+    (".toml",): (("#",), 140),
+}
+
+
+def test_comments_have_a_limited_width():
     wide = [
-        f"{name}:{number}"
+        f"{name}:{number}: more than {most} columns"
+        for ends, (marks, most) in COMMENTS.items()
         for name in tracked()
-        if name.endswith(".rs")
+        if name.endswith(ends) and not name.startswith("fuzz/seeds/")
         for number, line in enumerate((ROOT / name).read_text().splitlines(), start=1)
-        if len(line) > 130 and line.lstrip().startswith("//")
+        if len(line) > most and line.lstrip().startswith(marks)
     ]
     assert not wide
 
@@ -207,3 +217,65 @@ def test_types_of_the_model_have_different_names():
                 re.findall(r"^\s*(?:pub(?:\([^)]*\))? )?(?:struct|enum|trait) (\w+)", code, re.MULTILINE)
             )
     assert {name for name, count in defined.items() if count > 1} == SHARED_NAMES
+
+
+#: Cycles that are left, with the names that close them: crate, module, and the parts of the cycle.
+CYCLES = {
+    # `record` finds the messages of a recording (`messages`) and unites spans of ports (`united`). Both use
+    # its rows.
+    ("silvan-delays", "", "message piece ports ranks record"),
+    # Detours (`valiant`) decide on lanes, and extend minimal routes, which are also routes of one lane.
+    ("silvan-network", "routing", "lanes minimal valiant"),
+    # A heuristic reads the announced flows of a switch, whose state names the heuristic.
+    ("silvan-network", "routing::adaptive", "heuristic state"),
+    # A source may draw its destinations with the generator of a forest, which returns a source's message.
+    ("silvan-network", "traffic", "forest source"),
+    # `spec` contains the keys of jobs and of reductions; checks, preparation and reports read all of it.
+    (
+        "silvan-scenario",
+        "",
+        "estimate fluid jobs network ports prepare reduction report rows "
+        "scenario schema shape spec transfers validate",
+    ),
+    # A trace orders the operations of a rank with `Sequence`, which adds operations to a trace.
+    ("silvan-trace", "", "sequence trace"),
+    # `ranks` uses the rounding of `loggp` and the explanations of `stuck`, which both read ranks.
+    ("silvan-trace", "execute", "loggp ranks stuck"),
+    # The readers of values, JSON and work fill the nodes of `chakra`, which calls them.
+    ("silvan-trace", "read", "chakra chakra_json chakra_values work"),
+    # `vef` builds a graph from its records, and `vef_graph` names the records.
+    ("silvan-trace", "read", "vef vef_graph"),
+}
+
+
+def cycles_of(crate, source):
+    found = set()
+    for module, graph in rust_modules.parts_of_modules(rust_modules.Crate(source).uses()).items():
+        found |= {(crate, "::".join(module), " ".join(cycle)) for cycle in rust_modules.cycles(graph)}
+    return found
+
+
+def test_parts_of_a_module_use_each_other_in_no_cycle():
+    """Names that several parts need belong in another part, or in the file of the module itself."""
+    found = set().union(
+        *(cycles_of(path.name, path / "src") for path in (ROOT / "crates").iterdir() if path.is_dir())
+    )
+    assert found == CYCLES
+
+
+def test_cycles_of_parts_are_found(tmp_path):
+    """Paths are followed through lists, other names and names that a module passes on, but not into tests."""
+    files = {
+        "lib.rs": "mod one;\nmod two;\nmod three;\nmod four;\npub use three::Deep;",
+        "one.rs": "use crate::{two::{self, Pair as Other}, four};\nstruct Own;",
+        "two/mod.rs": "mod inner;\npub struct Pair;",
+        "two/inner.rs": "fn f() -> crate::Deep { todo!() }",
+        "three.rs": "pub struct Deep;\nfn g(_: super::one::Own) {} // crate::four",
+        "four.rs": 'const TEXT: &str = "crate::one::Own";\n#[cfg(test)]\nuse crate::one::Own;',
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert cycles_of("it", tmp_path) == {("it", "", "one three two")}
+    (tmp_path / "three.rs").write_text("pub struct Deep;")
+    assert cycles_of("it", tmp_path) == set()

@@ -24,6 +24,8 @@ pub struct Event {
     pub time: Time,
 }
 
+const _: () = assert!(size_of::<Event>() == 16);
+
 impl Event {
     /// Time, key and data as one number, which can be compared without branches.
     #[inline]
@@ -86,6 +88,8 @@ struct Chunk {
     /// Index of the previous chunk.
     next: u32,
 }
+
+const _: () = assert!(size_of::<Chunk>() == 128);
 
 /// Pending events, ordered by (time, key, data).
 ///

@@ -6,6 +6,7 @@ use std::fmt;
 use silvan_engine::{Bytes, Rate, Time};
 
 use crate::link::{MAX_NODES, MAX_PORTS};
+use crate::not_binned::NotBinned;
 
 /// A configuration that cannot be set up on its network.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -50,7 +51,7 @@ pub enum Reason {
     TooManyKindsOfLinks(String),
     /// A network that the binned scheduler does not support.
     #[error("does not support this network, because {0}; use \"auto\" or \"event-ordered\"")]
-    NotBinned(&'static str),
+    NotBinned(NotBinned),
     /// A host that is not wired.
     #[error("host {0} has no link")]
     NoLink(String),

@@ -13,6 +13,7 @@
 //! | `lookahead` | how soon nodes affect each other: the width of bins, the nodes of each thread |
 //! | `switch` | one file per architecture |
 //! | `outputs` | the binned scheduler of VOQ and FIFO switches |
+//! | `not_binned` | the reasons for which the event-ordered scheduler runs a network |
 //! | [`queueing`] | the division of buffers into queues, and the isolation of congested flows |
 //! | `trigger` | traffic that starts after a number of delivered packets |
 //! | `jobs` | parallel applications: ranks that post messages to hosts and wait for messages |
@@ -35,6 +36,7 @@ mod link;
 mod lookahead;
 mod message;
 mod meters;
+mod not_binned;
 mod observe;
 mod order;
 pub mod outcome;
@@ -59,6 +61,7 @@ mod voq;
 
 pub use error::{Reason, SetupError};
 pub use faults::completed as completed_tables;
+pub use not_binned::NotBinned;
 pub use observe::MOST_TREE_ROWS;
 pub use outcome::{Expected, Spared};
 pub use packet::FlowAddress;

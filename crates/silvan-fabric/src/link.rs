@@ -13,6 +13,7 @@ use silvan_engine::units::BytePace;
 use silvan_engine::{Event, EventQueue, Rate, Time};
 use silvan_network::port::{Port, Vl};
 
+use crate::not_binned::NotBinned;
 use crate::packet::{NO_LEDGER, Packet, PacketId};
 
 mod control;
@@ -32,16 +33,16 @@ use divided::Divided;
 use faults::Faults;
 use retry::SentFrame;
 
-pub(crate) use control::{Control, ReceiverControl, Signal, SignalCheck};
+pub(crate) use control::{Overflow, ReceiverControl, Signal, SignalCheck};
 pub(crate) use faults::{Change, Effect, HostPaces, LinkState, LossCounts, What};
 pub(crate) use frames::{
-    FrameSpec, Frames, LaneRoom, Overflow, OverlongPause, Paused, ReceiverSpec, Rule, Stage, SwitchMemory,
+    FrameSpec, Frames, LaneRoom, OverlongPause, Paused, ReceiverSpec, Rule, Stage, SwitchMemory,
 };
 pub(crate) use key::{Class, EventKey, MAX_NODES, MAX_PORTS, key, unkey};
 pub(crate) use ledger::{Balance, Ledger, LedgerView};
 pub(crate) use retry::{Replay, Retries, Retry, RetrySpec};
 pub(crate) use returns::{Returns, Spills};
-pub(crate) use rules::{CreditRules, ReturnClock, owner};
+pub(crate) use rules::{Control, CreditRules, ReturnClock, owner};
 pub(crate) use shared::{CreditPool, Limit, Shared};
 
 /// Index into [`Links::channels`].
@@ -76,6 +77,8 @@ pub(crate) struct Channel {
     wake_key: u32,
 }
 
+const _: () = assert!(size_of::<Channel>() == 32);
+
 /// Credits of one virtual lane of a channel, in bytes. Occupies one cache line.
 #[derive(Debug, Clone, Copy, Saved)]
 #[repr(align(64))]
@@ -85,6 +88,8 @@ struct Lane {
     wanted: u32,
     returns: Returns,
 }
+
+const _: () = assert!(size_of::<Lane>() == 64);
 
 impl Lane {
     fn new(capacity: u32) -> Self {
@@ -273,14 +278,12 @@ impl Links {
     /// nothing else determines whether a packet may start.
     ///
     /// # Errors
-    /// What else determines it, as a clause that follows "because".
-    pub fn has_ledgers_of_lanes(&self) -> Result<(), &'static str> {
+    /// What else determines it.
+    pub fn has_ledgers_of_lanes(&self) -> Result<(), NotBinned> {
         match self.control.as_deref() {
-            _ if self.divided.is_some() => Err("its buffers are divided among queues"),
-            Some(Control::Credits(CreditRules { retry: Some(_), .. })) => {
-                Err("its links send frames again after errors")
-            }
-            Some(Control::Credits(CreditRules { shared: Some(_), .. })) => Err("its lanes share credits"),
+            _ if self.divided.is_some() => Err(NotBinned::DividedBuffers),
+            Some(Control::Credits(CreditRules { retry: Some(_), .. })) => Err(NotBinned::Retry),
+            Some(Control::Credits(CreditRules { shared: Some(_), .. })) => Err(NotBinned::SharedCredits),
             _ => self.by_messages().map_or(Ok(()), ReceiverControl::has_bins),
         }
     }

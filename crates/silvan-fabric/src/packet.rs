@@ -593,7 +593,6 @@ impl Pool {
         self.marks.get(id as usize).map_or(0, |marks| marks.entropy)
     }
 
-    /// The marks of a packet.
     pub fn marks(&self, id: PacketId) -> Marks {
         self.marks.get(id as usize).copied().unwrap_or_default()
     }
@@ -718,7 +717,6 @@ impl Fifo {
         std::iter::successors(first, move |&id| after(id))
     }
 
-    /// The last packet.
     pub fn last(self) -> Option<PacketId> {
         (!self.is_empty()).then_some(self.tail)
     }

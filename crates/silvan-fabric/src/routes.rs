@@ -118,7 +118,6 @@ impl ForwardingTable {
     }
 }
 
-/// Builds [`Blocks`].
 #[derive(Debug)]
 struct BlocksBuilder<T> {
     blocks: Vec<[T; BLOCK]>,

@@ -1,8 +1,10 @@
-//! Checks that published files match the code: the schema and the shipped scenarios.
-//! `SILVAN_UPDATE=1 cargo test -p silvan-scenario published` updates the schema.
+//! Checks that published files match the code: the schema, the shipped scenarios, and a table of docs/internals.md.
+//! `SILVAN_UPDATE=1 cargo test -p silvan-scenario published` updates the schema and the table.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use silvan_fabric::NotBinned;
 use silvan_scenario::{Scenario, schema};
 
 fn root() -> PathBuf {
@@ -27,6 +29,20 @@ fn the_schema_is_current() {
     );
     let text = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
     assert_current(&root().join("docs/scenario.schema.json"), &text);
+}
+
+#[test]
+fn the_page_about_the_schedulers_lists_all_reasons_against_bins() {
+    let path = root().join("docs/internals.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let head = "| because ... | explanation |\n| --- | --- |\n";
+    let (before, rest) = page.split_once(head).unwrap();
+    let (_, after) = rest.split_once("\n## ").unwrap();
+    let row = |why: &NotBinned| format!("| {why} | {} |\n", why.explanation());
+    let rows: String = NotBinned::ALL.iter().map(row).collect();
+    assert_current(&path, &format!("{before}{head}{rows}\n## {after}"));
+    let clauses: BTreeSet<&str> = NotBinned::ALL.iter().map(|why| why.clause()).collect();
+    assert_eq!(clauses.len(), NotBinned::ALL.len(), "each reason has a clause of its own");
 }
 
 #[test]

@@ -202,6 +202,8 @@ pub struct FecnState {
     random: Stream,
 }
 
+const _: () = assert!(size_of::<FecnState>() == 64);
+
 impl MarkingParameters for Fecn {
     fn link_layer(&self) -> Option<LinkLayer> {
         Some(LinkLayer::InfiniBand)

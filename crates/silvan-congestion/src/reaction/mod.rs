@@ -68,7 +68,7 @@ pub(crate) use qcn::QcnRule;
 pub(crate) use rate::RateRule;
 pub use rate::{Lipd, RateControl};
 pub use rccc::Rccc;
-pub(crate) use rccc::{Pacing, QUANTUM, RcccRule};
+pub(crate) use rccc::RcccRule;
 pub use swift::Swift;
 pub(crate) use swift::SwiftRule;
 pub use timely::Timely;
@@ -90,6 +90,7 @@ use super::link_layer::LinkLayer;
 use super::round_trip::RoundTrip;
 use super::unfit::{Check, Limits};
 use crate::facts::{Answer, Grant, Lost, Next, Queued, Sent};
+use crate::receiver::Pacing;
 
 /// The properties of a reaction on which the rest of the configuration depends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

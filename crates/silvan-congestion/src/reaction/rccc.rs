@@ -35,11 +35,8 @@ use super::nscc::{Nscc, NsccRule, NsccState};
 use super::{Properties, ReactionParameters, ReactionRule, Source};
 use crate::LinkLayer;
 use crate::facts::{Answer, Grant, Lost, Next, Queued, Sent};
-use crate::receiver::{Oversubscribed, Oversubscription};
+use crate::receiver::{Oversubscribed, Pacing, QUANTUM};
 use crate::unfit::{Check, Limits, Unfit, ensure, ensure_time};
-
-/// Bytes of a quantum.
-pub const QUANTUM: u32 = 256;
 
 /// Parameters of receiver credits; the defaults are those of the consortium's simulator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -86,18 +83,6 @@ impl Default for Rccc {
             nscc: None,
         }
     }
-}
-
-/// How receivers grant credit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pacing {
-    pub percent: u8,
-    /// The largest grant of a turn, in quanta.
-    pub turn: u32,
-    /// Quanta that a flow may have without a request.
-    pub idle: u32,
-    /// How marks lower the rate of grants; `None` if they do not.
-    pub oversubscription: Option<Oversubscription>,
 }
 
 /// The most credit that can be given: 1 GiB.

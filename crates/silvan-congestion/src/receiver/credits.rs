@@ -18,11 +18,25 @@ use silvan_engine::Time;
 use silvan_engine::saved::Saved;
 use silvan_engine::units::BytePace;
 
-use super::oversubscribed::Slowdown;
+use super::oversubscribed::{Oversubscription, Slowdown};
 use super::units::{AcknowledgeUnit, Units};
 use super::{ReceiverRule, Replies, Sink};
 use crate::facts::{Received, Request, Sender};
-use crate::reaction::{Pacing, QUANTUM};
+
+/// Bytes of a quantum.
+pub const QUANTUM: u32 = 256;
+
+/// How receivers grant credit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pacing {
+    pub percent: u8,
+    /// The largest grant of a turn, in quanta.
+    pub turn: u32,
+    /// Quanta that a flow may have without a request.
+    pub idle: u32,
+    /// How marks lower the rate of grants; `None` if they do not.
+    pub oversubscription: Option<Oversubscription>,
+}
 
 /// A receiver that acknowledges packets and grants credit.
 #[derive(Debug)]

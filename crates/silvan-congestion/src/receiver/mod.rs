@@ -20,6 +20,7 @@ mod units;
 
 use acknowledge::{AcknowledgeMessages, AcknowledgePackets, CombineMarks};
 use credits::AcknowledgeAndGrant;
+pub(crate) use credits::{Pacing, QUANTUM};
 use notify::NotifyMarks;
 pub use notify::{CoalescePer, Coalescing};
 pub use oversubscribed::Oversubscribed;
@@ -34,7 +35,6 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::saved::Saved;
 use silvan_engine::{Rate, Time};
 
-use super::reaction::Pacing;
 use crate::facts::{Received, Request, Sender, Severity, Telemetry};
 
 /// A host for which a rule is created.

@@ -22,7 +22,6 @@ pub(crate) struct LinkChange {
     pub state: LinkState,
 }
 
-/// The state of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HostState {
     /// The time until which the host does not drain its input buffer; zero if it drains the buffer.

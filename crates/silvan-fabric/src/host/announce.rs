@@ -22,7 +22,8 @@ use silvan_engine::{Rate, Time};
 use silvan_network::port::Port;
 
 use super::Host;
-use super::flows::{Connection, FlowId, QueuedFlow};
+use super::flows::{Connection, QueuedFlow};
+use super::index::FlowId;
 use super::outbox::ControlPacket;
 use crate::context::Context;
 use crate::message::Announcement;

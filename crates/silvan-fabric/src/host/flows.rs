@@ -16,11 +16,8 @@ use silvan_engine::cache::prefetch;
 use silvan_engine::saved::Saved;
 use silvan_network::traffic::source::{Message, Source};
 
-use super::index::{Index, hash};
+use super::index::{FlowId, Index, NONE, hash};
 use crate::packet::Segment;
-
-/// Index of a flow in its [`FlowTable`].
-pub(crate) type FlowId = u32;
 
 /// Identifies a flow of a host by its source (traffic generator) and its destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Saved)]
@@ -28,9 +25,6 @@ pub(super) struct Connection {
     pub source: u16,
     pub destination: u32,
 }
-
-/// No flow.
-pub(super) const NONE: FlowId = FlowId::MAX;
 
 /// The list in which a flow waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
@@ -114,6 +108,8 @@ pub(crate) struct QueuedFlow {
     /// clears this flag.
     pub may_send: bool,
 }
+
+const _: () = assert!(size_of::<QueuedFlow>() == 64);
 
 impl QueuedFlow {
     /// Whether the flow is in a list: it waits for its turn, a time, credit, or an answer.
@@ -828,10 +824,5 @@ mod tests {
         table.get_mut(id).messages.pop();
         table.add_lost(id, 9, packet(1));
         assert!(table.has_data(id) && table.sending().count() == 1, "without messages");
-    }
-
-    #[test]
-    fn a_flow_is_one_cache_line() {
-        assert_eq!(size_of::<QueuedFlow>(), 64);
     }
 }

@@ -6,7 +6,11 @@
 use silvan_engine::cache::prefetch;
 use silvan_engine::saved::Saved;
 
-use super::flows::{FlowId, NONE};
+/// Index of a flow in its [`super::flows::FlowTable`].
+pub(crate) type FlowId = u32;
+
+/// No flow.
+pub(super) const NONE: FlowId = FlowId::MAX;
 
 /// Hash of a flow's source and destination.
 pub(super) type Hash = u32;

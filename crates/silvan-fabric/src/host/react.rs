@@ -6,7 +6,8 @@ use silvan_congestion::reaction::{ControlLevel, FlowRef, Reactor};
 use silvan_engine::Time;
 use silvan_network::routing::spraying::RouteFeedback;
 
-use super::flows::{Connection, FlowId, QueuedFlow};
+use super::flows::{Connection, QueuedFlow};
+use super::index::FlowId;
 use super::{Host, level};
 use crate::congestion_log::TriggerEvent;
 use crate::context::Context;

@@ -27,7 +27,8 @@ use silvan_network::port::Port;
 use silvan_network::routing::spraying::RouteFeedback;
 
 use super::Host;
-use super::flows::{Connection, FlowId, QueuedFlow};
+use super::flows::{Connection, QueuedFlow};
+use super::index::FlowId;
 use super::outbox::ControlPacket;
 use crate::context::Context;
 use crate::link::{Class, key};

@@ -6,7 +6,8 @@ use silvan_engine::Time;
 use silvan_network::port::{Port, Vl};
 use silvan_network::traffic::source::Message;
 
-use super::flows::{FlowId, QueuedFlow};
+use super::flows::QueuedFlow;
+use super::index::FlowId;
 use super::{Attempt, Host};
 use crate::context::Context;
 use crate::link::CreditWay;

@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 
 use super::Host;
-use super::flows::FlowId;
+use super::index::FlowId;
 use crate::context::Context;
 use crate::packet::FlowAddress;
 use crate::recorder::{RecordedWait, RecordedWaitKind};
@@ -70,7 +70,6 @@ impl Host {
     }
 }
 
-/// The waits of all hosts.
 pub(crate) fn recorded_waits(hosts: &mut [Host]) -> Vec<RecordedWait> {
     hosts.iter_mut().filter_map(|host| host.waits.take()).flat_map(|log| log.into_rows()).collect()
 }

@@ -1,12 +1,37 @@
 //! The interface between hosts and what decides when they send messages.
 
 use silvan_engine::Time;
+use silvan_engine::saved::Saved;
 use silvan_trace::execute::Parcel;
 
-use super::running::Room;
 use crate::context::Context;
 use crate::host::Host;
 use crate::packet::FlowAddress;
+
+/// Remaining number of messages that may be logged, for all jobs together. Of the messages that are posted at
+/// the same instant, either all are logged or none. The logged messages therefore do not depend on the order
+/// of ranks and partitions.
+#[derive(Debug, Saved)]
+pub(super) struct Room {
+    left: usize,
+    last: Time,
+}
+
+impl Room {
+    pub fn new(most: usize) -> Self {
+        Self { left: most, last: Time::ZERO }
+    }
+
+    /// Whether a message that is posted at `now` may be logged: a row is left, or the last row was taken at
+    /// the same time. Takes a row if one is left.
+    pub fn take(&mut self, now: Time) -> bool {
+        if self.left == 0 {
+            return now == self.last;
+        }
+        (self.left, self.last) = (self.left - 1, now);
+        true
+    }
+}
 
 /// What an application may use while it acts at an instant.
 pub(super) struct Instant<'a> {

@@ -43,13 +43,14 @@ use crate::message::{JobMessage, Mailbox};
 use crate::packet::FlowAddress;
 use crate::recorder::RunRecord;
 
+use application::Room;
 use application::{Application, Instant};
 pub(crate) use closed::Closed;
 pub use closed::JobSummary;
 pub(crate) use external::{External, ExternalSetup};
 pub use external::{ExternalMessage, Fate, Heard};
 pub(crate) use ideal::{Ideal, StoredLinks, Way};
-use running::{Room, Running};
+use running::Running;
 
 /// The histogram of slowdowns could not be created.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use silvan_network::traffic::source::Message;
 use silvan_trace::Trace;
 use silvan_trace::execute::{Agenda, Carrier, Interfaces, Machines, Parcel, Part, Ranks, TooLong};
 
-use super::application::{Application, Instant};
+use super::application::{Application, Instant, Room};
 use super::{Logged, Place, Setup};
 use crate::context::Context;
 use crate::host::{Host, Spent};
@@ -90,31 +90,6 @@ pub(super) struct Running {
     /// The time and the reason of an operation that will never finish. This is the first failure; among
     /// simultaneous failures, it is that of the first rank.
     pub failed: Option<(Time, TooLong)>,
-}
-
-/// Remaining number of messages that may be logged, for all jobs together. Of the messages that are posted at
-/// the same instant, either all are logged or none. The logged messages therefore do not depend on the order
-/// of ranks and partitions.
-#[derive(Debug, Saved)]
-pub(super) struct Room {
-    left: usize,
-    last: Time,
-}
-
-impl Room {
-    pub fn new(most: usize) -> Self {
-        Self { left: most, last: Time::ZERO }
-    }
-
-    /// Whether a message that is posted at `now` may be logged: a row is left, or the last row was taken at
-    /// the same time. Takes a row if one is left.
-    fn take(&mut self, now: Time) -> bool {
-        if self.left == 0 {
-            return now == self.last;
-        }
-        (self.left, self.last) = (self.left - 1, now);
-        true
-    }
 }
 
 /// Collects the messages that ranks post to ranks on other hosts.

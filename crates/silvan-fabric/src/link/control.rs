@@ -9,10 +9,32 @@ use silvan_engine::Time;
 use silvan_engine::saved::Saved;
 use silvan_network::port::Vl;
 
-use super::{ChannelId, CreditRules, Frames, Overflow};
+use super::ChannelId;
+use crate::not_binned::NotBinned;
 
 /// The content of a message. Its kind of flow control defines the meaning.
 pub(crate) type Signal = u64;
+
+/// A packet that did not fit into the buffer of a lane: the earliest one, and of those at one time, the one of the first
+/// channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Saved)]
+pub(crate) struct Overflow {
+    pub time: Time,
+    pub channel: ChannelId,
+    pub vl: u8,
+    pub lack: Lack,
+}
+
+/// A packet did not fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Saved)]
+pub(crate) struct Lack {
+    /// Bytes that are missing.
+    pub missing: u64,
+    /// The headroom of the lane, or of all lanes of the switch.
+    pub headroom: u64,
+    /// Whether the headroom of the whole switch is exhausted, and not only that of the lane.
+    pub is_pool: bool,
+}
 
 /// What a receiver does at a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,9 +109,9 @@ pub(crate) trait ReceiverControl {
     /// Checks whether the binned scheduler handles the messages.
     ///
     /// # Errors
-    /// The reason why it does not, as a clause that follows "because".
-    fn has_bins(&self) -> Result<(), &'static str> {
-        Err("its receivers send messages that change when outputs may send")
+    /// The reason why it does not.
+    fn has_bins(&self) -> Result<(), NotBinned> {
+        Err(NotBinned::Messages)
     }
 }
 
@@ -153,35 +175,5 @@ impl CheckTimes {
         }
         let is_scheduled = std::mem::replace(&mut self.waited_for, free_at) == free_at;
         if is_scheduled { SignalCheck::Nothing } else { SignalCheck::Later(free_at) }
-    }
-}
-
-/// Rules that determine whether a sender may start a packet, in addition to the ledgers or instead of them.
-#[derive(Debug, Clone, Saved)]
-#[expect(clippy::large_enum_variant, reason = "the links have a single one, on the heap")]
-pub(crate) enum Control {
-    /// Credits: the rules in addition to the ledgers.
-    Credits(CreditRules),
-    /// Receivers stop lanes of their senders by frames.
-    Frames(Frames),
-}
-
-impl Control {
-    /// The flow control by messages; `None` with credits.
-    #[inline]
-    pub fn by_messages(&self) -> Option<&dyn ReceiverControl> {
-        match self {
-            Self::Credits(_) => None,
-            Self::Frames(frames) => Some(frames),
-        }
-    }
-
-    /// See [`Self::by_messages`].
-    #[inline]
-    pub fn by_messages_mut(&mut self) -> Option<&mut dyn ReceiverControl> {
-        match self {
-            Self::Credits(_) => None,
-            Self::Frames(frames) => Some(frames),
-        }
     }
 }

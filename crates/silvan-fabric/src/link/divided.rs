@@ -93,6 +93,8 @@ pub(super) struct WayTable {
     len: usize,
 }
 
+const _: () = assert!(size_of::<(u64, u32)>() == 16);
+
 /// The key of an unused slot. No path has this key, because virtual lanes are below 16.
 const UNUSED: u64 = u64::MAX;
 
@@ -103,7 +105,6 @@ impl WayTable {
         u64::from(id) << 32 | u64::from(vl.0) << 28 | u64::from(dst)
     }
 
-    /// The way of a key.
     fn way(key: u64) -> CreditWay {
         let (channel, dst) = ((key >> 32) as u32, key as u32 & (MAX_NODES - 1));
         CreditWay { channel, vl: Vl((key >> 28 & 15) as u8), dst }
@@ -202,7 +203,6 @@ impl Divided {
         &mut self.grown[channel as usize * self.lane_count + vl.index()]
     }
 
-    /// The record of a ledger of a destination.
     fn record(&mut self, ledger: u32) -> &mut OfDestination {
         &mut self.ledgers[ledger as usize - self.base]
     }

@@ -24,7 +24,6 @@ use crate::packet::{Packet, PacketId};
 /// Losses are counted per billion packets.
 const BILLION: u32 = 1_000_000_000;
 
-/// The state of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LinkState {
     pub is_up: bool,
@@ -43,7 +42,6 @@ pub(crate) struct Change {
 /// What changes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum What {
-    /// The state of a channel.
     Channel(ChannelId, LinkState),
     /// Whether the switch that sends on a channel uses its port for packets that may use several ports.
     Port(ChannelId, bool),
@@ -67,7 +65,6 @@ pub(crate) struct HostPaces {
 /// What the nodes of a partition do because of a change.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Effect {
-    /// Nothing.
     Nothing,
     /// The link on which a host sends goes down, or comes up if the second value is true.
     HostLink(ChannelId, bool),
@@ -195,7 +192,6 @@ impl Links {
         self.faults.is_some()
     }
 
-    /// The event of the next change.
     pub fn next_change(&self) -> Option<Event> {
         let faults = self.faults.as_ref()?;
         let change = faults.changes.get(faults.next)?;

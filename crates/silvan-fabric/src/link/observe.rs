@@ -3,7 +3,7 @@
 use silvan_engine::Time;
 use silvan_network::port::Vl;
 
-use super::control::Control;
+use super::rules::Control;
 use super::{Balance, ChannelId, CreditRules, LedgerView, Links};
 
 impl Links {

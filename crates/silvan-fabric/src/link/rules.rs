@@ -1,4 +1,4 @@
-//! Rules that determine when a sender has credit, in addition to its ledgers.
+//! Rules that determine when a sender may start a packet: those in addition to its ledgers, and the kind of flow control.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use silvan_engine::Time;
 use silvan_engine::random::Stream;
 use silvan_engine::saved::Saved;
 
-use super::{ChannelId, Retry, Shared};
+use super::{ChannelId, Frames, ReceiverControl, Retry, Shared};
 
 /// The times at which receivers return credits: each receiver of a channel has a clock with the same period.
 #[derive(Debug, Clone)]
@@ -69,6 +69,36 @@ impl CreditRules {
     #[inline]
     pub fn later(&self, channel: ChannelId, freed: Time) -> Time {
         self.clock.as_ref().map_or(Time::ZERO, |clock| clock.leaves_at(channel, freed) - freed)
+    }
+}
+
+/// Rules that determine whether a sender may start a packet, in addition to the ledgers or instead of them.
+#[derive(Debug, Clone, Saved)]
+#[expect(clippy::large_enum_variant, reason = "the links have a single one, on the heap")]
+pub(crate) enum Control {
+    /// Credits: the rules in addition to the ledgers.
+    Credits(CreditRules),
+    /// Receivers stop lanes of their senders by frames.
+    Frames(Frames),
+}
+
+impl Control {
+    /// The flow control by messages; `None` with credits.
+    #[inline]
+    pub fn by_messages(&self) -> Option<&dyn ReceiverControl> {
+        match self {
+            Self::Credits(_) => None,
+            Self::Frames(frames) => Some(frames),
+        }
+    }
+
+    /// See [`Self::by_messages`].
+    #[inline]
+    pub fn by_messages_mut(&mut self) -> Option<&mut dyn ReceiverControl> {
+        match self {
+            Self::Credits(_) => None,
+            Self::Frames(frames) => Some(frames),
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 use silvan_engine::cache::prefetch;
 use silvan_engine::{Event, EventQueue, Time};
 
-use super::control::Control;
+use super::rules::Control;
 use super::{ChannelId, CreditWay, Links};
 
 /// Flag in the data of a wake-up. If it is set, the sender requested this time, and the other bits are the channel.

@@ -64,6 +64,8 @@ pub(crate) struct HeadArrival {
     pub vl: u8,
 }
 
+const _: () = assert!(size_of::<HeadArrival>() == 24);
+
 /// Credit on its way to an output of the binned scheduler.
 #[derive(Debug, Clone, Copy, Saved)]
 pub(crate) struct OutputCredit {

@@ -7,6 +7,7 @@ use silvan_engine::Time;
 use super::{SchedulerSummary, Summary};
 use crate::config::Config;
 use crate::meters::rate_gbit_s;
+use crate::not_binned::NotBinned;
 use crate::observe::latency_summaries;
 use crate::partition::View;
 
@@ -100,7 +101,7 @@ pub(crate) struct Findings<'a> {
     pub is_destination: &'a [bool],
     pub groups: &'a [Group],
     /// Why the event-ordered scheduler ran the switches; `Ok` if the binned one did.
-    pub choice: Result<(), &'static str>,
+    pub choice: Result<(), NotBinned>,
     /// Number of processed events.
     pub events: u64,
 }
@@ -141,7 +142,7 @@ impl Findings<'_> {
             averages_from_ns: from.0 / 1_000,
             scheduler: SchedulerSummary {
                 kind: if self.choice.is_ok() { "binned" } else { "event-ordered" },
-                reason: self.choice.err(),
+                reason: self.choice.err().map(NotBinned::clause),
             },
             events: self.events,
             packet_hops: self.view.packet_hops(),

@@ -9,8 +9,8 @@ use serde::Serialize;
 use silvan_engine::saved::Saved;
 use silvan_engine::{Rate, Time};
 
-use super::section::{Ending, Recording, Section, SectionResult};
-use crate::faults::{HostChange, LinkChange, PlannedChanges};
+use super::section::{ChangeLog, Ending, Expected, Recording, Section, SectionResult, Spared};
+use crate::faults::{HostChange, LinkChange};
 use crate::link::LossCounts;
 use crate::observe::Series;
 use crate::observe::left_waiting;
@@ -48,20 +48,6 @@ pub struct RecoverySummary {
     pub discarded_packets: u64,
     /// Number of timeouts of data packets.
     pub timeouts: u64,
-}
-
-/// The changes of a run, with the names of the links and hosts.
-#[derive(Debug, Default)]
-pub(crate) struct ChangeLog {
-    pub changes: PlannedChanges,
-    /// The times at which switches change their tables.
-    pub tables: Vec<Time>,
-    /// Names of all links, followed by those of all hosts.
-    pub names: Vec<String>,
-    /// Number of links.
-    pub links: usize,
-    /// The rate of each host's link.
-    pub rates: Vec<Rate>,
 }
 
 /// The states in the table of changes, by index.
@@ -353,27 +339,6 @@ fn too_short_timeout(losses: &LossSummary, end: &Ending) -> Option<String> {
     })
 }
 
-/// The rate to expect after a change of links until the next one, and the traffic that the change does not
-/// affect, as determined before the run.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Expected {
-    /// The time of the change.
-    pub time: Time,
-    /// The total payload rate that the remaining network permits to all flows, in Gbit/s.
-    pub permitted_gbit_s: f64,
-    /// The traffic that the change does not affect; `None` if this is not known.
-    pub spared: Option<Spared>,
-}
-
-/// Traffic whose routes do not use the links that go down or lose rate.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Spared {
-    /// Numbers of named flows.
-    pub flows: Vec<u32>,
-    /// Numbers of hosts that receive from patterns.
-    pub hosts: Vec<u32>,
-}
-
 /// The recovery after a change of links: the total payload rate that the remaining network permits, the time
 /// until an interval in which hosts receive 95 % of this rate, and the victims. `after_ns` is `None` if there
 /// is no such interval before the next change, and `victims` is `None` if they are unknown.
@@ -555,6 +520,7 @@ fn victim_sentence(names: &[String]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::faults::PlannedChanges;
 
     /// The recovery times for intervals of 10 ns with these bytes.
     fn recovered(bytes: &[u64], permitted: &[(u64, f64)]) -> Vec<Option<u64>> {
@@ -566,7 +532,7 @@ mod tests {
 
     #[test]
     fn rows_of_hosts_follow_those_of_links_and_have_the_lower_rate() {
-        use crate::faults::{HostState, PlannedChanges};
+        use crate::faults::HostState;
         use crate::link::LinkState;
         let gbit = Rate::from_gbit;
         let link = |time, link, is_up| LinkChange {

@@ -25,13 +25,12 @@ use silvan_engine::saved::Saved;
 
 pub use base::{ClassSummary, FlowSummary, GroupSummary, HostSummary, jain};
 pub(crate) use base::{Findings, Group, overview};
-pub(crate) use faults::ChangeLog;
-pub use faults::{Expected, LossSummary, Spared};
+pub use faults::LossSummary;
 pub(crate) use pauses::overflow_in_words;
 pub use retries::RetrySummary;
 use section::Section;
-pub(crate) use section::{Ending, Recording};
-pub(crate) use transfers::TransferPlan;
+pub(crate) use section::{ChangeLog, Ending, Recording, TransferPlan};
+pub use section::{Expected, Spared};
 
 pub use crate::jobs::JobSummary;
 pub use crate::observe::LatencySummary;

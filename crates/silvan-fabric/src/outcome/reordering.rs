@@ -20,7 +20,6 @@ pub struct ReorderingSummary {
     pub most_held_bytes: u64,
 }
 
-/// Reordering.
 #[derive(Saved)]
 pub(crate) struct ReorderingSection;
 

@@ -3,16 +3,34 @@
 
 use silvan_congestion::Components;
 use silvan_congestion::round_trip::RoundTrip;
-use silvan_engine::Time;
 use silvan_engine::saved::Saved;
+use silvan_engine::units::BytePace;
+use silvan_engine::{Rate, Time};
 
-use super::faults::{ChangeLog, Expected};
-use super::transfers::TransferPlan;
 use crate::config::Config;
+use crate::faults::PlannedChanges;
+use crate::host::PacketSizes;
 use crate::jobs::Closed;
 use crate::observe::{Judged, LinkName, Series};
 use crate::partition::View;
 use crate::table::{Described, ResultNames, Table};
+
+/// How transfers are recorded.
+#[derive(Debug, Clone, Saved)]
+pub(crate) struct TransferPlan {
+    pub sizes: PacketSizes,
+    /// Whether receivers acknowledge all data.
+    pub awaits_acks: bool,
+    /// Whether each packet has its own acknowledgement.
+    pub is_each: bool,
+    /// The end of the warm-up: the summary covers transfers that start from then on.
+    pub from: Time,
+    /// The number of classes that are flows, which have one name in the results.
+    pub flows: u16,
+    /// The paces of injection and drain of all hosts.
+    #[saved(constant)]
+    pub host_paces: (BytePace, BytePace),
+}
 
 /// The settings of a run that determine which sections it has.
 pub(crate) struct Recording<'a> {
@@ -21,6 +39,40 @@ pub(crate) struct Recording<'a> {
     pub parts: &'a Components,
     /// How transfers are recorded, if they are.
     pub transfers: Option<TransferPlan>,
+}
+
+/// The changes of a run, with the names of the links and hosts.
+#[derive(Debug, Default)]
+pub(crate) struct ChangeLog {
+    pub changes: PlannedChanges,
+    /// The times at which switches change their tables.
+    pub tables: Vec<Time>,
+    /// Names of all links, followed by those of all hosts.
+    pub names: Vec<String>,
+    pub links: usize,
+    /// The rate of each host's link.
+    pub rates: Vec<Rate>,
+}
+
+/// The rate to expect after a change of links until the next one, and the traffic that the change does not
+/// affect, as determined before the run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Expected {
+    /// The time of the change.
+    pub time: Time,
+    /// The total payload rate that the remaining network permits to all flows, in Gbit/s.
+    pub permitted_gbit_s: f64,
+    /// The traffic that the change does not affect; `None` if this is not known.
+    pub spared: Option<Spared>,
+}
+
+/// Traffic whose routes do not use the links that go down or lose rate.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Spared {
+    /// Numbers of named flows.
+    pub flows: Vec<u32>,
+    /// Numbers of hosts that receive from patterns.
+    pub hosts: Vec<u32>,
 }
 
 /// The data from which sections create their results at the end of a run.

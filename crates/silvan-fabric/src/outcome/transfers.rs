@@ -13,11 +13,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use silvan_engine::Time;
 use silvan_engine::saved::Saved;
-use silvan_engine::units::BytePace;
 
 use super::ideal::{IdealTimes, Route};
-use super::section::{Ending, Recording, Section, SectionResult};
-use crate::host::PacketSizes;
+use super::section::{Ending, Recording, Section, SectionResult, TransferPlan};
 use crate::meters::{Transfer, Transfers};
 use crate::partition::View;
 use crate::table::{Described, Layout, RowsOf, counts, hosts, names, numbers};
@@ -88,23 +86,6 @@ const SIZES: [u64; 10] =
 
 /// The value in histograms that represents a slowdown of 1.
 const UNIT: f64 = 1e6;
-
-/// How transfers are recorded.
-#[derive(Debug, Clone, Saved)]
-pub(crate) struct TransferPlan {
-    pub sizes: PacketSizes,
-    /// Whether receivers acknowledge all data.
-    pub awaits_acks: bool,
-    /// Whether each packet has its own acknowledgement.
-    pub is_each: bool,
-    /// The end of the warm-up: the summary covers transfers that start from then on.
-    pub from: Time,
-    /// The number of classes that are flows, which have one name in the results.
-    pub flows: u16,
-    /// The paces of injection and drain of all hosts.
-    #[saved(constant)]
-    pub host_paces: (BytePace, BytePace),
-}
 
 /// The transfers that have finished so far.
 #[derive(Debug, Saved)]

@@ -21,6 +21,7 @@ use super::{
 };
 use crate::link::{ChannelId, LinkParameters, Receiver, Rule};
 use crate::lookahead::{Effects, Partitioning, Reach};
+use crate::not_binned::NotBinned;
 use crate::switch::Ports;
 use crate::switch_marking::SwitchMarking;
 use crate::trimming::Trimmer;
@@ -32,7 +33,6 @@ mod tests;
 /// The minimum number of packets that can arrive in a bin with all links busy for bins to be worthwhile. Each bin has a
 /// fixed cost. See docs/internals.md for the measurements.
 const LEAST_ARRIVALS: u64 = 1;
-const FEW_ARRIVALS: &str = "it is so small that a bin would contain less than one packet";
 
 /// How the outputs of switches queue packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,36 +73,29 @@ impl Plan<'_> {
     /// Records store sizes in 16 bits and inputs in 8 bits. Bins require a lookahead.
     ///
     /// # Errors
-    /// The reason why the network is not supported, as a clause that follows "because".
-    pub fn fits(&self, switches: &[Ports]) -> Result<(), &'static str> {
+    /// The reason why the network is not supported.
+    pub fn fits(&self, switches: &[Ports]) -> Result<(), NotBinned> {
         if self.queues.is_none() {
-            // There is one read port per input, an arbiter or output buffers.
-            return Err("the outputs of its switches depend on each other");
+            return Err(NotBinned::DependentOutputs);
         }
         switches.iter().try_for_each(Ports::steers_by_packet)?;
         self.effects.links.has_ledgers_of_lanes()?;
         let needs = [
             // Packets leave the buffers of hosts without events.
-            (self.hosts_may_pause(), "its hosts may send pause frames"),
-            (
-                self.effects.trims && self.effects.links.has_messages(),
-                "its switches trim packets and send pause frames",
-            ),
+            (self.hosts_may_pause(), NotBinned::PausingHosts),
+            (self.effects.trims && self.effects.links.has_messages(), NotBinned::TrimsAndPauses),
             (
                 self.effects.links.has_messages()
                     && switches.iter().any(|ports| ports.marking.report.is_some()),
-                "its switches notify sources themselves and stop their senders by messages",
+                NotBinned::ReportsAndPauses,
             ),
-            (!switches.iter().all(|ports| ports.count() <= MAX_INPUTS), "a switch has more than 256 ports"),
+            (!switches.iter().all(|ports| ports.count() <= MAX_INPUTS), NotBinned::ManyPorts),
             // A notification occupies another output of the same switch at the same instant, and a mark at a departure
             // cannot be predicted before the bin begins. See the module `reports`.
-            (
-                !switches.iter().all(may_report),
-                "its switches notify sources themselves of packets that leave",
-            ),
-            (self.most_space() > u32::from(u16::MAX), "its packets occupy more than 65,535 bytes"),
-            (self.effects.links.all_parameters().len() > 255, "its links have more than 255 parameter sets"),
-            (self.effects.reach().is_none(), "the delays of its links differ too much, or are too short"),
+            (!switches.iter().all(may_report), NotBinned::ReportsOfDepartures),
+            (self.most_space() > u32::from(u16::MAX), NotBinned::LargePackets),
+            (self.effects.links.all_parameters().len() > 255, NotBinned::ManyKindsOfLinks),
+            (self.effects.reach().is_none(), NotBinned::NoLookahead),
         ];
         needs.into_iter().find(|(is_needed, _)| *is_needed).map_or(Ok(()), |(_, why)| Err(why))
     }
@@ -110,14 +103,14 @@ impl Plan<'_> {
     /// Checks whether the binned scheduler is probably faster than the event-ordered one.
     ///
     /// # Errors
-    /// The reason why it is not, as a clause that follows "because".
-    pub fn is_worthwhile(&self, switches: &[Ports]) -> Result<(), &'static str> {
+    /// The reason why it is not.
+    pub fn is_worthwhile(&self, switches: &[Ports]) -> Result<(), NotBinned> {
         let width = self.effects.reach().map_or(0, |reach| 1 << reach.shift());
         let ports = switches.iter().flat_map(|switch| switch.wiring.iter().flatten());
         let arrivals: u64 = ports
             .map(|port| (width << 8) / self.effects.links.span(port.into, self.effects.largest).0.max(1))
             .sum();
-        if arrivals < LEAST_ARRIVALS << 8 { Err(FEW_ARRIVALS) } else { Ok(()) }
+        if arrivals < LEAST_ARRIVALS << 8 { Err(NotBinned::FewArrivals) } else { Ok(()) }
     }
 
     /// Bytes that the largest packet occupies in a buffer.
@@ -505,7 +498,6 @@ fn own_ports(switches: &[BinnedSwitch], partition: u16) -> usize {
     own(switches, partition).map(|switch| switch.ports.count()).max().unwrap_or(0)
 }
 
-/// The switches of a partition.
 fn own(switches: &[BinnedSwitch], partition: u16) -> impl Iterator<Item = &BinnedSwitch> {
     switches.iter().filter(move |switch| switch.ports.partition == partition)
 }

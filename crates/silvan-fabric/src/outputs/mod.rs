@@ -46,7 +46,7 @@ use crate::sink::HostSink;
 use crate::switch::Ports;
 use crate::switch_marking::SwitchMarking;
 use crate::trimming::Trimmer;
-use crate::voq::{ALL_EVENTS, DEPARTURES, MOST_LANES, UNMARKED, VoqOutputs};
+use crate::voq::{ALL_EVENTS, DEPARTURES, MOST_LANES, Output, UNMARKED, VoqOutputs};
 pub(crate) use build::{OutputQueues, Plan};
 use changes::ChangingLinks;
 use pauses::Pauses;
@@ -110,6 +110,8 @@ struct Binned {
     /// The input at the far end.
     input: u8,
 }
+
+const _: () = assert!(size_of::<Output<1, Binned>>() == 128 && size_of::<Output<2, Binned>>() == 192);
 
 impl Binned {
     const PEER: u32 = (1 << 30) - 1;
@@ -446,13 +448,6 @@ impl Outputs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::voq::Output;
-
-    #[test]
-    fn an_output_takes_two_cache_lines() {
-        assert_eq!(size_of::<Output<1, Binned>>(), 128);
-        assert_eq!(size_of::<Output<2, Binned>>(), 192);
-    }
 
     #[test]
     fn arrivals_of_one_instant_are_at_the_same_output_and_time() {

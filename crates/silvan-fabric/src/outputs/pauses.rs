@@ -120,7 +120,6 @@ pub(super) struct Pauses {
     taken: Vec<u32>,
 }
 
-/// The limits of a bin.
 #[derive(Debug, Clone, Copy)]
 struct BinLimits {
     arrive_before: Time,

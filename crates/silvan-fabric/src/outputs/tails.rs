@@ -44,7 +44,6 @@ impl TailLinks {
         Self { firsts, of_inputs, of_outputs, exceeds_input, is_faster, links: rates.len() }
     }
 
-    /// The input of an arrival.
     #[inline(always)]
     fn input(&self, arrival: &Arrival) -> usize {
         self.firsts[arrival.output as usize] as usize + arrival.input_index()

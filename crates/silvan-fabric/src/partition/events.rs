@@ -11,7 +11,7 @@ use crate::host::{Host, TIMEOUT, take_turns};
 use crate::jobs::Jobs;
 use crate::link::{ChannelId, Class, Effect, EventKey, Stage, key, unkey};
 use crate::outputs::{BinnedSwitch, Outputs};
-use crate::switch::Architecture;
+use crate::switch::{Architecture, accept};
 use crate::trigger::{Triggers, Waiting};
 
 /// The parts of a [`super::Partition`] that events concern.
@@ -182,7 +182,7 @@ impl<A: Architecture> Handler<'_, A> {
                 if ctx.links.has_messages() {
                     ctx.store(switches[node].ports().feeder(port), event.data);
                 }
-                switches[node].accept(ctx, port, event.data);
+                accept(&mut switches[node], ctx, port, event.data);
             }
             Class::SwitchReady => switches[node].admit(ctx, port, event.data),
             Class::HostArrival => {

@@ -74,6 +74,8 @@ struct Queue {
     seat: Seat,
 }
 
+const _: () = assert!(size_of::<Queue>() == 32);
+
 impl Queue {
     fn new(input: PortVl, lanes: usize, role: QueueRole) -> Self {
         let (port, vl) = (input.port(lanes), input.vl(lanes));
@@ -122,6 +124,8 @@ struct OutputRequests<S> {
     parked: u32,
     turn: Turn,
 }
+
+const _: () = assert!(size_of::<OutputRequests<silvan_network::port_set::Ports64>>() == 32);
 
 /// The output ports that are needed on a virtual lane.
 #[derive(Debug, Clone, Copy, Default, Saved)]
@@ -380,7 +384,6 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
         self.demand[output.index()].sum
     }
 
-    /// The turn of an output.
     #[inline(always)]
     pub fn turn(&self, output: PortVl) -> &Turn {
         &self.demand[output.index()].turn

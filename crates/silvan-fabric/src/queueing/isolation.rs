@@ -204,6 +204,8 @@ struct InputCam {
     wanting: bool,
 }
 
+const _: () = assert!(size_of::<InputCam>() == 32);
+
 /// Adds destinations that a line does not list yet, up to the line's limit.
 fn extend(list: &mut Vec<u32>, waiting: impl Iterator<Item = u32>, room: usize) {
     for dst in waiting {

@@ -79,7 +79,6 @@ impl Builder<'_> {
         ports.marking.is_quantized = parts.feedback == Feedback::Quantized;
     }
 
-    /// The reaction of a host.
     fn reaction_of(&self, host: u32) -> &Reaction {
         let Model { parts, own_reactions, .. } = &self.model;
         let own = own_reactions.get(&host).and_then(|&index| parts.hosts.get(index));

@@ -90,7 +90,6 @@ pub(crate) struct Network {
     /// The changes of links and hosts.
     #[saved(constant)]
     pub changes: ChangeLog,
-    /// The names in the results.
     #[saved(constant)]
     pub names: ResultNames,
     /// Whether each host is the destination of any traffic.
@@ -157,7 +156,6 @@ struct WiredChannel<'a> {
     to: End,
 }
 
-/// The link of a host.
 #[derive(Debug, Clone, Copy)]
 struct HostLink {
     /// The channel on which the host sends.

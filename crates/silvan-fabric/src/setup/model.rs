@@ -402,7 +402,6 @@ fn queues_of_rates(given: &SwitchConfig, sizes: PacketSizes) -> Result<Box<[(Rat
     Ok(found.into())
 }
 
-/// The rule of packet trimming.
 fn trimming(given: &Trimming, config: &Config, sizes: PacketSizes) -> Result<TrimmingRule, SetupError> {
     const KEY: &str = "switch.trimming";
     let full = sizes.mtu + sizes.header;

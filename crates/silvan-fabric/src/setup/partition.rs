@@ -20,6 +20,7 @@ use crate::jobs::Jobs;
 use crate::link::{Frames, Links, Receiver};
 use crate::lookahead::{Effects, Lookahead, Partitioning};
 use crate::meters::Meters;
+use crate::not_binned::NotBinned;
 use crate::outputs::{BinnedSwitch, Outputs, Plan};
 use crate::partition::{Neighbors, Partition, Places};
 use crate::sink::HostSink;
@@ -29,16 +30,14 @@ use crate::trigger::Triggers;
 #[cfg(test)]
 mod tests;
 
-/// `Ok` if the binned scheduler runs the switches, or the reason why the event-ordered one does, as a clause
-/// that follows "because".
-pub(crate) type Choice = Result<(), &'static str>;
+/// `Ok` if the binned scheduler runs the switches, or the reason why the event-ordered one does.
+pub(crate) type Choice = Result<(), NotBinned>;
 
 /// The network before it is divided.
 pub(super) struct Whole {
     pub links: Links,
     pub meters: Meters,
     pub hosts: Vec<Host>,
-    /// The ports of the switches.
     pub switches: Vec<Ports>,
     pub triggers: Triggers,
     pub jobs: Vec<jobs::Setup>,
@@ -96,16 +95,16 @@ impl Builder<'_> {
         // The start of waiting traffic depends on the order of the deliveries at all hosts.
         let is_awaited = triggers.next < u64::MAX;
         let is_possible = if is_awaited {
-            Err("its traffic waits for a number of deliveries")
+            Err(NotBinned::AwaitedDeliveries)
         } else if external.is_some() {
-            Err("a program sends its messages")
+            Err(NotBinned::Program)
         } else if links.frames().is_some_and(Frames::may_drop) {
-            Err("its switches and hosts may drop packets")
+            Err(NotBinned::Drops)
         } else {
             plan.fits(switches)
         };
         let choice = match scheduler {
-            Scheduler::EventOrdered => Err("the scenario selects it"),
+            Scheduler::EventOrdered => Err(NotBinned::Selected),
             Scheduler::Binned => {
                 Ok(is_possible.map_err(|why| Reason::NotBinned(why).of("scheduler", "binned"))?)
             }

@@ -12,6 +12,27 @@ use crate::link::{Class, key};
 use crate::message::Mailbox;
 use crate::partition::{NEVER, Neighbors, Partition};
 
+/// The limits up to which the partitions run.
+#[derive(Clone, Copy)]
+pub(super) struct Goal {
+    /// The time of the next sample.
+    pub cut: Time,
+    /// The amount of work after which the partitions may stop.
+    pub events: u64,
+    /// The minimum time in which a partition can affect another one.
+    pub lookahead: Time,
+}
+
+/// The progress of all partitions.
+#[derive(Clone, Copy)]
+pub(super) struct Reached {
+    /// Whether the partitions stopped at the time of the sample, and not before it because of the amount of
+    /// work or an application.
+    pub sample: bool,
+    /// The work done.
+    pub events: u64,
+}
+
 /// Another thread has ended early, so its messages are lost and the run cannot continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Halted;

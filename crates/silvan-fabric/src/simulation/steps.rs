@@ -6,8 +6,7 @@
 
 use std::time::Instant;
 
-use super::exchange::{Exchange, Halted, MeetingInterval};
-use super::threads::{Goal, Reached};
+use super::exchange::{Exchange, Goal, Halted, MeetingInterval, Reached};
 use crate::partition::{Neighbors, Partition};
 
 /// The work of each partition in each step. A step ends with an exchange of messages.

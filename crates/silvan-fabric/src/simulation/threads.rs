@@ -9,32 +9,11 @@
 
 use silvan_engine::Time;
 
-use super::exchange::{Exchange, Halted, MeetingInterval, PartitionProgress};
+use super::exchange::{Exchange, Goal, Halted, MeetingInterval, PartitionProgress, Reached};
 use super::steps::{Steps, run_in_turn};
 use super::{ModelError, Simulation};
 use crate::partition::{Neighbors, Partition};
 use crate::setup::Network;
-
-/// The limits up to which the partitions run.
-#[derive(Clone, Copy)]
-pub(super) struct Goal {
-    /// The time of the next sample.
-    pub cut: Time,
-    /// The amount of work after which the partitions may stop.
-    pub events: u64,
-    /// The minimum time in which a partition can affect another one.
-    pub lookahead: Time,
-}
-
-/// The progress of all partitions.
-#[derive(Clone, Copy)]
-pub(super) struct Reached {
-    /// Whether the partitions stopped at the time of the sample, and not before it because of the amount of
-    /// work or an application.
-    pub sample: bool,
-    /// The work done.
-    pub events: u64,
-}
 
 /// Runs a single partition to the goal.
 fn run_alone(partition: &mut Partition, goal: Goal) -> Reached {

@@ -1,12 +1,9 @@
 //! The interface of a switch architecture, which combines an input organization, a crossbar and its arbitration. Each
 //! architecture has its own file; [`super::Switches`] lists them.
 
-use silvan_engine::Event;
 use silvan_network::port::{Port, PortVl, Vl};
 
-use super::chooser::choose_port;
-use super::detour::choose_detour;
-use super::{Ports, Steering};
+use super::Ports;
 use crate::context::Context;
 use crate::message::{SourceReport, Word};
 use crate::packet::PacketId;
@@ -22,27 +19,6 @@ pub(crate) trait Architecture {
 
     /// See [`Self::ports`].
     fn ports_mut(&mut self) -> &mut Ports;
-
-    /// Accepts a packet that has passed the switch's pipeline, or whose head has, and is ready for arbitration. No
-    /// architecture replaces this method.
-    #[inline(always)]
-    fn accept(&mut self, ctx: &mut Context, input: Port, id: PacketId)
-    where
-        Self: Sized,
-    {
-        if self.ports().steering.is_some() {
-            steer(self, ctx, input, id);
-        } else if self.ports().has_several_tables() {
-            ctx.packets[id].out = self.ports().route(ctx.packets[id].dst);
-        }
-        let wait = if self.ports().may_underrun { self.ports().waits_for_tail(ctx, input, id) } else { None };
-        self.note_tail(ctx, input, id);
-        if let Some((time, key)) = wait {
-            ctx.queue.push(Event { time, key, data: id });
-            return;
-        }
-        self.admit(ctx, input, id);
-    }
 
     /// Called when a packet has arrived, and its output and lane are known.
     fn note_tail(&mut self, _ctx: &mut Context, _input: Port, _id: PacketId) {}
@@ -201,32 +177,4 @@ pub(crate) trait Architecture {
 
     /// Prefetches the state that the wake-up of an output will use.
     fn prefetch_wake(&self, _ctx: &Context, _output: Port) {}
-}
-
-/// Selects the output and the lane of a packet if the forwarding table alone does not determine them.
-#[inline(never)]
-fn steer<A: Architecture>(switch: &mut A, ctx: &mut Context, input: Port, id: PacketId) {
-    match switch.ports().steering.as_deref() {
-        Some(Steering::Packets(_)) => choose_port(switch, ctx, id),
-        Some(Steering::Hashed(_)) => switch.ports().hash_packet(ctx, id),
-        Some(Steering::Detours(..)) => {
-            choose_detour(switch, ctx, id);
-            switch.ports().choose_lane(ctx, input, id);
-        }
-        Some(Steering::Lanes(_)) => switch.ports().choose_lane(ctx, input, id),
-        Some(Steering::Flows(_)) => switch.ports_mut().direct_flow(ctx, input, id),
-        None => {}
-    }
-}
-
-/// Reports that a switch cannot select the output of a packet, because it lacks the required steering.
-#[cold]
-pub(super) fn report_missing_steering(ports: &Ports, ctx: &mut Context) {
-    ctx.report_broken(format!("switch {} cannot select the output of a packet", ports.node));
-}
-
-/// Bytes that wait for an output, plus the bytes in use on a lane of the buffer at the far end of its link.
-pub(super) fn load(switch: &dyn Architecture, ctx: &Context, output: Port, vl: Vl) -> u64 {
-    let in_use = ctx.links.outstanding(switch.ports().out(output), vl, ctx.now);
-    u64::from(switch.queued_bytes(output)) + u64::from(in_use)
 }

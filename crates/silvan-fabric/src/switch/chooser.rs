@@ -9,13 +9,9 @@ use silvan_engine::saved::Saved;
 use std::sync::Arc;
 
 use silvan_network::port::Port;
-use silvan_network::routing::adaptive::mixed;
 use silvan_network::routing::port_groups::Choices;
 
-use super::architecture::{load, report_missing_steering};
-use super::{Architecture, Ports, Steering};
-use crate::context::Context;
-use crate::packet::{Packet, PacketId};
+use crate::packet::Packet;
 
 /// The configuration and state that a switch needs to select outputs.
 #[derive(Debug, Saved)]
@@ -36,7 +32,7 @@ pub(crate) struct PortChooser {
     pub count: u32,
     /// Scratch space for one choice: the ports with the lowest grade.
     #[saved(scratch)]
-    best: Vec<Port>,
+    pub best: Vec<Port>,
 }
 
 impl PortChooser {
@@ -59,66 +55,9 @@ impl PortChooser {
 
     /// The ports (numbered from 1) among which a packet may choose; `None` if it must use the port of the forwarding
     /// table.
-    fn ports(&self, packet: &Packet) -> Option<&[u16]> {
+    pub fn ports(&self, packet: &Packet) -> Option<&[u16]> {
         let is_free = packet.is_data() && !packet.pinned && self.levels >> packet.sl & 1 == 1;
         let ports = self.choices.ports(packet.dst as usize);
         (is_free && ports.len() > 1).then_some(ports)
-    }
-}
-
-impl Ports {
-    /// The chooser, if each packet is routed adaptively.
-    #[inline]
-    pub fn chooser(&self) -> Option<&PortChooser> {
-        match self.steering.as_deref()? {
-            Steering::Packets(chooser) => Some(chooser),
-            Steering::Flows(_) | Steering::Hashed(_) | Steering::Lanes(_) | Steering::Detours(..) => None,
-        }
-    }
-
-    fn chooser_mut(&mut self) -> Option<&mut PortChooser> {
-        match self.steering.as_deref_mut()? {
-            Steering::Packets(chooser) => Some(chooser),
-            Steering::Flows(_) | Steering::Hashed(_) | Steering::Lanes(_) | Steering::Detours(..) => None,
-        }
-    }
-}
-
-/// Selects the output of a packet that has arrived, if each packet is routed adaptively.
-#[inline(never)]
-pub(super) fn choose_port(switch: &mut dyn Architecture, ctx: &mut Context, id: PacketId) {
-    let mut best =
-        switch.ports_mut().chooser_mut().map(|of| std::mem::take(&mut of.best)).unwrap_or_default();
-    let Some(chooser) = switch.ports().chooser() else { return report_missing_steering(switch.ports(), ctx) };
-    let packet = &ctx.packets[id];
-    let (vl, dst) = (packet.vl, packet.dst);
-    let mut output = switch.ports().route(dst);
-    let mut chosen = 0;
-    if let Some(ports) = chooser.ports(packet)
-        && !(chooser.pins_isolated && switch.cams().is_some_and(|cams| cams.lists(vl, dst)))
-    {
-        let mut least = u64::MAX;
-        best.clear();
-        for port in ports.iter().map(|&number| Port::of_number(number)) {
-            if switch.ports().avoids(port) {
-                continue;
-            }
-            let grade = load(switch, ctx, port, vl) / u64::from(chooser.grade);
-            if grade < least {
-                least = grade;
-                best.clear();
-            }
-            if grade == least {
-                best.push(port);
-            }
-        }
-        let number = mixed([chooser.seed, switch.ports().node, chooser.count]) % best.len().max(1) as u64;
-        output = best.get(number as usize).copied().unwrap_or(output);
-        chosen = 1;
-    }
-    ctx.packets[id].out = output;
-    if let Some(chooser) = switch.ports_mut().chooser_mut() {
-        chooser.best = best;
-        chooser.count = chooser.count.wrapping_add(chosen);
     }
 }

@@ -10,10 +10,7 @@ use silvan_network::port::Port;
 use silvan_network::routing::Tables;
 use silvan_network::routing::adaptive::{AdaptiveFlow, ExtendedTable, FlowKey, Heuristic, SwitchState};
 
-use super::architecture::report_missing_steering;
-use super::{Ports, Steering};
-use crate::context::Context;
-use crate::packet::{Kind, Packet, PacketId};
+use crate::packet::{Kind, Packet};
 
 /// The adaptive routes of flows through one switch.
 #[derive(Debug, Saved)]
@@ -39,7 +36,7 @@ impl Director {
 
     /// Returns the output of a packet on a route that is selected per flow; `None` if the forwarding table
     /// determines the output. Records set-ups and tear-downs of flows.
-    fn direct(&mut self, input: Port, packet: &Packet, bytes: u64) -> Option<Port> {
+    pub fn direct(&mut self, input: Port, packet: &Packet, bytes: u64) -> Option<Port> {
         let routes = self.routes.as_mut()?;
         let key =
             FlowKey { source: packet.src, destination: packet.dst, connection: u32::from(packet.source) };
@@ -62,7 +59,7 @@ impl Director {
 
     /// Adds or removes an announced flow at an output. Returns the output's weight; `None` if the removed
     /// flow was not announced to it.
-    fn weigh(&mut self, output: Port, kind: Kind, bytes: u64) -> Option<u64> {
+    pub fn weigh(&mut self, output: Port, kind: Kind, bytes: u64) -> Option<u64> {
         let (weight, rate) = self.weights.get_mut(output.index())?;
         let own = weight_ps(bytes, *rate);
         match kind {
@@ -90,36 +87,6 @@ impl Director {
 /// The time that a link needs to carry a flow, in picoseconds.
 pub(crate) fn weight_ps(bytes: u64, rate: Rate) -> u64 {
     (u128::from(bytes) * 8_000_000_000_000 / u128::from(rate.0.max(1))) as u64
-}
-
-impl Ports {
-    /// Selects the output of a packet that has arrived, if flows have individual routes.
-    pub(super) fn direct_flow(&mut self, ctx: &mut Context, input: Port, id: PacketId) {
-        let table = self.route(ctx.packets[id].dst);
-        let Some(Steering::Flows(director)) = self.steering.as_deref_mut() else {
-            return report_missing_steering(self, ctx);
-        };
-        // A reply no longer announces its flow.
-        let number = ctx.packets.carried_announcement(id).filter(|_| ctx.packets[id].kind() != Kind::Reply);
-        let packet = &mut ctx.packets[id];
-        let announced = number.map(|number| ctx.announcements.get_mut(number));
-        let bytes = announced.as_ref().map_or(0, |announced| announced.bytes);
-        let output = director.direct(input, packet, bytes).unwrap_or(table);
-        packet.out = output;
-        if let Some(announced) = announced {
-            match director.weigh(output, packet.kind(), bytes) {
-                Some(weight) => announced.largest_ps = announced.largest_ps.max(weight),
-                // The packet that announced the flow was lost.
-                None if ctx.links.has_changes() => {}
-                None => {
-                    let (node, port) = (self.node, output.number());
-                    ctx.report_broken(format!(
-                        "switch {node} removes a flow from port {port} that was not announced"
-                    ));
-                }
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use silvan_network::port::Port;
 use silvan_network::routing::adaptive::FlowKey;
 use silvan_network::routing::ecmp::HashedFields;
 
-use super::architecture::report_missing_steering;
+use super::ports::report_missing_steering;
 use super::{Ports, Steering};
 use crate::context::Context;
 use crate::packet::{PacketId, Pool};

@@ -13,6 +13,7 @@ mod ports;
 mod queued;
 mod round_robin;
 mod rounds;
+mod steering;
 mod voq;
 
 use silvan_engine::saved::Saved;
@@ -30,6 +31,7 @@ pub(crate) use islip::Islip;
 pub(crate) use ports::{NumberedTable, PortLayout, Ports, Steering};
 pub(crate) use queued::QueuedSwitch;
 pub(crate) use round_robin::RoundRobin;
+pub(crate) use steering::accept;
 pub(crate) use voq::{VoqSwitch, fits_one_lane};
 
 /// The switches of a partition. All of them have the same architecture, so one `match` suffices for many

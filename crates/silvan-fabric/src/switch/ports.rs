@@ -9,12 +9,12 @@ use silvan_network::port::{LaneOrder, Port, PortVl, Vl};
 use silvan_network::routing::lanes::Lanes;
 use silvan_network::routing::port_groups::Choices;
 
-use super::architecture::report_missing_steering;
 use super::ordered::{EventLinks, SwitchOutput};
 use super::{Detourer, Director, PortChooser};
 use crate::context::Context;
 use crate::link::{ChannelId, Class, CreditWay, key};
 use crate::message::{CreditReturn, SourceReport, Word};
+use crate::not_binned::NotBinned;
 use crate::packet::{NO_LEDGER, Packet, PacketId};
 use crate::routes::{ForwardingTable, Hasher};
 use crate::switch_marking::{JudgedPacket, MarkedLane, OutputFill, SwitchMarking};
@@ -94,6 +94,12 @@ pub(crate) struct Ports {
     avoided: Box<[bool]>,
     /// Present if the switch trims packets.
     pub trimmer: Option<Box<Trimmer>>,
+}
+
+/// Reports that a switch cannot select the output of a packet, because it lacks the required steering.
+#[cold]
+pub(super) fn report_missing_steering(ports: &Ports, ctx: &mut Context) {
+    ctx.report_broken(format!("switch {} cannot select the output of a packet", ports.node));
 }
 
 /// One of the sets of tables of a switch that changes tables; see [`Ports::all_tables`].
@@ -177,24 +183,46 @@ impl Ports {
     /// which it arrived.
     ///
     /// # Errors
-    /// A clause for use after "because", which states on what else the output or lane depends.
-    pub fn steers_by_packet(&self) -> Result<(), &'static str> {
+    /// On what else the output or lane depends.
+    pub fn steers_by_packet(&self) -> Result<(), NotBinned> {
         match self.steering.as_deref() {
             None | Some(Steering::Hashed(_)) => Ok(()),
-            Some(Steering::Flows(_)) => Err("its flows are announced to switches"),
-            Some(Steering::Packets(_)) => Err("each packet chooses its port by the load of all"),
-            Some(Steering::Lanes(_) | Steering::Detours(..)) => {
-                Err("its switches choose the lanes of packets")
-            }
+            Some(Steering::Flows(_)) => Err(NotBinned::AnnouncedFlows),
+            Some(Steering::Packets(_)) => Err(NotBinned::RoutesByLoad),
+            Some(Steering::Lanes(_) | Steering::Detours(..)) => Err(NotBinned::ChosenLanes),
         }
     }
 
-    /// The director, if there is one.
     #[inline]
     pub fn director(&self) -> Option<&Director> {
         match self.steering.as_deref()? {
             Steering::Flows(director) => Some(director),
             Steering::Packets(_) | Steering::Hashed(_) | Steering::Lanes(_) | Steering::Detours(..) => None,
+        }
+    }
+
+    /// The chooser, if each packet is routed adaptively.
+    #[inline]
+    pub fn chooser(&self) -> Option<&PortChooser> {
+        match self.steering.as_deref()? {
+            Steering::Packets(chooser) => Some(chooser),
+            Steering::Flows(_) | Steering::Hashed(_) | Steering::Lanes(_) | Steering::Detours(..) => None,
+        }
+    }
+
+    pub(super) fn chooser_mut(&mut self) -> Option<&mut PortChooser> {
+        match self.steering.as_deref_mut()? {
+            Steering::Packets(chooser) => Some(chooser),
+            Steering::Flows(_) | Steering::Hashed(_) | Steering::Lanes(_) | Steering::Detours(..) => None,
+        }
+    }
+
+    /// The detour rule, if packets may take detours.
+    #[inline]
+    pub fn detourer(&self) -> Option<&Detourer> {
+        match self.steering.as_deref()? {
+            Steering::Detours(_, detourer) => Some(detourer),
+            Steering::Flows(_) | Steering::Packets(_) | Steering::Hashed(_) | Steering::Lanes(_) => None,
         }
     }
 
@@ -304,7 +332,6 @@ impl Ports {
         ctx.links.prefetch_way(CreditWay { channel: self.feeder(input), vl: packet.vl, dst: packet.dst });
     }
 
-    /// The forwarding table.
     pub fn table(&self) -> &ForwardingTable {
         &self.table
     }

@@ -49,6 +49,8 @@ struct Round<S> {
     waits_since: Time,
 }
 
+const _: () = assert!(size_of::<Round<silvan_network::port_set::Ports64>>() == 64);
+
 impl<S: PortSet> Default for Round<S> {
     fn default() -> Self {
         let (served, ahead) = (S::default(), S::default());

@@ -7,6 +7,8 @@
 
 use silvan_engine::saved::Saved;
 
+use crate::link::control::Lack;
+
 /// The memory of one virtual lane of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rule {
@@ -63,17 +65,6 @@ pub(crate) struct Gate {
     fill: u32,
     /// Bytes in the headroom of shared memory.
     over: u32,
-}
-
-/// A packet did not fit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Saved)]
-pub(crate) struct Lack {
-    /// Bytes that are missing.
-    pub missing: u64,
-    /// The headroom of the lane, or of all lanes of the switch.
-    pub headroom: u64,
-    /// Whether the headroom of the whole switch is exhausted, and not only that of the lane.
-    pub is_pool: bool,
 }
 
 impl Gate {

@@ -17,9 +17,10 @@ use silvan_engine::saved::Saved;
 use silvan_network::port::{Port, Vl};
 
 use super::control::{CheckTimes, DepartingSpace, Departures};
-use super::{ChannelId, Class, MAX_NODES, MAX_PORTS, ReceiverControl, Signal, SignalCheck, key};
+use super::{ChannelId, Class, MAX_NODES, MAX_PORTS, Overflow, ReceiverControl, Signal, SignalCheck, key};
+use crate::not_binned::NotBinned;
 use memory::Gate;
-pub(crate) use memory::{Lack, Rule, SwitchMemory};
+pub(crate) use memory::{Rule, SwitchMemory};
 
 /// The stages of pause frames, of link-level retry and of links that change, as port numbers of events of the class `Link`.
 /// The node of these events is 0.
@@ -86,16 +87,6 @@ struct Receiver {
     /// Lanes that the last frame has paused.
     announced: u16,
     times: CheckTimes,
-}
-
-/// A packet that did not fit into the buffer of a lane: the earliest one, and of those at one time, the one of the first
-/// channel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Saved)]
-pub(crate) struct Overflow {
-    pub time: Time,
-    pub channel: ChannelId,
-    pub vl: u8,
-    pub lack: Lack,
 }
 
 /// A pause that reached the limit of the watchdog: the time of that, and the lane. The order is that of [`Overflow`].
@@ -423,7 +414,7 @@ impl ReceiverControl for Frames {
         self.spec.response
     }
 
-    fn has_bins(&self) -> Result<(), &'static str> {
+    fn has_bins(&self) -> Result<(), NotBinned> {
         Ok(())
     }
 }

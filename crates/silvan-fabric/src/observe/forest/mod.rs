@@ -6,6 +6,7 @@
 //! end, [`verdict`] classifies each tree.
 
 mod growth;
+mod map;
 mod moment;
 mod roles;
 mod tables;
@@ -25,7 +26,8 @@ use crate::partition::View;
 use crate::switch::Ports;
 use crate::table::{ResultNames, Table};
 use growth::TreeHistory;
-use moment::{Map, Moment};
+use map::Map;
+use moment::Moment;
 use roles::Roles;
 pub(crate) use tables::TABLES;
 pub(crate) use verdict::TreeKind;

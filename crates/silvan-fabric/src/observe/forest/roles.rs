@@ -11,7 +11,8 @@ use silvan_network::traffic::source::{Chooser, Clock, Source};
 
 use super::NONE;
 use super::growth::TreeHistory;
-use super::moment::{Map, Moment, TreePosition};
+use super::map::Map;
+use super::moment::{Moment, TreePosition};
 use super::ways::{Meets, SampledRoutes};
 use crate::config::Config;
 use crate::host::WantedWay;

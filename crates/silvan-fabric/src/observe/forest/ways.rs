@@ -6,10 +6,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use silvan_network::routing::adaptive::FlowKey;
 
 use super::NONE;
-use super::moment::{DirectedLink, Map, Moment};
+use super::map::{Map, StaticRoutes};
+use super::moment::Moment;
 use crate::partition::View;
-use crate::routes::ForwardingTable;
-use crate::switch::Ports;
 
 /// The root on a packet's route or, if there is none, the first branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,29 +107,6 @@ fn plain_way(key: FlowKey, tables: &StaticRoutes, map: &Map) -> impl Iterator<It
         };
         Some(here)
     })
-}
-
-/// The routes of all packets, if forwarding tables that do not change alone determine them.
-#[derive(Debug)]
-pub(super) struct StaticRoutes {
-    /// The switch at the receiving end of each link, or [`NONE`].
-    far: Vec<u32>,
-    /// For each switch, its forwarding table.
-    of: Vec<ForwardingTable>,
-}
-
-impl StaticRoutes {
-    /// Returns `None` if another component selects outputs, or tables change during the run.
-    pub fn new(view: View, links: &[DirectedLink]) -> Option<Self> {
-        let is_static = |ports: &Ports| ports.steering.is_none() && !ports.has_several_tables();
-        let table = |ports: &Ports| is_static(ports).then(|| ports.table().clone());
-        let far = |link: &DirectedLink| {
-            let receiver = view.receiver.get(link.channel as usize).copied().flatten();
-            receiver.map_or(NONE, |(switch, _)| switch)
-        };
-        let of = view.all_ports().map(table).collect::<Option<_>>()?;
-        Some(Self { far: links.iter().map(far).collect(), of })
-    }
 }
 
 /// The links of all possible routes of a flow whose packets take several routes, in order of their distance

@@ -19,7 +19,7 @@ fn hosts(count: usize) -> Topology {
 }
 
 /// Which scheduler runs a network.
-fn choice(topology: &Topology, set: impl FnOnce(&mut Config)) -> Result<(), &'static str> {
+fn choice(topology: &Topology, set: impl FnOnce(&mut Config)) -> Result<(), NotBinned> {
     let mut config = config(Time::from_us(100));
     config.scheduler = Scheduler::BinnedIfPossible;
     config.flows = vec![flow("H1", "H2")];
@@ -28,14 +28,14 @@ fn choice(topology: &Topology, set: impl FnOnce(&mut Config)) -> Result<(), &'st
 }
 
 /// Checks that a change of a network that bins support is the only reason against them.
-fn excludes(reason: &str, set: impl FnOnce(&mut Config)) {
+fn excludes(reason: NotBinned, set: impl FnOnce(&mut Config)) {
     assert_eq!(choice(&hosts(4), |_| {}), Ok(()));
     assert_eq!(choice(&hosts(4), set), Err(reason));
 }
 
 #[test]
 fn outputs_that_share_a_read_port_or_a_buffer() {
-    let reason = "the outputs of its switches depend on each other";
+    let reason = NotBinned::DependentOutputs;
     excludes(reason, |config| config.switch.architecture = Some(Architecture::Iq));
     excludes(reason, |config| config.switch.architecture = Some(Architecture::Cioq));
     excludes(reason, |config| config.switch.queues = Some(Queues::Single));
@@ -44,10 +44,10 @@ fn outputs_that_share_a_read_port_or_a_buffer() {
 #[test]
 fn routes_that_depend_on_loads() {
     let per_packet = AdaptiveRouting { per: RoutePer::Packet, ..AdaptiveRouting::default() };
-    excludes("each packet chooses its port by the load of all", |config| {
+    excludes(NotBinned::RoutesByLoad, |config| {
         config.adaptive_routing = Some(per_packet);
     });
-    excludes("its flows are announced to switches", |config| config.congestion.mechanism = Mechanism::Saa);
+    excludes(NotBinned::AnnouncedFlows, |config| config.congestion.mechanism = Mechanism::Saa);
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn lanes_that_switches_choose() {
     let topology = hosts(4);
     let levels = PathLevels::new(&topology, 0).unwrap();
     let maps = LaneMaps::new(&topology, [0; 16]).unwrap();
-    excludes("its switches choose the lanes of packets", |config| {
+    excludes(NotBinned::ChosenLanes, |config| {
         config.lanes.assignment = Assignment::Paths;
         config.path_lanes = Some(Arc::new(Lanes { levels, maps, detours: None }));
     });
@@ -66,11 +66,11 @@ fn credit_that_is_not_that_of_a_lane() {
     // The outputs of such switches also depend on each other.
     let divided = star(|config| config.switch.memory = Some(Memory::Divided));
     let ledgers = divided.ctx.links.has_ledgers_of_lanes();
-    assert_eq!(ledgers, Err("its buffers are divided among queues"));
-    excludes("its links send frames again after errors", |config| {
+    assert_eq!(ledgers, Err(NotBinned::DividedBuffers));
+    excludes(NotBinned::Retry, |config| {
         config.link.retry = Some(LinkRetry::default());
     });
-    excludes("its lanes share credits", |config| {
+    excludes(NotBinned::SharedCredits, |config| {
         config.lanes.count = 2;
         let shared = Some(SharedCredits::default());
         config.flow_control = FlowControl::Credits(Credits { shared, ..Credits::default() });
@@ -79,7 +79,7 @@ fn credit_that_is_not_that_of_a_lane() {
 
 #[test]
 fn hosts_that_may_send_pause_frames() {
-    let reason = "its hosts may send pause frames";
+    let reason = NotBinned::PausingHosts;
     let pfc = || FlowControl::Pfc(Pfc::default());
     for by_messages in [pfc(), FlowControl::OnOff(OnOff::default())] {
         assert_eq!(choice(&hosts(4), |config| config.flow_control = by_messages), Ok(()));
@@ -107,14 +107,14 @@ fn backward(mechanism: Mechanism) -> impl Fn(&mut Config) {
 
 #[test]
 fn reports_of_packets_that_leave() {
-    excludes("its switches notify sources themselves of packets that leave", backward(Mechanism::IbCc));
+    excludes(NotBinned::ReportsOfDepartures, backward(Mechanism::IbCc));
     assert_eq!(choice(&hosts(4), backward(Mechanism::Qcn)), Ok(()), "these mark packets that arrive");
 }
 
 /// Either kind of messages puts the events of a switch in order on its own.
 #[test]
 fn reports_of_switches_that_stop_their_senders() {
-    let reason = "its switches notify sources themselves and stop their senders by messages";
+    let reason = NotBinned::ReportsAndPauses;
     excludes(reason, |config| {
         backward(Mechanism::Qcn)(config);
         config.flow_control = FlowControl::OnOff(OnOff::default());
@@ -130,10 +130,10 @@ fn packets_that_do_not_fit_into_records() {
             config.host.buffer = Bytes(1 << 20);
         }
     };
-    excludes("its packets occupy more than 65,535 bytes", of_size(65_536));
+    excludes(NotBinned::LargePackets, of_size(65_536));
     assert_eq!(choice(&hosts(4), of_size(65_000)), Ok(()));
     // Control packets count, too.
-    excludes("its packets occupy more than 65,535 bytes", |config| {
+    excludes(NotBinned::LargePackets, |config| {
         of_size(2_048)(config);
         config.congestion.mechanism = Mechanism::IbCc;
         config.packet.control = Bytes(65_536);
@@ -168,12 +168,12 @@ fn links_of_many_kinds() {
     // Each delay occurs towards a host and away from one.
     let delays = |count| with_delays(count, |host| Time::from_ns(100 + host as u64));
     assert_eq!(choice(&delays(127), |_| {}), Ok(()));
-    assert_eq!(choice(&delays(128), |_| {}), Err("its links have more than 255 parameter sets"));
+    assert_eq!(choice(&delays(128), |_| {}), Err(NotBinned::ManyKindsOfLinks));
 }
 
 #[test]
 fn delays_without_a_useful_lookahead() {
-    let reason = "the delays of its links differ too much, or are too short";
+    let reason = NotBinned::NoLookahead;
     let two = |first, second| with_delays(2, move |host| [first, second][host]);
     let short = Time::from_ns(10);
     assert_eq!(choice(&two(short, Time::from_us(100)), |_| {}), Ok(()));
@@ -185,10 +185,10 @@ fn delays_without_a_useful_lookahead() {
 
 #[test]
 fn traffic_that_waits_and_lanes_without_pause_frames() {
-    excludes("its traffic waits for a number of deliveries", |config| {
+    excludes(NotBinned::AwaitedDeliveries, |config| {
         config.flows.push(Flow { start_after_packets: Some(1), ..flow("H2", "H3") });
     });
-    excludes("its switches and hosts may drop packets", |config| {
+    excludes(NotBinned::Drops, |config| {
         config.flow_control = FlowControl::Pfc(Pfc { lossy_lanes: vec![0], ..Pfc::default() });
     });
 }
@@ -196,8 +196,8 @@ fn traffic_that_waits_and_lanes_without_pause_frames() {
 #[test]
 fn a_network_in_whose_bins_too_little_happens_is_supported_but_not_worthwhile() {
     let with = |scheduler| move |config: &mut Config| config.scheduler = scheduler;
-    assert_eq!(choice(&hosts(2), with(Scheduler::Auto)), Err(FEW_ARRIVALS));
+    assert_eq!(choice(&hosts(2), with(Scheduler::Auto)), Err(NotBinned::FewArrivals));
     assert_eq!(choice(&hosts(2), with(Scheduler::BinnedIfPossible)), Ok(()));
     assert_eq!(choice(&hosts(60), with(Scheduler::Auto)), Ok(()));
-    assert_eq!(choice(&hosts(60), with(Scheduler::EventOrdered)), Err("the scenario selects it"));
+    assert_eq!(choice(&hosts(60), with(Scheduler::EventOrdered)), Err(NotBinned::Selected));
 }

@@ -92,7 +92,7 @@ fn a_packet_whose_output_changes_stores_it() {
     assert_eq!(switch.route_of(&packet), Port(3), "the table determines it");
     switch.steering = Some(Box::new(Steering::Flows(Director::new(None, [].into_iter()))));
     assert_eq!(switch.route_of(&packet), Port(1));
-    assert_eq!(switch.steers_by_packet(), Err("its flows are announced to switches"));
+    assert_eq!(switch.steers_by_packet(), Err(NotBinned::AnnouncedFlows));
     assert!(!switch.is_by_destination() && !switch.changes_lanes());
     switch.steering = None;
     assert_eq!(switch.steers_by_packet(), Ok(()));
