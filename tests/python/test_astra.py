@@ -1,0 +1,222 @@
+"""Tests of the adapter for ASTRA-sim, against a stand-in for ASTRA-sim's network interface."""
+
+import math
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import build_astra
+import silvan
+from conftest import ROOT
+
+ADAPTER = ROOT / "crates" / "silvan-capi" / "astra"
+STAND_IN = ROOT / "tests" / "astra"
+#: The folder of the built library.
+BUILT = Path(os.environ.get("SILVAN_LIBRARY", ROOT / "target" / "release"))
+HEADER_BYTES, MTU, PS_PER_BYTE = 64, 4096, 20
+#: Two links and the switch, ps.
+LATENCY_PS = 2 * 20_000 + 100_000
+MIB = 1 << 20
+STAR = f"""\
+[topology]
+kind = "star"
+hosts = 8
+link_rate = "400 Gbit/s"
+link_delay = "20 ns"
+
+[packet]
+mtu = "{MTU} B"
+header = "{HEADER_BYTES} B"
+"""
+
+
+def link_ps(size):
+    """Return the time of a message on a link, ps."""
+    return (size + -(-size // MTU) * HEADER_BYTES) * PS_PER_BYTE
+
+
+def delivery_ns(size):
+    """Return the time at which ASTRA-sim sees a message that is sent at 0, ns."""
+    return math.ceil((link_ps(size) + LATENCY_PS) / 1000)
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory):
+    """Compile the program that uses the adapter; return a function that runs it."""
+    folder = tmp_path_factory.mktemp("astra")
+    (folder / "star.toml").write_text(STAR)
+    sources = [STAND_IN / "driver.cc", ADAPTER / "network.cc"]
+    folders = [STAND_IN, ADAPTER, ROOT / "crates" / "silvan-capi" / "include"]
+    strict = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-pedantic"]
+    links = [BUILT / "libsilvan.a", "-lgcc_s", "-lpthread", "-ldl", "-lm"]
+    program = folder / "driver"
+    command = ["g++", *strict, *(f"-I{one}" for one in folders), "-o", program, *sources, *links]
+    subprocess.run(command, check=True)
+
+    def run(*words, before=()):
+        command = [*before, program, "star.toml", *map(str, words)]
+        return subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
+
+    run.folder = folder
+    return run
+
+
+def calls(driver, *words):
+    """Return the calls that the program prints: name and time in ns."""
+    done = driver(*words)
+    assert done.returncode == 0, done.stderr
+    return [(name, int(time)) for name, time in map(str.split, done.stdout.splitlines())]
+
+
+@pytest.mark.library
+def test_two_receives_share_a_message(driver):
+    sent = math.ceil(link_ps(2 * MIB) / 1000)
+    whole = delivery_ns(2 * MIB)
+    assert calls(driver, "two-receives") == [("sent", sent), ("first", whole), ("second", whole)]
+
+
+@pytest.mark.library
+def test_one_receive_needs_two_messages(driver):
+    times = [("sent", math.ceil(count * link_ps(MIB) / 1000)) for count in (1, 2)]
+    assert calls(driver, "two-sends") == [*times, ("both", delivery_ns(2 * MIB))]
+
+
+@pytest.mark.library
+@pytest.mark.parametrize("size", [3 << 30, 1, 0])
+def test_one_message_is_received_once(driver, size):
+    """A message without bytes counts as one byte."""
+    assert calls(driver, "one-message", size) == [("whole", delivery_ns(max(size, 1)))]
+
+
+@pytest.mark.library
+def test_late_receives_are_complete_in_the_order_of_posting(driver):
+    at = 1_000_000
+    assert calls(driver, "late") == [("first", at), ("second", at), ("third", at + delivery_ns(MIB))]
+
+
+@pytest.mark.library
+def test_other_messages_do_not_match(driver):
+    (name, time), *more = calls(driver, "others")
+    assert name == "match"
+    assert not more
+    # The messages to two ranks take turns on the link, those to one rank follow each other.
+    assert delivery_ns(4 * MIB) < time <= delivery_ns(5 * MIB)
+
+
+@pytest.mark.library
+def test_times_are_rounded_up_and_alarms_are_relative_to_them(driver):
+    """A message of 1,001 bytes arrives at 161.3 ns."""
+    arrival = 162
+    assert delivery_ns(1001) == arrival
+    assert calls(driver, "alarms", 1001) == [
+        ("early", 10),
+        ("arrived", arrival),
+        ("now", arrival),
+        ("later", arrival + 5),
+        ("fraction", arrival + 5),
+    ]
+
+
+@pytest.mark.library
+def test_rounding_does_not_accumulate(driver):
+    one = link_ps(1001) + LATENCY_PS
+    assert one % 1000
+    assert calls(driver, "pingpong", 1001) == [("end", math.ceil(100 * one / 1000))]
+
+
+@pytest.mark.library
+@pytest.mark.parametrize("size", [MIB, 8 * 5_000, 8])
+def test_a_ring_exceeds_its_closed_form_by_headers(driver, size):
+    """The closed form has links without headers, and the latency of the network per step."""
+    steps, part = 14, size // 8
+    closed_ps = steps * (part * PS_PER_BYTE + LATENCY_PS)
+    headers_ps = steps * -(-part // MTU) * HEADER_BYTES * PS_PER_BYTE
+    assert calls(driver, "ring", size) == [("end", math.ceil((closed_ps + headers_ps) / 1000))]
+
+
+@pytest.mark.library
+def test_the_bandwidth_is_in_gigabytes_per_second(driver):
+    assert calls(driver, "bandwidth") == [("bandwidth", 50)]
+
+
+@pytest.mark.library
+def test_the_dimensions_must_have_as_many_npus_as_the_network_has_hosts(driver):
+    assert driver("dimensions", 4).stdout == "fine\n"
+    for last, product in ((5, "10"), (3, "6"), (1 << 30, str(1 << 31))):
+        said = driver("dimensions", last).stderr
+        assert f"the dimensions 2 x {last} have {product} NPUs" in said
+        assert "the network of the scenario has 8 hosts" in said
+    assert "a dimension has 0 NPUs; it needs at least one" in driver("dimensions", 0).stderr
+
+
+@pytest.mark.library
+@pytest.mark.parametrize(
+    ("case", "printed", "said"),
+    [
+        (
+            ["waits"],
+            [f"first {delivery_ns(100)}"],
+            f"nothing is left to simulate; at {delivery_ns(100)} ns, 7 of 8 ranks have not finished, "
+            "the first of them rank 1; receives that wait for bytes: 1",
+        ),
+        (["stranger", 8], ["returns -1"], "rank 0 sends 1 bytes to rank 8: host 8 does not exist"),
+        (["throws"], [], "no such node"),
+        (["delay"], [], "a delay is at least 0 and below 1e15 ns"),
+        (["unit"], [], "only NS is supported"),
+    ],
+)
+def test_errors_end_the_run_and_say_why(driver, case, printed, said):
+    done = driver(*case)
+    assert (done.returncode, done.stdout.splitlines()) == (1, printed)
+    assert said in done.stderr
+
+
+@pytest.mark.library
+def test_an_invalid_scenario_is_an_error(driver):
+    (driver.folder / "star.toml").write_text(STAR.replace("star", "tsar"))
+    done = driver("bandwidth")
+    (driver.folder / "star.toml").write_text(STAR)
+    assert done.returncode == 1
+    assert "tsar" in done.stderr
+
+
+@pytest.mark.library
+def test_the_run_ends_with_the_last_rank_and_writes_results(driver):
+    assert driver("results").returncode == 0
+    result = silvan.load(driver.folder / "results")
+    assert result.summary["packet_hops"] < 100 * MIB // MTU
+
+
+@pytest.mark.library
+@pytest.mark.skipif(not shutil.which("valgrind"), reason="Valgrind is not installed")
+@pytest.mark.parametrize("case", [["late"], ["ring", 65536], ["waits"], ["throws"], ["stranger", 8]])
+def test_valgrind_finds_no_error_and_no_leak(driver, case):
+    kinds = "--errors-for-leak-kinds=definite,indirect"
+    done = driver(*case, before=["valgrind", "-q", "--leak-check=full", kinds, "--error-exitcode=9"])
+    assert done.returncode in {0, 1}, done.stderr
+
+
+def test_the_build_says_what_it_needs(tmp_path, capsys, monkeypatch):
+    def problems(*words):
+        assert build_astra.main([*words, "--check"]) == 2
+        return capsys.readouterr().err
+
+    assert "make astra ASTRA=CHECKOUT" in problems("")
+    assert f"{tmp_path} is not a checkout of ASTRA-sim" in problems(str(tmp_path))
+    for name in (build_astra.INTERFACE, *(f"{one}/{file}" for one, file in build_astra.SUBMODULES.items())):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).touch()
+    (tmp_path / "extern/helper/fmt/CMakeLists.txt").unlink()
+    assert f"git -C {tmp_path} submodule update --init extern/helper/fmt\n" in problems(str(tmp_path))
+    (tmp_path / "extern/helper/fmt/CMakeLists.txt").touch()
+    monkeypatch.setenv("PATH", "")
+    assert "apt install cmake g++ protobuf-compiler libprotobuf-dev" in problems(str(tmp_path))
+    for program in build_astra.PROGRAMS:
+        (tmp_path / program).write_text(f"#!{sys.executable}\n")
+        (tmp_path / program).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert build_astra.main([str(tmp_path), "--check"]) == 0
