@@ -68,7 +68,8 @@ std::vector<int> dimensions(const std::string &file, int hosts) {
     }
     std::vector<int> found;
     try {
-        for (const auto &one : nlohmann::json::parse(input).at("logical-dims")) {
+        const auto content = nlohmann::json::parse(input);
+        for (const auto &one : content.at("logical-dims")) {
             found.push_back(one.is_string() ? std::stoi(one.get<std::string>()) : one.get<int>());
         }
     } catch (const std::exception &error) {
