@@ -16,6 +16,9 @@ CPU time of `--rounds` runs, in which the programs take turns. The closed forms 
     all-reduce    2 (n - 1) (S / (n B) + L)
     all-to-all    (n - 1) S / (n B) + L
 
+Silvan's packets also have headers, and ASTRA-sim waits for whole nanoseconds. The program computes the
+resulting time of Silvan, and fails if it differs.
+
 `docs/astra.md` has the results. The programs of other networks are built by ASTRA-sim's own scripts.
 """
 
@@ -23,16 +26,22 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
 #: Bytes per nanosecond of a link, and nanoseconds from rank to rank.
 RATE, LATENCY_NS = 50, 500
+#: Bytes of the header of a packet in Silvan.
+HEADER = 64
+#: The delay of a message in its rank, ns.
+ENDPOINT_NS = 1
 #: ASTRA-sim's analytical network counts 2^30 bytes as a gigabyte.
 ANALYTICAL_GB = 2**30 / 1e9
 #: Numbers of collective operations in Chakra's format, and the algorithms of ASTRA-sim for these.
@@ -50,11 +59,12 @@ link_delay = "200 ns"
 latency = "100 ns"
 
 [packet]
-mtu = "4 KiB"
-header = "64 B"
+mtu = "{mtu} B"
+header = "{header} B"
 """
 
-#: A fat tree of htsim with two tiers, of which the lower one has a single switch.
+#: A fat tree of htsim with two tiers, of which the lower one has a single switch. Few links leave it, because
+#: htsim allows a switch at most 96 ports.
 HTSIM_TOPOLOGY = """\
 Nodes {ranks}
 Tiers 2
@@ -63,7 +73,8 @@ Podsize {ranks}
 Tier 0
 Downlink_speed_Gbps 400
 Radix_Down {ranks}
-Radix_Up {ranks}
+Radix_Up {uplinks}
+Oversubscribed 4
 Downlink_Latency_ns 250
 
 Tier 1
@@ -84,6 +95,8 @@ class Workload:
     collective: str
     ranks: int
     size: int
+    #: Bytes of a packet of Silvan without its header.
+    mtu: int
 
     def closed_form_ns(self) -> float:
         """Return the time without headers and overheads."""
@@ -91,6 +104,18 @@ class Workload:
         if self.collective == "all_reduce":
             return 2 * (self.ranks - 1) * (message_ns + LATENCY_NS)
         return (self.ranks - 1) * message_ns + LATENCY_NS
+
+    def silvan_ns(self) -> int:
+        """Return the time with the headers of Silvan, and the delays and whole nanoseconds of ASTRA-sim.
+
+        Each step of the all-reduce starts at a whole nanosecond, after the delay of the rank. A rank also has
+        this delay before the first step. In the all-to-all, it has the delay before and after all messages.
+        """
+        message = self.size // self.ranks
+        message_ns = Fraction(message + -(-message // self.mtu) * HEADER, RATE)
+        if self.collective == "all_reduce":
+            return 2 * (self.ranks - 1) * (math.ceil(message_ns + LATENCY_NS) + ENDPOINT_NS) + ENDPOINT_NS
+        return math.ceil((self.ranks - 1) * message_ns + LATENCY_NS) + 2 * ENDPOINT_NS
 
 
 def varint(number: int) -> bytes:
@@ -134,7 +159,7 @@ def write(workload: Workload, folder: Path) -> None:
     algorithm = [COLLECTIVES[workload.collective][1]]
     system = {
         "scheduling-policy": "LIFO",
-        "endpoint-delay": 1,
+        "endpoint-delay": ENDPOINT_NS,
         "active-chunks-per-dimension": 1,
         "preferred-dataset-splits": 1,
         "all-reduce-implementation": algorithm,
@@ -147,8 +172,12 @@ def write(workload: Workload, folder: Path) -> None:
     }
     (folder / "system.json").write_text(json.dumps(system))
     (folder / "memory.json").write_text(json.dumps({"memory-type": "NO_MEMORY_EXPANSION"}))
-    (folder / "silvan.toml").write_text(SCENARIO.format(ranks=workload.ranks))
-    (folder / "htsim.topo").write_text(HTSIM_TOPOLOGY.format(ranks=workload.ranks))
+    (folder / "silvan.toml").write_text(
+        SCENARIO.format(ranks=workload.ranks, mtu=workload.mtu, header=HEADER)
+    )
+    (folder / "htsim.topo").write_text(
+        HTSIM_TOPOLOGY.format(ranks=workload.ranks, uplinks=workload.ranks // 4)
+    )
     kind, latency = (
         ("Ring", LATENCY_NS) if workload.collective == "all_reduce" else ("Switch", LATENCY_NS / 2)
     )
@@ -198,6 +227,8 @@ def race(
     for _ in range(rounds):
         for name, program in programs.items():
             end, cpu_s = simulated(command(name, program, folder), folder, workload.ranks)
+            if name == "silvan" and end != workload.silvan_ns():
+                raise RaceError(f"{workload} takes {end} ns with Silvan instead of {workload.silvan_ns()} ns")
             found[name] = end, min(cpu_s, found.get(name, (0, cpu_s))[1])
     return found
 
@@ -209,7 +240,7 @@ def rows(options: argparse.Namespace, programs: dict[str, Path]) -> Iterator[str
     yield "| --- |" + " --- |" * (2 + 2 * len(programs))
     for collective in COLLECTIVES:
         for ranks in options.ranks:
-            workload = Workload(collective, ranks, options.size)
+            workload = Workload(collective, ranks, options.size, options.mtu)
             found = race(workload, programs, options.out, options.rounds)
             cells = [f"{end:,} | {cpu_s:.2f}" for end, cpu_s in found.values()]
             name = collective.replace("_", "-")
@@ -223,6 +254,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
         parser.add_argument(f"--{name}", type=Path, help="the program; without it, this network is left out")
     parser.add_argument("--ranks", type=int, nargs="+", default=[4, 8, 16, 32, 64])
     parser.add_argument("--size", type=int, default=2**20, help="bytes of each rank")
+    parser.add_argument("--mtu", type=int, default=4096, help="bytes of a packet of Silvan")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--out", type=Path, default=Path("out/astra"))
     return parser.parse_args(words)

@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -9,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+import astra_race
 import build_astra
 import silvan
+from astra_race import COLLECTIVES, Workload
 from conftest import ROOT
 
 ADAPTER = ROOT / "crates" / "silvan-capi" / "astra"
@@ -220,3 +223,79 @@ def test_the_build_says_what_it_needs(tmp_path, capsys, monkeypatch):
         (tmp_path / program).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert build_astra.main([str(tmp_path), "--check"]) == 0
+
+
+def stated():
+    """Return the rows of the first table of the comparison of the page."""
+    page = (ROOT / "docs" / "astra.md").read_text()
+    rows = re.findall(r"^\| (all-\w+(?:-all)?) \| (\d+) \| (.*) \|$", page, re.MULTILINE)
+    for collective, ranks, cells in rows:
+        closed, *times = (float(cell.replace(",", "")) for cell in cells.split(" | "))
+        yield Workload(collective.replace("-", "_"), int(ranks), MIB, MTU), closed, times
+
+
+def test_the_page_states_closed_forms_and_what_silvan_adds():
+    """A step of the analytical network takes whole nanoseconds, and the delay of a rank."""
+    rows = list(stated())
+    assert [(row.collective, row.ranks) for row, *_ in rows] == [
+        (collective, ranks) for collective in COLLECTIVES for ranks in (4, 8, 16, 32, 64)
+    ]
+    for workload, closed, (analytical, _, of_silvan) in rows:
+        assert closed == pytest.approx(workload.closed_form_ns(), abs=0.05)
+        assert of_silvan == workload.silvan_ns()
+        if workload.collective == "all_reduce":
+            steps = 2 * (workload.ranks - 1)
+            assert analytical == steps * (math.floor(closed / steps) + 1) + 1
+
+
+#: A program with the options of ASTRA-sim, which states the time that Silvan should have.
+ASTRA_SIM = """\
+#!{python}
+import sys
+sys.path.insert(0, {tools!r})
+import re
+from pathlib import Path
+import astra_race
+options = dict(word[2:].split("=") for word in sys.argv[1:] if "=" in word)
+folder = Path(options["network-configuration"]).parent
+collective, ranks = folder.name.rsplit("-", 1)
+assert all((folder / f"trace.{{rank}}.et").stat().st_size > 50 for rank in range(int(ranks)))
+end = astra_race.Workload(collective, int(ranks), 2**20, 4096).silvan_ns() + {more}
+for rank in range(int(ranks)):
+    print(f"[workload] [info] sys[{{rank}}] finished, {{end - rank}} cycles, exposed communication 0 cycles.")
+"""
+
+
+def test_the_comparison_fails_unless_silvan_has_the_expected_time(tmp_path, capsys):
+    program = tmp_path / "program"
+
+    def race(more, *words):
+        program.write_text(ASTRA_SIM.format(python=sys.executable, tools=str(ROOT / "tools"), more=more))
+        program.chmod(0o755)
+        words = [*words, "--ranks", "4", "8", "--rounds", "2", "--out", str(tmp_path / "out")]
+        return astra_race.main(list(words)), capsys.readouterr()
+
+    status, said = race(0, "--silvan", str(program), "--analytical", str(program))
+    assert status == 0
+    assert "| all-reduce | 8 | 43,700.2 | 44,297 | " in said.out
+    status, said = race(1, "--silvan", str(program))
+    assert status == 1
+    assert "takes 34958 ns with Silvan instead of 34957 ns" in said.err
+    assert race(1, "--htsim", str(program))[0] == 0
+    assert "--silvan, --analytical or --htsim" in race(0)[1].err
+    program.write_text("#!/bin/sh\necho no network\nexit 3\n")
+    assert astra_race.main(["--htsim", str(program), "--out", str(tmp_path / "out")]) == 1
+    assert "0 of 4 ranks have finished" in capsys.readouterr().err
+
+
+def test_traces_are_read_as_chakra(tmp_path):
+    astra_race.write(Workload("all_reduce", 4, MIB, MTU), tmp_path)
+    text = subprocess.run(
+        [sys.executable, "-m", "silvan.cli", "trace", "check", str(tmp_path / "trace.0.et")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert text.returncode == 0, text.stderr
+    # A ring of 4 ranks has 2 (4 - 1) steps with a message of each rank.
+    assert re.search(r"trace.0.et +chakra +4 .* 24 ", text.stdout), text.stdout
