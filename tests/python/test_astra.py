@@ -47,18 +47,23 @@ def delivery_ns(size):
     return math.ceil((link_ps(size) + LATENCY_PS) / 1000)
 
 
+def compiled(folder, main):
+    """Compile a program with the adapter; return its path."""
+    folders = [STAND_IN, ADAPTER, ROOT / "crates" / "silvan-capi" / "include"]
+    strict = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-pedantic"]
+    links = [BUILT / "libsilvan.a", "-lgcc_s", "-lpthread", "-ldl", "-lm"]
+    sources = [main, ADAPTER / "network.cc"]
+    command = ["g++", *strict, *(f"-I{one}" for one in folders), "-o", folder / main.stem, *sources, *links]
+    subprocess.run(command, check=True)
+    return folder / main.stem
+
+
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory):
     """Compile the program that uses the adapter; return a function that runs it."""
     folder = tmp_path_factory.mktemp("astra")
     (folder / "star.toml").write_text(STAR)
-    sources = [STAND_IN / "driver.cc", ADAPTER / "network.cc"]
-    folders = [STAND_IN, ADAPTER, ROOT / "crates" / "silvan-capi" / "include"]
-    strict = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-pedantic"]
-    links = [BUILT / "libsilvan.a", "-lgcc_s", "-lpthread", "-ldl", "-lm"]
-    program = folder / "driver"
-    command = ["g++", *strict, *(f"-I{one}" for one in folders), "-o", program, *sources, *links]
-    subprocess.run(command, check=True)
+    program = compiled(folder, STAND_IN / "driver.cc")
 
     def run(*words, before=()):
         command = [*before, program, "star.toml", *map(str, words)]
@@ -192,6 +197,39 @@ def test_the_run_ends_with_the_last_rank_and_writes_results(driver):
     assert driver("results").returncode == 0
     result = silvan.load(driver.folder / "results")
     assert result.summary["packet_hops"] < 100 * MIB // MTU
+
+
+@pytest.mark.library
+def test_the_program_reads_options_and_dimensions(tmp_path):
+    program = compiled(tmp_path, ADAPTER / "main.cc")
+    (tmp_path / "star.toml").write_text(STAR)
+    (tmp_path / "two.json").write_text('{"logical-dims": ["4", 2]}')
+    (tmp_path / "wrong.json").write_text('{"logical-dims": ["4", "3"]}')
+    (tmp_path / "empty.json").write_text("{}")
+
+    def run(*words):
+        words = [f"--{word}" for word in ("network-configuration=star.toml", *words)]
+        return subprocess.run([program, *words], capture_output=True, text=True, cwd=tmp_path, check=False)
+
+    ends = [f"sys[{rank}] finished, {delivery_ns(1000)} cycles" for rank in range(8)]
+    done = run("silvan-results=out")
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["1 dimensions, 1 with queues", *ends]
+    assert silvan.load(tmp_path / "out").summary["packet_hops"] == 16
+    done = run("logical-topology-configuration=two.json")
+    assert sorted(done.stdout.splitlines()) == ["2 dimensions, 2 with queues", *ends]
+    for words, said in (
+        (["logical-topology-configuration=wrong.json"], "the dimensions 4 x 3 have 12 NPUs"),
+        (["logical-topology-configuration=empty.json"], 'it should contain {"logical-dims": ["8", "2"]}'),
+        (["logical-topology-configuration=none.json"], "none.json cannot be read"),
+        (["network-configuration=none.toml"], "none.toml: cannot be read"),
+        (["silvan-result=out"], "no option --silvan-result; there are --"),
+        (["silvan-results=/dev/null/out"], "the results cannot be written to /dev/null/out"),
+        (["workload-configuration=quiet"], "1 of 8 ranks have not finished, the first of them rank 2"),
+    ):
+        done = run(*words)
+        assert done.returncode == 1
+        assert said in done.stderr
 
 
 @pytest.mark.library
