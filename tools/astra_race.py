@@ -167,7 +167,7 @@ def write(workload: Workload, folder: Path) -> None:
         "all-gather-implementation": ["ring"],
         "reduce-scatter-implementation": ["ring"],
         "collective-optimization": "localBWAware",
-        "local-mem-bw": 1_000_000_000,
+        "local-mem-bw": 1e15,
         "boost-mode": 0,
     }
     (folder / "system.json").write_text(json.dumps(system))

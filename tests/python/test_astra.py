@@ -284,6 +284,9 @@ def test_the_page_states_closed_forms_and_what_silvan_adds():
         if workload.collective == "all_reduce":
             steps = 2 * (workload.ranks - 1)
             assert analytical == steps * (math.floor(closed / steps) + 1) + 1
+    large = Workload("all_reduce", 4, 16 << 30, MTU).silvan_ns()
+    page = " ".join((ROOT / "docs" / "astra.md").read_text().split())
+    assert f"(16 GiB of each of 4 ranks: {large:,} ns)" in page
 
 
 #: A program with the options of ASTRA-sim, which states the time that Silvan should have.
