@@ -241,6 +241,45 @@ def test_valgrind_finds_no_error_and_no_leak(driver, case):
     assert done.returncode in {0, 1}, done.stderr
 
 
+#: A program with the name of CMake, which writes down its arguments and creates what a build would create.
+CMAKE = """\
+#!/bin/sh
+echo "$@" >> {log}
+test "$1" = -S && mkdir -p "$4" && echo "${{5#-D}}" | sed s/=/:PATH=/ > "$4/CMakeCache.txt"
+test "$1" = --build && touch "$2/AstraSim_Silvan"
+exit {status}
+"""
+
+
+def test_the_build_starts_again_for_another_checkout(tmp_path, capsys, monkeypatch):
+    def build(checkout, status=0):
+        (tmp_path / "cmake").write_text(CMAKE.format(log=tmp_path / "log", status=status))
+        (tmp_path / "cmake").chmod(0o755)
+        for name in (
+            build_astra.INTERFACE,
+            *(f"{one}/{file}" for one, file in build_astra.SUBMODULES.items()),
+        ):
+            (tmp_path / checkout / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / checkout / name).touch()
+        return build_astra.main([str(tmp_path / checkout), "--out", str(out)])
+
+    out = tmp_path / "out"
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(build_astra, "PROGRAMS", {"cmake": "cmake"})
+    assert build("one") == 0
+    assert capsys.readouterr().out == f"built {out / 'AstraSim_Silvan'}\n"
+    configure, make = (tmp_path / "log").read_text().splitlines()
+    assert f"-S {ADAPTER} -B {out}/build -DASTRA={tmp_path}/one -DCMAKE_PREFIX_PATH={out}/silvan" in configure
+    assert make.startswith(f"--build {out}/build")
+    (out / "build" / "object").touch()
+    assert build("one") == 0
+    assert (out / "build" / "object").exists()
+    assert build("two") == 0
+    assert not (out / "build" / "object").exists()
+    assert build("two", status=1) == 1
+    assert "the build failed: cmake -S" in capsys.readouterr().err
+
+
 def test_the_build_says_what_it_needs(tmp_path, capsys, monkeypatch):
     def problems(*words):
         assert build_astra.main([*words, "--check"]) == 2
