@@ -115,7 +115,7 @@ void Network::finished(int rank) {
 }
 
 void Network::run() {
-    // A failure, or the end of the last rank, can precede the run, whose first callback may be late.
+    // silvan_stop has no effect before the run, in which background traffic of the scenario may never end.
     if (failure.empty() && running > 0) {
         int code = silvan_run(handle.get(), SILVAN_NEVER);
         if (code != SILVAN_OK) {
