@@ -59,7 +59,7 @@ FUZZ_TARGETS := units text ibnetdiscover lft site scenario checkpoint \
 .PHONY: help setup try demo test test-rust test-python check lint fmt schema schema-check wheel wheel-check site \
         verify swarm same fuzz bench instructions threads-model papers clean quick nightly toolchain environment test-tools \
         test-crates-build test-crates swarm-check examples-check mutants lint-rust lint-python wheel-check-all loom release-check release-files \
-        capi library-check playground-check site-check release wheel-manylinux audit lock
+        capi astra library-check playground-check site-check release wheel-manylinux audit lock
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -149,6 +149,12 @@ mutants: ## count mutants of the model that no test catches: N=200, selected by 
 capi: ## install the C library libsilvan, its header and its packages for pkg-config and CMake: PREFIX=/usr/local
 	$(CARGO) build --release --quiet -p silvan-capi
 	$(PYTHON) tools/install_library.py $(PREFIX)
+
+astra: ## build ASTRA-sim with Silvan as its network, in target/astra: ASTRA=CHECKOUT of ASTRA-sim
+	@$(PYTHON) tools/build_astra.py "$(ASTRA)" --check
+	$(CARGO) build --release --quiet -p silvan-capi
+	$(PYTHON) tools/install_library.py target/astra/silvan
+	$(PYTHON) tools/build_astra.py "$(ASTRA)"
 
 # Compiles programs in C and C++ with the library, and compares their results with those of `silvan run`.
 library-check: $(VENV)/.built $(VENV)/.dev-deps

@@ -55,6 +55,8 @@ SKIPS = [
     Skip("docs/questions/flap-victims.md", "silvan sweep", "takes minutes"),
     Skip("docs/questions/slow-receiver.md", "silvan sweep", "takes minutes"),
     Skip("docs/library.md", "export PKG_CONFIG_PATH", "needs an installed library"),
+    Skip("docs/astra.md", "git -C ../astra-sim", "needs a checkout of ASTRA-sim"),
+    Skip("docs/astra.md", "EXAMPLES=", "needs a checkout of ASTRA-sim"),
     Skip("docs/results.md", "polars.from_arrow", "needs polars, pandas and duckdb"),
 ]
 INSTEADS = [

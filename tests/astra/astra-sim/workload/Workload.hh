@@ -1,0 +1,3 @@
+// A stand-in: a rank is its own workload.
+
+#pragma once
