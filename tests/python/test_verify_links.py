@@ -99,6 +99,10 @@ def test_a_broken_reference_is_noticed(
     assert compare.differences(scenario)
 
 
+def test_the_flow_that_has_sent_the_least_is_first_also_after_it_was_held() -> None:
+    assert compare.differences(link_drawing.variant(995000017)) == []
+
+
 @pytest.mark.parametrize("seed", [990002196, 990002682])
 def test_room_in_the_replay_buffer_wakes_no_sender_that_lacks_credit(seed: int) -> None:
     assert compare.differences(link_drawing.variant(seed)) == []

@@ -112,6 +112,11 @@ impl Announcer {
         self.rates.as_ref().is_some_and(|rates| rates.injection == Injection::ShapedVirtualClock)
     }
 
+    /// Has the flow that has sent the least be selected again, because the flows in the ring have changed.
+    pub fn select_again(&mut self) {
+        self.is_selected = false;
+    }
+
     /// The earliest time at which a probe is due.
     pub fn next_probe(&self) -> Option<Time> {
         self.probes.peek().map(|entry| entry.0.0)

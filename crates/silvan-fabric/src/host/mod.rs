@@ -547,6 +547,11 @@ impl Host {
         }
         if self.permission_lasts() {
             self.check_held(now);
+            if let Some(announcer) = &mut self.announcer
+                && self.flows.has_held()
+            {
+                announcer.select_again();
+            }
             self.flows.release_held(&mut self.sources);
         } else {
             while let Some(id) = self.flows.take_held() {
