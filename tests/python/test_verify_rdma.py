@@ -13,6 +13,10 @@ from verify.reading import plan
 from verify.reference import Network, credits, hosts, marking, rdma, switches
 
 
+def test_a_control_packet_ends_no_wait_of_a_host_with_one_flow():
+    assert compare.differences(rdma_drawing.variant(998000015)) == []
+
+
 def test_scenarios_drawn_at_random():
     compared = compare.compare(rdma_drawing.many(1000, 60), show=False)
     assert not compared.wrong

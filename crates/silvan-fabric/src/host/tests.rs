@@ -419,6 +419,29 @@ fn a_control_packet_does_not_delay_an_earlier_turn() {
 }
 
 #[test]
+fn a_control_packet_that_lacks_the_credit_of_a_turn_is_woken_by_it() {
+    let mut partition = solo();
+    let (host, ctx) = parts(&mut partition);
+    let space = host.sizes.space(host.sizes.mtu + host.sizes.header);
+    let count = u64::from(ctx.links.capacity(host.out, Vl(0)) / space);
+    let span = ctx.links.span(host.out, host.sizes.mtu + host.sizes.header);
+    host.take_turns(ctx, Time(count * span.0));
+    let back = host.turn.at + Time(7_000);
+    release(host, ctx, space, back);
+    let before = host.turn.at + Time(1);
+    host.take_turns(ctx, before);
+    assert_eq!(host.turn.at, back, "the turn waits for the credit");
+    ctx.now = back - Time(5);
+    host.control.push_back(control(host, 0));
+    host.settle(ctx);
+    let events = std::iter::from_fn(|| ctx.queue.pop());
+    let mut events: Vec<_> = events.filter(|event| event.time == back).collect();
+    assert_eq!((host.turn.at, events.len()), (Time::NEVER, 1), "one wake-up instead of the turn");
+    ctx.now = back;
+    assert!(ctx.take_wakes(events.remove(0)));
+}
+
+#[test]
 fn a_turn_is_in_the_bin_of_its_time() {
     let mut partition = solo();
     let bins = partition.ctx.turns.as_ref().unwrap().bins.next();

@@ -11,6 +11,7 @@ use silvan_network::port::Vl;
 
 use super::Host;
 use crate::context::Context;
+use crate::link::CreditWay;
 
 /// How many turns in advance a host is prefetched.
 const AHEAD: usize = 4;
@@ -91,7 +92,14 @@ impl Host {
         let now = ctx.now;
         self.take_turns(ctx, now);
         ctx.now = now;
-        self.turn.at = Time::NEVER;
+        let at = std::mem::replace(&mut self.turn.at, Time::NEVER);
+        if at < Time::NEVER
+            && let Some(message) = self.on_hand
+        {
+            let destination = message.destination;
+            let way = CreditWay { channel: self.out, vl: self.lane(0, destination), dst: destination };
+            ctx.links.forget_expected(way, at);
+        }
     }
 
     /// Whether the next attempt to send is a turn. A host with control packets to send waits for wake-ups.

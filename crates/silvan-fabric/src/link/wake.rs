@@ -71,6 +71,15 @@ impl Links {
         Some(time)
     }
 
+    /// Ends the wait for credit that is expected at a time, because the sender makes another attempt before. The next wait for
+    /// this credit schedules a wake-up.
+    pub fn forget_expected(&mut self, way: CreditWay, time: Time) {
+        let index = self.lane_index(way);
+        if self.ready[index] == time {
+            self.ready[index] = Time::NEVER;
+        }
+    }
+
     /// Wakes the waiting sender when its credit arrives, if the credit is on its way and does not arrive before
     /// `passed`. A pending attempt that is earlier remains: its reason may be another one than this credit, such as room in
     /// the replay buffer.
