@@ -1,7 +1,7 @@
 //! Summarizes a scenario: its network, the link loads of its routing, and the cost of a run
 //! ([`crate::estimate`]).
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde::Serialize;
 use silvan_congestion::reaction::Reaction;
@@ -298,9 +298,13 @@ pub(crate) fn report(scenario: &Scenario, topology: &Topology, tables: &Tables, 
 fn job_report(job: &Job, topology: &Topology) -> JobReport {
     let (members, units) = job.hosts.split_at(job.hosts.len() - job.units as usize);
     let units: HashSet<u32> = units.iter().copied().collect();
-    let mut hosts: Vec<String> =
-        members.iter().map(|&host| topology.hosts[host as usize].name.clone()).collect();
-    hosts.dedup();
+    let machines = topology.machines.iter();
+    let machine_of: HashMap<u32, &str> = machines
+        .flat_map(|machine| machine.ports.iter().map(|&port| (port, machine.name.as_str())))
+        .collect();
+    let name = |host: &u32| machine_of.get(host).copied().unwrap_or(&topology.hosts[*host as usize].name);
+    let mut seen = HashSet::new();
+    let hosts = members.iter().map(name).filter(|name| seen.insert(*name)).map(str::to_owned).collect();
     let contents = Contents::of(&job.trace);
     JobReport {
         job: job.name.clone(),
