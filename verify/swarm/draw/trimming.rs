@@ -25,7 +25,8 @@ pub fn trimming(seed: u64, full: u64, rates: &[u64]) -> [(&'static str, Table); 
     let packets = draw.pick(&[1, 1, 2, 3, 10, 40]);
     put(&mut trimming, "queue", bytes(full * packets + odd));
     if draw.chance(50) {
-        let size = draw.pick(&[1, 20, 64, 128, full]).min(full);
+        // Headers as large as packets would keep a packet waiting forever, because each header causes the next packet.
+        let size = draw.pick(&[1, 20, 64, 128, full / 2]).clamp(1, full);
         put(&mut trimming, "size", bytes(size));
     }
     if draw.chance(60) {
