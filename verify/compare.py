@@ -78,7 +78,7 @@ def differences(scenario: Scenario) -> list[Difference]:
     try:
         samples = net.run()
     except (OverflowedError, PausedTooLongError) as stopped:
-        return _stops(given, stopped)
+        return _stops(given, net, stopped)
     result = _run(given, net)
     found: list[Difference] = []
     names = list(net.flows)
@@ -191,10 +191,12 @@ def _run(scenario: silvan.Scenario, net: Network) -> silvan.Result:
         raise
 
 
-def _stops(scenario: silvan.Scenario, stopped: OverflowedError | PausedTooLongError) -> list[Difference]:
+def _stops(
+    scenario: silvan.Scenario, net: Network, stopped: OverflowedError | PausedTooLongError
+) -> list[Difference]:
     """Compare the error with which a run with pause frames stops."""
     try:
-        silvan.run(scenario)
+        _run(scenario, net)
         message = "the run ends"
     except silvan.ModelError as error:
         message = str(error)
