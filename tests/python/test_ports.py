@@ -157,7 +157,9 @@ def test_hierarchical_all_reduce_takes_the_times_of_its_phases(tmp_path: Path):
     shares = sent_bytes(result)
     assert set(shares.values()) == {2 * (hosts - 1) * (size // gpus // hosts)}, "equal on all rails"
     spines = result.numpy("links")
-    assert not any(str(link).startswith("L2.") for link in spines["link"][spines["sent_bytes"] > 0]), "within rails"
+    assert not any(str(link).startswith("L2.") for link in spines["link"][spines["sent_bytes"] > 0]), (
+        "within rails"
+    )
 
 
 def test_a_ring_of_gpus_crosses_the_spines_once_per_host():
@@ -204,14 +206,34 @@ def test_results_do_not_depend_on_the_scheduler_or_threads(changes):
     ("old", "new", "message"),
     [
         ("count = 4", "count = 1", "ports.count = 1: must be 2 to 64"),
-        ("leaves = 4", "leaves = 3", "ports.wiring = \"rails\": 3 leaf switches cannot be divided into groups of 4 rails"),
+        (
+            "leaves = 4",
+            "leaves = 3",
+            'ports.wiring = "rails": 3 leaf switches cannot be divided into groups of 4 rails',
+        ),
         ('wiring = "rails"', 'wiring = "planes"\narrival = "own"\nuse = "rank"', "planes are not connected"),
-        ('wiring = "rails"', 'wiring = "rails"\nuse = "hash"\narrival = "own"', "has no effect unless ports.use"),
-        ('wiring = "rails"', 'wiring = "rails"\ninner_latency = "1 us"', "has no effect without ports.inner_rate"),
+        (
+            'wiring = "rails"',
+            'wiring = "rails"\nuse = "hash"\narrival = "own"',
+            "has no effect unless ports.use",
+        ),
+        (
+            'wiring = "rails"',
+            'wiring = "rails"\ninner_latency = "1 us"',
+            "has no effect without ports.inner_rate",
+        ),
         ("ranks_per_host = 4", 'ranks_per_host = 4\nhosts = ["H2.1"]', "H2.1 is a port of a host"),
-        ("ranks_per_host = 4", 'ranks_per_host = 4\nhosts = ["H9"]', r"H9\": no such host; the 4 hosts are H1 to H4"),
+        (
+            "ranks_per_host = 4",
+            'ranks_per_host = 4\nhosts = ["H9"]',
+            r"H9\": no such host; the 4 hosts are H1 to H4",
+        ),
         ("ranks_per_host = 4", 'hosts = ["H1"]', "1 are given, but 4 ranks need 4"),
-        ("[[job]]", '[[flow]]\nfrom = "H1"\nto = "H2.1"\n[[job]]', "H1 has 4 ports: name one of them, such as H1.1"),
+        (
+            "[[job]]",
+            '[[flow]]\nfrom = "H1"\nto = "H2.1"\n[[job]]',
+            "H1 has 4 ports: name one of them, such as H1.1",
+        ),
     ],
 )
 def test_impossible_settings_are_refused(old, new, message):
