@@ -10,7 +10,7 @@ import silvan
 
 #: Bytes per second of a port of 100 Gbit/s.
 PORT = 12.5e9
-#: Bytes on a port per byte of data, if each packet of 4096 bytes in the other direction is acknowledged with 64 bytes.
+#: Bytes on a port per byte of data, if 64 bytes acknowledge each packet of 4096 bytes in the other direction.
 ACKNOWLEDGED = 1 + 64 / 4096
 
 
@@ -26,7 +26,8 @@ def exchange(hosts: int, planes: int, size: str = "16 MiB", down: dict[str, obje
     """Return a scenario in which each host sends to each other one at the same time, over planes."""
     event = ""
     if down is not None:
-        event = "[recovery]\nkind = 'selective-repeat'\ntimeout = '1 ms'\n[[event]]\nkind = 'down'\nstart = '0 s'\n"
+        event = "[recovery]\nkind = 'selective-repeat'\ntimeout = '1 ms'\n"
+        event += "[[event]]\nkind = 'down'\nstart = '0 s'\n"
     event += "".join(f"{key} = {value!r}\n" for key, value in (down or {}).items())
     return f"""
         duration = "100 ms"
@@ -119,7 +120,7 @@ def on_rails(program: str, more: str = "", ports: str = "") -> str:
 
 
 def hierarchical(hosts: int, gpus: int, size: int) -> str:
-    """Return an all-reduce in GOAL: a reduce-scatter in each host, a ring on each rail, and an all-gather in each host."""
+    """Return an all-reduce in GOAL: reduce-scatter in each host, a ring on each rail, all-gather in each host."""
     share, piece = size // gpus, size // gpus // hosts
     lines = [f"num_ranks {hosts * gpus}"]
     for rank in range(hosts * gpus):
