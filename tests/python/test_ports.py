@@ -120,7 +120,7 @@ def on_rails(program: str, more: str = "", ports: str = "") -> str:
 
 
 def hierarchical(hosts: int, gpus: int, size: int) -> str:
-    """Return an all-reduce in GOAL: reduce-scatter in each host, a ring on each rail, all-gather in each host."""
+    """Return an all-reduce in GOAL: within hosts, in a ring on each rail, and within hosts again."""
     share, piece = size // gpus, size // gpus // hosts
     lines = [f"num_ranks {hosts * gpus}"]
     for rank in range(hosts * gpus):
