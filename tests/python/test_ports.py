@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import silvan
+from conftest import command
 
 #: Bytes per second of a port of 100 Gbit/s.
 PORT = 12.5e9
@@ -251,6 +252,32 @@ def test_patterns_stay_in_their_plane():
     between = exchange(4, 2) + "[[flow]]\nfrom = 'H1.1'\nto = 'H2.2'\n"
     with pytest.raises(silvan.SilvanError, match=r"from H1\.1 to H2\.2: switch P1\.S1 has no route"):
         silvan.Scenario.from_toml(between).check()
+
+
+def test_a_message_on_few_of_many_ports_is_not_faster_than_on_the_crossbar():
+    for size in ("4 KiB", "36 KiB", "200000 B"):
+        (job,) = run(exchange(16, 8, size)).summary["jobs"]
+        assert job["slowdown"] >= 0.99, size
+
+
+def test_what_needs_connected_planes_is_refused(tmp_path: Path):
+    text = exchange(4, 2).partition("[[job]]")[0]
+    with pytest.raises(silvan.ScenarioError, match="a program may send between any two ports"):
+        silvan.Scenario.from_toml(text + "[external]\n")
+    (tmp_path / "list.csv").write_text("from,to,bytes,start_ns\nH1.1,H2.1,1000,0\nH1.1,H2.2,1000,0\n")
+    listed = text + "[[traffic]]\npattern = { kind = 'listed', file = 'list.csv' }\n"
+    with pytest.raises(silvan.ScenarioError, match=r"from H1\.1 to H2\.2, which are not connected"):
+        silvan.Scenario.from_toml(listed, base_dir=tmp_path).check()
+
+
+def test_a_delay_is_explained_by_the_part_that_arrives_last(tmp_path: Path):
+    (tmp_path / "planes.toml").write_text(exchange(4, 4, size="4096 B"))
+    done = command("run", "planes.toml", "--out", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for subject in (["--job", "job.0"], []):
+        done = command("why", "out", *subject, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert "before the recording" not in done.stdout
 
 
 def test_the_resolved_scenario_states_the_use_of_ports():

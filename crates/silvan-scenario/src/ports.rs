@@ -5,6 +5,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::{Rate, Time};
+use silvan_fabric::config::{Assignment, RoutePer};
 use silvan_network::topology::{Cabling, MAX_HOST_PORTS, Topology};
 use silvan_network::traffic::{ArrivalPort, InnerLinks, JobPorts, Pattern, PortUse};
 
@@ -96,6 +97,9 @@ pub(crate) fn check(spec: &Spec) -> Result<(), Fault> {
     ensure(ports.inner_latency.is_none_or(|time| time <= MOST_LATENCY), "ports.inner_latency", || {
         format!("must be at most {MOST_LATENCY}")
     })?;
+    if ports.wiring == Cabling::Planes {
+        on_planes(spec)?;
+    }
     for (index, job) in spec.job.iter().enumerate() {
         let at = |key: &str| format!("job.{index}.{key}");
         ensure(!job.algorithms.reduces_in_network(), &at("algorithms"), || {
@@ -120,6 +124,23 @@ pub(crate) fn check(spec: &Spec) -> Result<(), Fault> {
         })?;
     }
     Ok(())
+}
+
+/// Checks that no setting connects planes, or needs the structure of the whole network.
+fn on_planes(spec: &Spec) -> Result<(), Fault> {
+    let refused = |key: &str| Fault::new(key, "cannot be combined with ports.wiring = \"planes\"");
+    if spec.external.is_some() {
+        let what = "cannot be combined with ports.wiring = \"planes\": a program may send between any two ports, but planes are not \
+                    connected; use one plane";
+        return Err(Fault::new("external", what));
+    }
+    if spec.lanes.assignment == Assignment::Routing {
+        return Err(refused("lanes.assignment"));
+    }
+    match &spec.adaptive_routing {
+        Some(adaptive) if adaptive.is_per(RoutePer::Flow) => Err(refused("adaptive_routing.per")),
+        _ => Ok(()),
+    }
 }
 
 /// Maximum latency of a link within a host.

@@ -303,8 +303,8 @@ fn job_report(job: &Job, topology: &Topology) -> JobReport {
         .flat_map(|machine| machine.ports.iter().map(|&port| (port, machine.name.as_str())))
         .collect();
     let name = |host: &u32| machine_of.get(host).copied().unwrap_or(&topology.hosts[*host as usize].name);
-    let mut seen = HashSet::new();
-    let hosts = members.iter().map(name).filter(|name| seen.insert(*name)).map(str::to_owned).collect();
+    let mut hosts: Vec<String> = members.iter().map(name).map(str::to_owned).collect();
+    hosts.dedup();
     let contents = Contents::of(&job.trace);
     JobReport {
         job: job.name.clone(),

@@ -40,11 +40,28 @@ pub(crate) fn load(
         }
         if let Pattern::Listed(listed) = &one.pattern {
             let (list, found) = list(listed, base, topology).map_err(fault("pattern.file"))?;
+            stay_in_parts(&list, topology, &format!("traffic.{index}.pattern.file"))?;
             one.loaded.transfers = Some(Arc::new(list));
             notes.extend(found.into_iter().map(|note| format!("traffic.{index}.pattern.file: {note}")));
         }
     }
     Ok((traffic, notes))
+}
+
+/// Checks that transfers are between hosts that are connected.
+fn stay_in_parts(list: &[ListedTransfer], topology: &Topology, path: &str) -> Result<(), Fault> {
+    let mut part_of = vec![0; topology.hosts.len()];
+    for (number, part) in topology.parts().iter().enumerate() {
+        part.hosts.iter().for_each(|&host| part_of[host as usize] = number);
+    }
+    let part = |host: u32| part_of[host as usize];
+    match list.iter().find(|transfer| part(transfer.from) != part(transfer.to)) {
+        None => Ok(()),
+        Some(transfer) => {
+            let [from, to] = [transfer.from, transfer.to].map(|host| &topology.hosts[host as usize].name);
+            Err(Fault::new(path, format!("has a transfer from {from} to {to}, which are not connected")))
+        }
+    }
 }
 
 /// The lines of a text with their numbers, without comments and empty lines.

@@ -241,17 +241,25 @@ class Network:
 
     def find(self, wanted: Wanted) -> Message:
         """Return the recording of a message of the results; raises :class:`SilvanError` if it is missing."""
-        for key in self.delays.flows():
-            flow = FlowKey(*key)
-            if (self.hosts[flow.host], self.hosts[flow.destination]) != (wanted.sender, wanted.receiver):
-                continue
-            for number, row in enumerate(self.delays.messages(flow)):
-                if abs(row[0] - wanted.start) < 1000 and abs(row[1] - wanted.end) < 1000:
-                    return Message(flow, number, *row)
+        # If several ports carry the message, the part that arrives last is at one of them.
+        for of in (str, _without_port):
+            for key in self.delays.flows():
+                flow = FlowKey(*key)
+                ends = of(self.hosts[flow.host]), of(self.hosts[flow.destination])
+                if ends != (of(wanted.sender), of(wanted.receiver)):
+                    continue
+                for number, row in enumerate(self.delays.messages(flow)):
+                    if abs(row[0] - wanted.start) < 1000 and abs(row[1] - wanted.end) < 1000:
+                        return Message(flow, number, *row)
         raise SilvanError(
             f"the message of {wanted.bytes:,} B from {wanted.sender} to {wanted.receiver}, from "
             f"{wanted.start / 1000:,.0f} ns to {wanted.end / 1000:,.0f} ns, was not recorded"
         )
+
+
+def _without_port(name: str) -> str:
+    """Return the name of the host of a port."""
+    return name.rpartition(".")[0] or name
 
 
 def _named_flows(spec: Mapping[str, Any]) -> dict[str, tuple[str, str]]:

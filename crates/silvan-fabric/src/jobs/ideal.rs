@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use silvan_engine::{Rate, Time};
-use silvan_network::traffic::{JobPorts, Piece, PortUse};
+use silvan_network::traffic::{ArrivalPort, JobPorts, Piece, PortUse};
 use silvan_trace::execute::{Cost, Parcel, Part};
 
 /// The route from one host to another, with the best properties of all routes that packets may use.
@@ -153,13 +153,19 @@ impl Ideal {
         }
         let (before, last) = self.wire(bytes);
         let busy = |host: u32| self.units.get(&host).map_or(busy, |&rate| span_of(before + last, rate)).0;
-        // With a port per message, a host sends several messages at the same time.
-        let shared = |rank: u32| match &self.ports {
-            Some(ports) if ports.used == PortUse::Hash => ports.ports(rank).len() as u128,
-            _ => 1,
-        };
-        let sending = u128::from(busy(from)) / shared(parcel.from);
-        let receiving = u128::from(busy(to)) / shared(parcel.to);
+        let (mut sending, mut receiving): (u128, u128) = (busy(from).into(), busy(to).into());
+        if let Some(ports) = &self.ports {
+            // All ports of a host count as one interface, unless each rank sends or receives with its own port.
+            let whole = u128::from(self.parts(from, to, parcel.bytes).busy.0);
+            let of_host = |rank: u32| whole / ports.ports(rank).len() as u128;
+            let has_own = ports.used == PortUse::Rank;
+            if !has_own {
+                sending = of_host(parcel.from);
+            }
+            if !has_own || ports.arrival == ArrivalPort::Same {
+                receiving = of_host(parcel.to);
+            }
+        }
         let full = self.mtu.max(1) + self.header;
         let packet = sending * u128::from(full) / u128::from(before + last);
         let packets = before / full + 1;

@@ -65,6 +65,8 @@ pub(crate) struct Logged {
     pub from: u32,
     pub to: u32,
     pub bytes: u64,
+    /// The flow of the message; if several ports carry it, that of the part that arrived last.
+    pub flow: FlowAddress,
     /// The time at which the rank posted the message.
     pub handed: Time,
     /// The time at which the last byte of the message left the sending host.

@@ -187,16 +187,16 @@ impl Running {
         room: &mut Room,
         job: u16,
     ) {
-        let row = if has_bytes(&parcel) {
-            self.sent_bytes[parcel.from as usize] += parcel.bytes;
-            self.log(ctx.now, &parcel, room)
-        } else {
-            None
-        };
         // With several ports, there is one partition, in which hosts have the places of their numbers.
         let is_down = |port: u32| ctx.links.is_down(hosts[port as usize].out);
         let pieces = self.setup.pieces(&parcel, is_down);
         let count = pieces.len() as u16;
+        let row = if has_bytes(&parcel) {
+            self.sent_bytes[parcel.from as usize] += parcel.bytes;
+            self.log(ctx.now, &parcel, pieces[0].0, room)
+        } else {
+            None
+        };
         let travel = Travel { parcel, handed: ctx.now, row, pieces: count };
         if count > 1 {
             self.joined.insert(parcel, PiecesLeft { leaving: count, coming: count, left: Time::ZERO });
@@ -272,7 +272,7 @@ impl Running {
     }
 
     /// Adds a row for a message, if the log has space. Returns the index of the row.
-    fn log(&mut self, now: Time, parcel: &Parcel, room: &mut Room) -> Option<u32> {
+    fn log(&mut self, now: Time, parcel: &Parcel, flow: FlowAddress, room: &mut Room) -> Option<u32> {
         if !room.take(now) {
             self.unlogged += 1;
             return None;
@@ -282,6 +282,7 @@ impl Running {
             from: parcel.from,
             to: parcel.to,
             bytes: parcel.bytes,
+            flow,
             handed: now,
             left: None,
             there: None,
@@ -365,8 +366,13 @@ impl Application for Running {
     fn received(&mut self, flow: FlowAddress, at: &mut Instant) -> bool {
         let travel = self.coming.get_mut(&flow).and_then(VecDeque::pop_front);
         let Some(travel) = travel else { return false };
-        if travel.pieces > 1 && !self.is_complete(&travel.parcel) {
-            return true;
+        if travel.pieces > 1 {
+            if !self.is_complete(&travel.parcel) {
+                return true;
+            }
+            if let Some(row) = travel.row {
+                self.log[row as usize].flow = flow;
+            }
         }
         self.ranks.agenda().arrives(at.ctx.now.0, &travel.parcel);
         if has_bytes(&travel.parcel) {
@@ -450,7 +456,8 @@ mod tests {
 
     fn row(handed: u64) -> Logged {
         let (handed, alone) = (Time(handed), Time(1));
-        Logged { from: 0, to: 1, bytes: 1, handed, left: None, there: None, alone }
+        let flow = FlowAddress { host: 0, source: 0, destination: 1 };
+        Logged { from: 0, to: 1, bytes: 1, flow, handed, left: None, there: None, alone }
     }
 
     #[test]

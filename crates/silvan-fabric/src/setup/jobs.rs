@@ -88,6 +88,10 @@ impl Builder<'_> {
                 (0..).zip(&senders).map(own).collect()
             }
         };
+        if hosts.iter().any(|host| host.sources.len() > usize::from(u16::MAX)) {
+            let most = u16::MAX;
+            return Err(in_job(format!("more than {most} flows of a host with those of earlier jobs")));
+        }
         Ok(Setup {
             name: job.name.clone(),
             class,

@@ -1,6 +1,6 @@
 //! Checks every topology, generated or imported, before it is routed or simulated.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use silvan_engine::Time;
 
 use super::{
@@ -218,7 +218,14 @@ impl Topology {
             ));
         }
         let mut is_port = vec![false; self.hosts.len()];
+        let names: FxHashSet<&str> = self.hosts.iter().map(|host| host.name.as_str()).collect();
         for machine in &self.machines {
+            if machine.ports.len() > 1 && names.contains(machine.name.as_str()) {
+                return wrong(format!(
+                    "{} is a host and a port of another host; rename one of them",
+                    machine.name
+                ));
+            }
             for &port in &machine.ports {
                 match is_port.get_mut(port as usize) {
                     Some(is_port) if !*is_port => *is_port = true,
