@@ -171,17 +171,22 @@ pub fn plain(table: &Table, scenario: &Scenario) -> Table {
     other
 }
 
-/// The same scenario with jobs, which may or may not finish before the end.
-pub fn with_jobs(table: &Table, scenario: &Scenario) -> Option<Table> {
-    let (topology, _, _) = scenario.build().ok()?;
-    let spec = &scenario.spec;
-    let around = Around {
-        hosts: topology.hosts.iter().map(|host| host.name.clone()).collect(),
+/// What the jobs of a scenario need to know.
+fn around<'n>(spec: &Spec, hosts: impl Iterator<Item = &'n String>, topology: &Topology) -> Around {
+    Around {
+        hosts: hosts.cloned().collect(),
         switches: topology.switches.iter().map(|switch| switch.name.clone()).collect(),
         duration: spec.duration.0,
         mtu: spec.packet.mtu.0,
         levels: spec.lanes.sl_to_vl.as_ref().map_or(16, Vec::len) as u64,
-    };
+    }
+}
+
+/// The same scenario with jobs, which may or may not finish before the end.
+pub fn with_jobs(table: &Table, scenario: &Scenario) -> Option<Table> {
+    let (topology, _, _) = scenario.build().ok()?;
+    let spec = &scenario.spec;
+    let around = around(spec, topology.hosts.iter().map(|host| &host.name), &topology);
     let mut other = table.clone();
     let mut jobs = jobs(spec.seed, &around);
     if spec.seed % 4 == 1
@@ -215,13 +220,7 @@ pub fn with_ports(table: &Table, scenario: &Scenario) -> Option<Table> {
             wired(read(&ports)?)?
         }
     };
-    let around = Around {
-        hosts: topology.machines.iter().map(|machine| machine.name.clone()).collect(),
-        switches: topology.switches.iter().map(|switch| switch.name.clone()).collect(),
-        duration: spec.duration.0,
-        mtu: spec.packet.mtu.0,
-        levels: spec.lanes.sl_to_vl.as_ref().map_or(16, Vec::len) as u64,
-    };
+    let around = around(spec, topology.machines.iter().map(|machine| &machine.name), &topology);
     let mut other = table.clone();
     for key in ["flow", "traffic", "warmup"] {
         other.remove(key);

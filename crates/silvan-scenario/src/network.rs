@@ -83,7 +83,7 @@ pub(crate) fn check(spec: &Spec, topology: &Topology) -> Result<(), Fault> {
         if topology.machines.is_empty() {
             distinct(hosts, &names, &path)?;
         } else {
-            distinct_machines(hosts, topology, &path)?;
+            all_distinct(hosts, &path, |name, path| require_machine(topology, name, path))?;
         }
     }
     rows::check(spec, topology)
@@ -128,32 +128,35 @@ fn pattern(traffic: &Traffic, names: &Names<'_>, at: &str) -> Result<(), Fault> 
 }
 
 fn distinct(list: &[String], names: &Names<'_>, path: &str) -> Result<(), Fault> {
+    all_distinct(list, path, |name, path| names.require(name, path))
+}
+
+/// Checks that each name in a list fulfills a condition and is in the list once.
+fn all_distinct(
+    list: &[String],
+    path: &str,
+    require: impl Fn(&str, &str) -> Result<(), Fault>,
+) -> Result<(), Fault> {
     let mut seen = HashSet::new();
     for (index, name) in list.iter().enumerate() {
         let path = format!("{path}.{index}");
-        names.require(name, &path)?;
+        require(name, &path)?;
         ensure(seen.insert(name), &path, || "is in the list twice".to_owned())?;
     }
     Ok(())
 }
 
-/// Checks that all names in a list are different hosts of a network whose hosts have several ports.
-fn distinct_machines(list: &[String], topology: &Topology, path: &str) -> Result<(), Fault> {
-    let known: HashSet<&str> = topology.machines.iter().map(|machine| machine.name.as_str()).collect();
-    let mut seen = HashSet::new();
-    for (index, name) in list.iter().enumerate() {
-        let path = format!("{path}.{index}");
-        ensure(topology.host_named(name).is_none() || known.contains(name.as_str()), &path, || {
-            format!("{name} is a port of a host; ranks run on hosts, so name the host")
-        })?;
-        if !known.contains(name.as_str()) {
-            let other = topology.switch_named(name).map(|_| "switch");
-            let all: Vec<&str> = topology.machines.iter().map(|machine| machine.name.as_str()).collect();
-            return Err(Fault::new(path, no_such(("host", "hosts"), name, other, &all)));
-        }
-        ensure(seen.insert(name), &path, || "is in the list twice".to_owned())?;
+/// Fails if no host of a network whose hosts have several ports has this name.
+fn require_machine(topology: &Topology, name: &str, path: &str) -> Result<(), Fault> {
+    if topology.machine_named(name).is_some() {
+        return Ok(());
     }
-    Ok(())
+    ensure(topology.host_named(name).is_none(), path, || {
+        format!("{name} is a port of a host; ranks run on hosts, so name the host")
+    })?;
+    let other = topology.switch_named(name).map(|_| "switch");
+    let known: Vec<&str> = topology.machines.iter().map(|machine| machine.name.as_str()).collect();
+    Err(Fault::new(path, no_such(("host", "hosts"), name, other, &known)))
 }
 
 /// A dependency cycle of channels in which packets can wait for each other; `None` if the routes have no

@@ -50,11 +50,8 @@ pub(crate) fn load(
 
 /// Checks that transfers are between hosts that are connected.
 fn stay_in_parts(list: &[ListedTransfer], topology: &Topology, path: &str) -> Result<(), Fault> {
-    let mut part_of = vec![0; topology.hosts.len()];
-    for (number, part) in topology.parts().iter().enumerate() {
-        part.hosts.iter().for_each(|&host| part_of[host as usize] = number);
-    }
-    let part = |host: u32| part_of[host as usize];
+    let parts = topology.part_numbers();
+    let part = |host: u32| parts.hosts[host as usize];
     match list.iter().find(|transfer| part(transfer.from) != part(transfer.to)) {
         None => Ok(()),
         Some(transfer) => {

@@ -376,6 +376,22 @@ fn release(host: &Host, ctx: &mut Context, space: u32, time: Time) {
     ctx.links.release((way, crate::packet::NO_LEDGER), space, times, &mut ctx.queue);
 }
 
+/// A host that has used all of its credit: the space of a packet, the number of packets, and the time of each.
+struct WithoutCredit {
+    space: u32,
+    count: u64,
+    span: Time,
+}
+
+/// Has a host send until it lacks credit.
+fn send_all(host: &mut Host, ctx: &mut Context) -> WithoutCredit {
+    let space = host.sizes.space(host.sizes.mtu + host.sizes.header);
+    let count = u64::from(ctx.links.capacity(host.out, Vl(0)) / space);
+    let span = ctx.links.span(host.out, host.sizes.mtu + host.sizes.header);
+    host.take_turns(ctx, Time(count * span.0));
+    WithoutCredit { space, count, span }
+}
+
 #[test]
 fn a_host_without_credit_takes_its_turn_when_the_credit_arrives() {
     let mut partition = solo();
@@ -403,10 +419,7 @@ fn a_host_without_credit_takes_its_turn_when_the_credit_arrives() {
 fn a_control_packet_does_not_delay_an_earlier_turn() {
     let mut partition = solo();
     let (host, ctx) = parts(&mut partition);
-    let space = host.sizes.space(host.sizes.mtu + host.sizes.header);
-    let count = u64::from(ctx.links.capacity(host.out, Vl(0)) / space);
-    let span = ctx.links.span(host.out, host.sizes.mtu + host.sizes.header);
-    host.take_turns(ctx, Time(count * span.0));
+    let WithoutCredit { space, count, span } = send_all(host, ctx);
     ctx.now = host.turn.at;
     let back = host.turn.at + Time(7_000);
     release(host, ctx, space, back);
@@ -422,10 +435,7 @@ fn a_control_packet_does_not_delay_an_earlier_turn() {
 fn a_control_packet_that_lacks_the_credit_of_a_turn_is_woken_by_it() {
     let mut partition = solo();
     let (host, ctx) = parts(&mut partition);
-    let space = host.sizes.space(host.sizes.mtu + host.sizes.header);
-    let count = u64::from(ctx.links.capacity(host.out, Vl(0)) / space);
-    let span = ctx.links.span(host.out, host.sizes.mtu + host.sizes.header);
-    host.take_turns(ctx, Time(count * span.0));
+    let WithoutCredit { space, .. } = send_all(host, ctx);
     let back = host.turn.at + Time(7_000);
     release(host, ctx, space, back);
     let before = host.turn.at + Time(1);

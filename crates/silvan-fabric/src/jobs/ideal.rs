@@ -122,24 +122,13 @@ impl Ideal {
 
     /// The largest piece of a parcel.
     fn longest_piece(&self, parcel: &Parcel) -> Piece {
-        let [from, to] = [parcel.from, parcel.to].map(|rank| self.hosts[rank as usize]);
-        let mut longest = Piece { from, to, bytes: parcel.bytes };
-        if let Some(ports) = &self.ports {
-            let mut found = None::<Piece>;
-            ports.pieces(
-                (parcel.from, parcel.to),
-                parcel.index,
-                parcel.bytes,
-                |_| true,
-                |piece| {
-                    if found.is_none_or(|found| piece.bytes > found.bytes) {
-                        found = Some(piece);
-                    }
-                },
-            );
-            longest = found.unwrap_or(longest);
-        }
-        longest
+        let &Parcel { from, to, index, bytes, .. } = parcel;
+        let of_ports = self.ports.as_ref().and_then(|ports| {
+            let pieces = ports.pieces((from, to), index, bytes, |_| true).into_iter();
+            pieces.reduce(|longest, piece| if piece.bytes > longest.bytes { piece } else { longest })
+        });
+        let [from, to] = [from, to].map(|rank| self.hosts[rank as usize]);
+        of_ports.unwrap_or(Piece { from, to, bytes })
     }
 
     /// The cost of a parcel on an ideal crossbar. The cost of a permission is its latency and the time of its

@@ -43,8 +43,7 @@ use crate::message::{JobMessage, Mailbox};
 use crate::packet::FlowAddress;
 use crate::recorder::RunRecord;
 
-use application::Room;
-use application::{Application, Instant};
+use application::{Application, Instant, Room};
 pub(crate) use closed::Closed;
 pub use closed::JobSummary;
 pub(crate) use external::{External, ExternalSetup};
@@ -133,15 +132,14 @@ impl Setup {
             let flow = FlowAddress { host: from.host, source: from.source + to.slot, destination: to.host };
             return vec![(flow, parcel.bytes)];
         };
-        let mut pieces = Vec::new();
         let senders = &self.senders[parcel.from as usize];
         let is_live = |(from, to)| !is_down(from) && !is_down(to);
-        ports.pieces((parcel.from, parcel.to), parcel.index, parcel.bytes, is_live, |piece| {
-            let Piece { from, to: destination, bytes } = piece;
+        let pieces = ports.pieces((parcel.from, parcel.to), parcel.index, parcel.bytes, is_live);
+        let with_flow = |Piece { from, to: destination, bytes }: Piece| {
             let source = senders.iter().find(|place| place.host == from).map_or(0, |place| place.source);
-            pieces.push((FlowAddress { host: from, source: source + to.slot, destination }, bytes));
-        });
-        pieces
+            (FlowAddress { host: from, source: source + to.slot, destination }, bytes)
+        };
+        pieces.into_iter().map(with_flow).collect()
     }
 }
 

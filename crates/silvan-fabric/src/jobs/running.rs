@@ -313,7 +313,8 @@ impl Running {
         let Some(joined) = self.joined.get_mut(parcel) else { return true };
         joined.coming -= 1;
         let is_complete = joined.coming == 0;
-        if is_complete && joined.leaving == 0 {
+        if is_complete {
+            // All pieces have left before.
             self.joined.remove(parcel);
         }
         is_complete
@@ -324,11 +325,7 @@ impl Running {
         let joined = self.joined.get_mut(parcel)?;
         joined.leaving -= 1;
         joined.left = joined.left.max(end);
-        let PiecesLeft { leaving, coming, left } = *joined;
-        if leaving == 0 && coming == 0 {
-            self.joined.remove(parcel);
-        }
-        (leaving == 0).then_some(left)
+        (joined.leaving == 0).then_some(joined.left)
     }
 
     /// Records that a logged message has arrived.

@@ -210,10 +210,10 @@ impl Builder<'_> {
 /// Runs a job on an ideal crossbar, on which hosts send messages in the same order as in the network. Fails
 /// if the job cannot finish there, because it then cannot finish in any network.
 fn alone(job: &Job, ideal: &Ideal) -> Result<Execution, String> {
-    let (hosts, none) = (job.hosts.clone(), Copies::default());
+    let hosts = job.hosts.clone();
     match job.sends {
-        Sends::Interleaved => carried(job, Interleaved::new(hosts, none, |parcel| ideal.cost(parcel))),
-        Sends::Sequential => carried(job, Crossbar::new(hosts, none, |parcel| ideal.cost(parcel))),
+        Sends::Interleaved => carried(job, Interleaved::new(hosts, |parcel| ideal.cost(parcel))),
+        Sends::Sequential => carried(job, Crossbar::new(hosts, |parcel| ideal.cost(parcel))),
     }
 }
 

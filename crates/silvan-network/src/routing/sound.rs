@@ -4,7 +4,7 @@
 use super::Tables;
 use super::deadlock::{Dependencies, LaneOf};
 use super::graph::{Block, PortGraph, Target};
-use crate::topology::Topology;
+use crate::topology::{PartNumbers, Topology};
 
 /// Returns whether every host has a link, every entry of every table for a destination in the same [part](Topology::parts) of
 /// the network leads to a switch or to its destination, and the
@@ -24,7 +24,7 @@ pub fn is_sound(topology: &Topology, tables: &Tables) -> bool {
     }
     let switches = topology.switches.len();
     let mut found = Found { dependencies: Dependencies::new(&network, 1), last: vec![None; network.ports()] };
-    let parts = PartNumbers::of(topology);
+    let parts = topology.part_numbers();
     let is_sound = |rows| is_each_sound(&network, Block::new(rows, switches), &parts, &mut found);
     tables.all_rows().all(is_sound) && found.dependencies.cycle(&network).is_none()
 }
@@ -35,24 +35,6 @@ struct Found {
     /// The next port of the last dependency of each channel. Most dependencies are equal to the last one of their
     /// channel, and these need no search in the set.
     last: Vec<Option<u16>>,
-}
-
-/// The part of the network of each node.
-struct PartNumbers {
-    hosts: Vec<u32>,
-    switches: Vec<u32>,
-}
-
-impl PartNumbers {
-    fn of(topology: &Topology) -> Self {
-        let mut numbers =
-            Self { hosts: vec![0; topology.hosts.len()], switches: vec![0; topology.switches.len()] };
-        for (number, part) in (0..).zip(topology.parts()) {
-            part.hosts.iter().for_each(|&host| numbers.hosts[host as usize] = number);
-            part.switches.iter().for_each(|&switch| numbers.switches[switch as usize] = number);
-        }
-        numbers
-    }
 }
 
 /// Checks the entries for the same path bits, and adds their dependencies.

@@ -50,7 +50,7 @@ pub use grid::Grid;
 pub use groups::{Arrangement, Groups, Inside};
 pub use k_ary_n_fly::Fly;
 pub use pgft::Pgft;
-pub use ports::{Cabling, MAX_HOST_PORTS, Machine, NetworkPart};
+pub use ports::{Cabling, MAX_HOST_PORTS, Machine, NetworkPart, PartNumbers};
 pub use spec::TopologySpec;
 pub use units::UnitTree;
 

@@ -48,6 +48,15 @@ pub struct NetworkPart {
     pub switches: Vec<u32>,
 }
 
+/// The part of the network of each node; see [`Topology::part_numbers`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartNumbers {
+    /// By host.
+    pub hosts: Vec<u32>,
+    /// By switch.
+    pub switches: Vec<u32>,
+}
+
 fn wrong<T>(text: String) -> Result<T, TopologyError> {
     Err(TopologyError(text))
 }
@@ -219,6 +228,18 @@ impl Topology {
             parts[part_of[home as usize]].hosts.push(host);
         }
         parts
+    }
+
+    /// The number of the part of each host and of each switch, in the order of [`Topology::parts`].
+    #[must_use]
+    pub fn part_numbers(&self) -> PartNumbers {
+        let mut numbers =
+            PartNumbers { hosts: vec![0; self.hosts.len()], switches: vec![0; self.switches.len()] };
+        for (number, part) in (0..).zip(self.parts()) {
+            part.hosts.iter().for_each(|&host| numbers.hosts[host as usize] = number);
+            part.switches.iter().for_each(|&switch| numbers.switches[switch as usize] = number);
+        }
+        numbers
     }
 
     /// A part of the network as a network of its own, in which each host has one port.

@@ -129,31 +129,31 @@ impl JobPorts {
 
     /// Divides a message between ranks of different hosts among the pairs of ports for which `is_live` is true; see
     /// [`PortUse`]. If it is false for the port of a rank or of a hash, the next pair is used. `turn` varies the port of the
-    /// first piece. Calls a function with each piece.
+    /// first piece.
     pub fn pieces(
         &self,
         ranks: (u32, u32),
         turn: u32,
         bytes: u64,
         is_live: impl Fn((u32, u32)) -> bool,
-        mut each: impl FnMut(Piece),
-    ) {
+    ) -> Vec<Piece> {
         let pairs = self.pairs(ranks, is_live);
         if self.used != PortUse::Stripe {
             let (from, to) = pairs[0];
-            return each(Piece { from, to, bytes });
+            return vec![Piece { from, to, bytes }];
         }
         let count = pairs.len() as u64;
         let chunks = bytes.div_ceil(self.chunk).max(1);
         let first = mixed(ranks.0, turn) % count;
-        for at in 0..count.min(chunks) {
+        let piece = |at: u64| {
             let own_chunks = (chunks - at).div_ceil(count);
             // The last chunk may be shorter.
             let is_last = (chunks - 1) % count == at;
             let short = if is_last { chunks * self.chunk - bytes } else { 0 };
             let (from, to) = pairs[((first + at) % count) as usize];
-            each(Piece { from, to, bytes: own_chunks * self.chunk - short });
-        }
+            Piece { from, to, bytes: own_chunks * self.chunk - short }
+        };
+        (0..count.min(chunks)).map(piece).collect()
     }
 }
 
@@ -233,9 +233,8 @@ mod tests {
     }
 
     fn pieces(ports: &JobPorts, pair: (u32, u32), turn: u32, bytes: u64) -> Vec<(u32, u32, u64)> {
-        let mut found = Vec::new();
-        ports.pieces(pair, turn, bytes, |_| true, |Piece { from, to, bytes }| found.push((from, to, bytes)));
-        found
+        let found = ports.pieces(pair, turn, bytes, |_| true).into_iter();
+        found.map(|Piece { from, to, bytes }| (from, to, bytes)).collect()
     }
 
     #[test]
@@ -252,10 +251,9 @@ mod tests {
     fn other_ports_replace_those_that_are_down() {
         let mut ports = ports(PortUse::Rank);
         let used = |ports: &JobPorts, pair, down: &[u32]| {
-            let mut found = Vec::new();
             let is_live = |(from, to)| !down.contains(&from) && !down.contains(&to);
-            ports.pieces(pair, 0, 1_000, is_live, |piece| found.push((piece.from, piece.to, piece.bytes)));
-            found
+            let found = ports.pieces(pair, 0, 1_000, is_live).into_iter();
+            found.map(|piece| (piece.from, piece.to, piece.bytes)).collect::<Vec<_>>()
         };
         assert_eq!(used(&ports, (1, 6), &[1]), [(2, 3, 1_000)], "the next pair");
         assert_eq!(used(&ports, (1, 6), &[5]), [(2, 3, 1_000)]);

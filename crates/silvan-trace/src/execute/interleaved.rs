@@ -13,7 +13,7 @@ use std::collections::{HashMap, VecDeque};
 
 use silvan_engine::saved::Saved;
 
-use super::loggp::{Copies, Cost};
+use super::loggp::Cost;
 use super::ranks::{Agenda, Carrier, Parcel, Part, later};
 
 /// A message that is being sent, or that waits for an earlier message to the same rank.
@@ -187,24 +187,19 @@ pub struct Interleaved<C> {
     /// The host of each rank.
     hosts: Vec<u32>,
     cost: C,
-    copies: Copies,
     interfaces: Interfaces,
 }
 
 impl<C: Fn(&Parcel) -> Cost> Interleaved<C> {
-    /// Creates a crossbar; `hosts` gives the host of each rank.
-    pub fn new(hosts: Vec<u32>, copies: Copies, cost: C) -> Self {
-        Self { hosts, cost, copies, interfaces: Interfaces::default() }
+    /// Creates a crossbar; `hosts` gives the host of each rank. Messages within a host are those of [`super::Machines`].
+    pub fn new(hosts: Vec<u32>, cost: C) -> Self {
+        Self { hosts, cost, interfaces: Interfaces::default() }
     }
 }
 
 impl<C: Fn(&Parcel) -> Cost> Carrier for Interleaved<C> {
     fn carry(&mut self, now: u64, parcel: &Parcel, agenda: &mut Agenda) {
-        let host = self.hosts[parcel.from as usize];
-        if host == self.hosts[parcel.to as usize] {
-            return self.copies.carry(now, parcel, agenda);
-        }
-        self.interfaces.carry(now, (host, (self.cost)(parcel)), parcel, agenda);
+        self.interfaces.carry(now, (self.hosts[parcel.from as usize], (self.cost)(parcel)), parcel, agenda);
     }
 
     fn sent(&mut self, now: u64, parcel: &Parcel, agenda: &mut Agenda) {

@@ -53,16 +53,15 @@ pub struct Crossbar<C> {
     /// The host of each rank.
     hosts: Vec<u32>,
     cost: C,
-    copies: Copies,
     /// Interfaces by host and number.
     interfaces: Vec<Vec<Interface>>,
 }
 
 impl<C: Fn(&Parcel) -> Cost> Crossbar<C> {
-    /// Creates a crossbar; `hosts` gives the host of each rank.
-    pub fn new(hosts: Vec<u32>, copies: Copies, cost: C) -> Self {
+    /// Creates a crossbar; `hosts` gives the host of each rank. Messages within a host are those of [`super::Machines`].
+    pub fn new(hosts: Vec<u32>, cost: C) -> Self {
         let count = hosts.iter().max().map_or(0, |&last| last as usize + 1);
-        Self { hosts, cost, copies, interfaces: vec![Vec::new(); count] }
+        Self { hosts, cost, interfaces: vec![Vec::new(); count] }
     }
 
     fn interface(&mut self, host: u32, number: u8) -> &mut Interface {
@@ -88,9 +87,6 @@ impl Parameters {
 impl<C: Fn(&Parcel) -> Cost> Carrier for Crossbar<C> {
     fn carry(&mut self, now: u64, parcel: &Parcel, agenda: &mut Agenda) {
         let host = self.hosts[parcel.from as usize];
-        if host == self.hosts[parcel.to as usize] {
-            return self.copies.carry(now, parcel, agenda);
-        }
         let cost = (self.cost)(parcel);
         // A permission takes only the latency.
         if parcel.part == Part::Permission {

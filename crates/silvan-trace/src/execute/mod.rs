@@ -158,8 +158,13 @@ impl Execution {
 /// # Errors
 /// [`TooLong`] if a time exceeds the range.
 pub fn execute(trace: &Trace, parameters: &Parameters) -> Result<Execution, TooLong> {
-    let mut crossbar =
-        Crossbar::new((0..trace.ranks()).collect(), Copies::default(), |parcel| parameters.cost(parcel));
+    let hosts: Vec<u32> = (0..trace.ranks()).collect();
+    let mut crossbar = Machines {
+        machine_of: &hosts,
+        inside: Inside::Copies(Copies::default()),
+        links: &mut Interfaces::default(),
+        outside: Crossbar::new(hosts.clone(), |parcel| parameters.cost(parcel)),
+    };
     let mut ranks = Ranks::new(trace, parameters, Time::ZERO);
     ranks.advance(Time::NEVER, &mut crossbar)?;
     Ok(ranks.close())

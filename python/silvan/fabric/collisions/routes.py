@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,11 @@ from numpy.typing import NDArray
 
 from silvan._core import FabricError, FlowRoutes, Scenario, fabric_check, fabric_ibdmchk, fabric_route
 from silvan.fabric._paths import Paths, files_or_scenario
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -148,7 +154,7 @@ def read(paths: Paths, tables: str | PathLike[str] | None = None, rate: str | No
         if tables is not None:
             raise FabricError(f"{one[0]}: a scenario has its own routing; omit --lft")
         scenario = Scenario.load(one[0])
-        if "\n[ports]\n" in scenario.to_toml():
+        if "ports" in tomllib.loads(scenario.to_toml()):
             raise FabricError(
                 f"{one[0]}: has [ports], which this command does not take into account; run the scenario"
             )
