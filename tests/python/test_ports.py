@@ -96,6 +96,101 @@ def test_a_host_without_one_port_takes_longer_than_the_others():
     assert shares["H1.4"] == pytest.approx(fifth + size / (planes - 1), abs=(hosts - 1) * 4096)
 
 
+def transfer(size: int, planes: int, event: str, more: str = "", **keys: str) -> str:
+    """Return a scenario in which H1 sends a message to H2 over planes, while a port fails."""
+    recovery = keys.get("recovery", "selective-repeat")
+    return f"""
+        duration = "{keys.get("duration", "100 ms")}"
+        [topology]
+        kind = "star"
+        hosts = 2
+        link_rate = "100 Gbit/s"
+        [packet]
+        mtu = "4096 B"
+        [ports]
+        count = {planes}
+        wiring = "planes"
+        failover = "{keys.get("failover", "0 s")}"
+        [recovery]
+        kind = "{recovery}"
+        timeout = "200 us"
+        [[event]]
+        kind = "down"
+        {event}
+        [[job]]
+        {more}
+        program = {{ kind = "collective", operation = "broadcast", ranks = 2, bytes = "{size} B" }}
+    """
+
+
+@pytest.mark.parametrize("failover", ["0 s", "50 us", "300 us"])
+@pytest.mark.parametrize("lost", ['switches = "P3.S1"', 'links = "H1.3"', 'links = "H2.3"'])
+def test_a_message_moves_to_the_remaining_planes(lost, failover):
+    size, planes, start = 100_000_000, 8, 500e-6
+    result = run(transfer(size, planes, f'{lost}\nstart = "500 us"', failover=failover))
+    # Whenever the failure is detected, the other planes have the same bytes left to send.
+    sent = planes * PORT * start
+    assert span_s(result) == pytest.approx(start + (size - sent) / ((planes - 1) * PORT), rel=2e-3)
+    (job,) = result.summary["jobs"]
+    assert job["moved_bytes"] == pytest.approx(size / planes - PORT * start, abs=100_000)
+    assert sum(sent_bytes(result).values()) - size <= job["moved_bytes"]
+
+
+@pytest.mark.parametrize("recovery", ["selective-repeat", "go-back-n"])
+@pytest.mark.parametrize("sends", ["interleaved", "sequential"])
+def test_messages_move_while_ports_fail_and_return(sends, recovery):
+    # Port 2 flaps, and port 3 fails while it has the data of port 2.
+    event = """
+        links = "H2.2"
+        start = "100 us"
+        lasts = "60 us"
+        every = "150 us"
+        [[event]]
+        kind = "down"
+        links = "H1.3"
+        start = "120 us"
+    """
+    text = transfer(20_000_000, 4, event, f'sends = "{sends}"', recovery=recovery, failover="10 us")
+    for changes in ({}, {"job.0.program.operation": "all-to-all"}, {"job.0.rendezvous_above": "1 KB"}):
+        result = run(text, **changes)
+        (job,) = result.summary["jobs"]
+        assert job["finished_ns"] is not None
+        assert job["moved_bytes"] > 0
+        table = result.numpy("ranks")
+        assert sum(table["sent_bytes"]) == sum(table["received_bytes"]) == job["bytes"]
+        again = run(text, scheduler="event-ordered", **changes)
+        assert (span_s(result), sent_bytes(result)) == (span_s(again), sent_bytes(again))
+
+
+def test_a_message_without_another_port_waits_until_one_is_back():
+    event = 'links = ["H2.1", "H2.2"]\nstart = "100 us"\nlasts = "1 ms"'
+    result = run(transfer(5_000_000, 2, event))
+    (job,) = result.summary["jobs"]
+    assert (job["moved_bytes"], job["finished_ns"] > 1.1e6) == (0, True)
+
+
+def test_a_message_moves_from_a_rail_to_the_next():
+    program = '{ kind = "collective", operation = "broadcast", ranks = 8, bytes = "10 MB" }'
+    event = """
+        [recovery]
+        kind = "go-back-n"
+        timeout = "100 us"
+        [[event]]
+        kind = "down"
+        links = "H1.1"
+        start = "400 us"
+    """
+    text = on_rails(program, "hosts = ['H1', 'H2']", 'failover = "20 us"').replace(
+        "[[job]]", event + "[[job]]"
+    )
+    result = run(text)
+    # The other ranks of both hosts get the data without the network.
+    (job,) = result.summary["jobs"]
+    assert job["moved_bytes"] == pytest.approx(10e6 - 400e-6 * PORT, abs=50_000)
+    assert span_s(result) == pytest.approx(10e6 / PORT + 20e-6, rel=2e-2)
+    assert sent_bytes(result)["H1.2"] == job["moved_bytes"]
+
+
 def on_rails(program: str, more: str = "", ports: str = "") -> str:
     """Return a scenario of 4 hosts with 4 ports each on 4 rails."""
     return f"""
@@ -204,6 +299,25 @@ def test_results_do_not_depend_on_the_scheduler_or_threads(changes):
     assert sent_bytes(plain) == sent_bytes(other)
 
 
+@pytest.mark.parametrize("ports", ["rails", "planes", "block"])
+@pytest.mark.parametrize("use", ["rank", "hash", "stripe"])
+def test_the_ports_of_a_host_are_in_one_of_several_partitions(ports, use):
+    program = '{ kind = "collective", operation = "all-to-all", ranks = 8, bytes = "100 KB" }'
+    text = on_rails(program, "rendezvous_above = '50 KB'", f'use = "{use}"')
+    changes = {"leaves = 4": "leaves = 8", "1 ns": "500 ns", "per_host = 4": "per_host = 1", "rails": ports}
+    for old, new in changes.items():
+        text = text.replace(old, new)
+    warnings = silvan.Scenario.from_toml(text, overrides={"threads": 64}).check()["warnings"]
+    # Rails connect groups of four leaves, and blocks none. The job's eight hosts are at two leaves per plane.
+    count = {"rails": 2, "planes": 6 * 4 + 2, "block": 8}[ports]
+    assert any(f"uses {count} threads" in warning for warning in warnings), warnings
+    one, other = run(text), run(text, threads=3)
+    assert one.summary["jobs"] == other.summary["jobs"]
+    for table in ("messages", "ranks", "hosts", "links"):
+        columns, same = one.numpy(table), other.numpy(table)
+        assert all((columns[name] == same[name]).all() for name in columns), table
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -224,6 +338,7 @@ def test_results_do_not_depend_on_the_scheduler_or_threads(changes):
             'wiring = "rails"\ninner_latency = "1 us"',
             "has no effect without ports.inner_rate",
         ),
+        ('wiring = "rails"', 'wiring = "rails"\nfailover = "1 us"', "has no effect without [recovery]"),
         ("ranks_per_host = 4", 'ranks_per_host = 4\nhosts = ["H2.1"]', "H2.1 is a port of a host"),
         (
             "ranks_per_host = 4",

@@ -20,14 +20,16 @@ pub fn unfinished(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
     if needs_longer(scenario, outcome) || may_repeat_longer(scenario) {
         return found;
     }
+    // Results contain the whole nanoseconds of the time at which a trigger fired.
     let triggered = |class: &str| match summary.triggers.iter().find(|trigger| trigger.class == class) {
-        Some(trigger) => trigger.started_ns.map(|ns| ns * 1_000),
-        None => Some(0),
+        Some(trigger) => trigger.started_ns.map(|ns| (ns * 1_000, ns * 1_000 + 999)),
+        None => Some((0, 0)),
     };
     for (flow, result) in spec.flow.iter().zip(&summary.flows) {
-        let Some(start) = triggered(&result.flow) else { continue };
+        let Some((first, last)) = triggered(&result.flow) else { continue };
         let bytes = result.received_bytes;
-        if let Some(what) = of_flow(flow, flow.start.0.max(start), scenario, bytes) {
+        if let Some(what) = of_flow(flow, (flow.start.0.max(first), flow.start.0.max(last)), scenario, bytes)
+        {
             found.push(format!("flow {}: {what}", result.flow));
         }
     }
@@ -39,10 +41,11 @@ pub fn unfinished(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
             break;
         }
         let Some(class) = classes.next() else { break };
-        let Some(start) = triggered(&class.class) else { continue };
+        let Some((first, last)) = triggered(&class.class) else { continue };
         let names: Vec<&str> = summary.hosts.iter().map(|host| host.host.as_str()).collect();
         debug_assert_eq!(names.len(), hosts);
-        if let Some(what) = of_pattern(traffic, traffic.start.0.max(start), scenario, (class, &names)) {
+        let start = (traffic.start.0.max(first), traffic.start.0.max(last));
+        if let Some(what) = of_pattern(traffic, start, scenario, (class, &names)) {
             found.push(format!("{}: {what}", class.class));
         }
     }
@@ -77,14 +80,18 @@ fn is_limited(scenario: &Scenario) -> bool {
     scenario.spec.duration.0 < LONG_S * 1_000_000_000_000
 }
 
-/// Number of messages of `bytes` bytes that a source generates periodically from `start` to before `stop`.
-fn messages(start: u64, stop: u64, bytes: u64, rate: u64) -> u64 {
-    let span = u128::from(stop.saturating_sub(start));
-    let count = span * u128::from(rate) / (u128::from(bytes) * 8_000_000_000_000);
-    u64::try_from(count).unwrap_or(u64::MAX)
+/// The least and the most messages of `bytes` bytes that a source may generate periodically to before `stop`, if it starts
+/// between two times.
+fn messages((first, last): (u64, u64), stop: u64, bytes: u64, rate: u64) -> (u64, u64) {
+    let from = |start| {
+        let span = u128::from(stop.saturating_sub(start));
+        let count = span * u128::from(rate) / (u128::from(bytes) * 8_000_000_000_000);
+        u64::try_from(count).unwrap_or(u64::MAX - 2)
+    };
+    (from(last).saturating_sub(1), from(first) + 2)
 }
 
-fn of_flow(flow: &Flow, start: u64, scenario: &Scenario, received: u64) -> Option<String> {
+fn of_flow(flow: &Flow, start: (u64, u64), scenario: &Scenario, received: u64) -> Option<String> {
     let message = flow.message.unwrap_or(scenario.spec.packet.mtu).0;
     let total = flow.total.map_or(u64::MAX, |total| total.0);
     let Some(stop) = flow.stop else {
@@ -99,16 +106,15 @@ fn of_flow(flow: &Flow, start: u64, scenario: &Scenario, received: u64) -> Optio
         ));
     }
     let rate = flow.rate.filter(|_| flow.arrivals == Arrivals::Periodic)?;
-    let made = messages(start, stop.0, message, rate.0);
-    let least = total.min(made.saturating_sub(1).saturating_mul(message));
-    let most = total.min((made + 2).saturating_mul(message));
-    (received < least || received > most)
-        .then(|| format!("{received} bytes arrived of {made} messages of {message} bytes"))
+    let (least, most) = messages(start, stop.0, message, rate.0);
+    let of_total = |messages: u64| total.min(messages.saturating_mul(message));
+    (received < of_total(least) || received > of_total(most))
+        .then(|| format!("{received} bytes arrived of {least} to {most} messages of {message} bytes"))
 }
 
 fn of_pattern(
     traffic: &Traffic,
-    start: u64,
+    start: (u64, u64),
     scenario: &Scenario,
     (class, names): (&ClassSummary, &[&str]),
 ) -> Option<String> {
@@ -132,10 +138,10 @@ fn of_pattern(
         ));
     }
     let rate = traffic.rate.filter(|_| traffic.arrivals == Arrivals::Periodic)?;
-    let made = messages(start, traffic.stop?.0, message, rate.0);
-    let (least, most) = (made.saturating_sub(1) * senders * packets, (made + 2) * senders * packets);
-    (delivered < least || delivered > most).then(|| {
-        format!("{delivered} packets arrived, but {senders} hosts sent {made} messages of {packets} each")
+    let (least, most) = messages(start, traffic.stop?.0, message, rate.0);
+    let each = senders * packets;
+    (delivered < least.saturating_mul(each) || delivered > most.saturating_mul(each)).then(|| {
+        format!("{delivered} packets arrived, but {senders} hosts sent {least} to {most} messages of {packets} each")
     })
 }
 

@@ -15,7 +15,7 @@ use silvan_scenario::spec::{Spec, TopologySource};
 use toml::{Table, Value};
 
 use crate::case::read;
-use crate::draw::jobs::{Around, host_ports, jobs, reduction};
+use crate::draw::jobs::{Around, host_ports, jobs, port_failures, reduction};
 use crate::draw::{ecmp, events, rdma, sources, trimming};
 
 /// Duration in seconds that is long enough for all traffic of a random scenario. An idle network has almost
@@ -236,7 +236,28 @@ pub fn with_ports(table: &Table, scenario: &Scenario) -> Option<Table> {
     }
     other.insert("job".to_owned(), Value::Array(jobs));
     other.insert("ports".to_owned(), Value::Table(ports));
-    Some(other)
+    let failing = spec.seed.is_multiple_of(2).then(|| with_failing_ports(&other, spec, &topology)).flatten();
+    Some(failing.unwrap_or(other))
+}
+
+/// The same scenario, in which ports of a host fail. `None` if it cannot have failures.
+fn with_failing_ports(table: &Table, spec: &Spec, topology: &Topology) -> Option<Table> {
+    let machine = topology.machines.get((spec.seed / 2) as usize % topology.machines.len())?;
+    let names: Vec<&str> =
+        machine.ports.iter().map(|&port| topology.hosts[port as usize].name.as_str()).collect();
+    let (list, failover) = port_failures(spec.seed, &names, spec.duration.0);
+    let mut other = table.clone();
+    other.insert("event".to_owned(), Value::Array(list));
+    let overtakes = ["adaptive_routing", "ecmp"].iter().any(|key| other.contains_key(*key));
+    let recovery = events::recovery(spec.seed, spec.duration.0, overtakes || spec.switch.trimming.is_some());
+    other.insert("recovery".to_owned(), Value::Table(recovery));
+    if let Some(congestion) = entry(&mut other, "congestion") {
+        congestion.remove("acknowledge");
+    }
+    if let (Some(time), Some(ports)) = (failover, entry(&mut other, "ports")) {
+        ports.insert("failover".to_owned(), time);
+    }
+    matches!(read(&other), Ok(Ok(_))).then_some(other)
 }
 
 /// Whether jobs can use reduction units.

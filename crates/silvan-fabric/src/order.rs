@@ -28,6 +28,24 @@ struct Sequence {
     held: BTreeMap<u64, (Time, Packet)>,
 }
 
+impl Sequence {
+    /// Moves on from the next packet, and adds the packets that waited for it to `ready`.
+    fn pass(&mut self, now: Time, ready: &mut Vec<Packet>, held_bytes: &mut u64, tally: &mut Reordering) {
+        loop {
+            self.arrived.pop_front();
+            self.next += 1;
+            if self.arrived.front() != Some(&true) {
+                return;
+            }
+            let Some((since, packet)) = self.held.remove(&self.next) else { continue };
+            *held_bytes -= u64::from(packet.payload());
+            tally.released += 1;
+            tally.waited_ps += u128::from((now - since).0);
+            ready.push(packet);
+        }
+    }
+}
+
 /// The packet numbers of a host's flows.
 #[derive(Debug, Default, Saved)]
 pub(crate) struct Order {
@@ -86,18 +104,28 @@ impl Order {
             return;
         }
         self.ready.push(*packet);
-        loop {
-            flow.arrived.pop_front();
-            flow.next += 1;
-            if flow.arrived.front() != Some(&true) {
-                return;
+        flow.pass(done, &mut self.ready, &mut self.held_bytes, tally);
+    }
+
+    /// Stops waiting for packets of a flow, which never arrive, and delivers those that waited for them only.
+    pub fn give_up(&mut self, meters: &mut Meters, flow: (u32, u16), missing: &[u64], now: Time) {
+        let sequence = self.received.entry(flow).or_default();
+        for &number in missing {
+            match number.saturating_sub(sequence.next) as usize {
+                0 => sequence.pass(now, &mut self.ready, &mut self.held_bytes, &mut meters.reordering),
+                ahead => {
+                    let length = sequence.arrived.len().max(ahead + 1);
+                    sequence.arrived.resize(length, false);
+                    sequence.arrived[ahead] = true;
+                }
             }
-            let Some((since, packet)) = flow.held.remove(&flow.next) else { continue };
-            self.held_bytes -= u64::from(packet.payload());
-            tally.released += 1;
-            tally.waited_ps += u128::from((done - since).0);
-            self.ready.push(packet);
         }
+        self.ready.drain(..).for_each(|packet| meters.delivered(&packet, now));
+    }
+
+    /// The number of the next packet from one of this host's sources to a destination.
+    pub fn next_of(&self, source: u16, destination: u32) -> u64 {
+        self.sent.get(&(source, destination)).copied().unwrap_or_default()
     }
 
     /// Adds a packet that has been drained, and delivers all packets that can be delivered now.
@@ -176,6 +204,21 @@ mod tests {
         // Packet 3 waited from 10 to 40, and packet 5 from 30 to 50.
         let Reordering { late, held, released, waited_ps, most_bytes } = tally;
         assert_eq!((late, held, released, waited_ps, most_bytes), (3, 2, 2, 50, 200));
+    }
+
+    #[test]
+    fn packets_that_never_arrive_are_not_waited_for() {
+        let (mut order, mut tally) = (Order::new(false, false), Reordering::default());
+        let mut meters = Meters::new(vec![crate::meters::ClassMeter::default()], 16);
+        for number in [0, 2, 5] {
+            order.take(number, &packet(1, 0), Time(10), &mut tally);
+        }
+        order.ready.clear();
+        // Packet 3 has arrived but has not been drained.
+        order.give_up(&mut meters, (1, 0), &[1, 4], Time(30));
+        assert_eq!((meters.packets_delivered, order.held().count()), (1, 1), "packet 2 only");
+        assert_eq!(order.let_go(3, &packet(1, 0), Time(40)), 2, "packets 3 and 5");
+        assert_eq!((order.received().next().map(|flow| flow.1), order.held_bytes), (Some(6), 0));
     }
 
     #[test]

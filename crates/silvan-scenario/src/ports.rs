@@ -38,6 +38,11 @@ pub struct Ports {
     /// Time from sending the first byte of a message within a host to receiving it. Default: 0 s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inner_latency: Option<Time>,
+    /// Time from the failure of a port until the messages of jobs that are under way at it move to the other ports of their
+    /// hosts. Messages that are posted later do not use the port. By default, messages under way wait until the port is back, and
+    /// those that are posted after the failure do not use it. Requires `recovery`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failover: Option<Time>,
 }
 
 impl Ports {
@@ -100,6 +105,9 @@ pub(crate) fn check(spec: &Spec) -> Result<(), Fault> {
     if ports.wiring == Cabling::Planes {
         on_planes(spec)?;
     }
+    if let Some(time) = ports.failover {
+        fails_over(spec, time)?;
+    }
     for (index, job) in spec.job.iter().enumerate() {
         let at = |key: &str| format!("job.{index}.{key}");
         ensure(!job.algorithms.reduces_in_network(), &at("algorithms"), || {
@@ -143,6 +151,23 @@ fn on_planes(spec: &Spec) -> Result<(), Fault> {
     }
 }
 
+/// Checks that hosts know which packets have arrived when a port fails.
+fn fails_over(spec: &Spec, time: Time) -> Result<(), Fault> {
+    ensure(time <= MOST_LATENCY, "ports.failover", || format!("must be at most {MOST_LATENCY}"))?;
+    let needs = "has no effect without [recovery] and an [[event]] of the kind \"down\" or \"stop\"; add them, or leave it out";
+    let fails = spec.recovery.is_some() && spec.event.iter().any(|event| event.kind.takes_down());
+    ensure(fails && !spec.job.is_empty(), "ports.failover", || match spec.job.is_empty() {
+        true => "has no effect without a [[job]], whose messages use several ports; leave it out".to_owned(),
+        false => needs.to_owned(),
+    })?;
+    let grants = spec.congestion.components(&spec.packet).notification.grants();
+    ensure(!grants, "ports.failover", || {
+        "cannot be combined with receivers that grant data, because grants for a failed port would be lost; use another \
+         congestion.mechanism"
+            .to_owned()
+    })
+}
+
 /// Maximum latency of a link within a host.
 const MOST_LATENCY: Time = Time(1_000_000_000_000);
 
@@ -180,5 +205,6 @@ pub(crate) fn of_job(spec: &Spec, topology: &Topology, machines: &[u32]) -> Opti
         inner: ports
             .inner_rate
             .map(|rate| InnerLinks { rate, latency: ports.inner_latency.unwrap_or(Time::ZERO) }),
+        failover: ports.failover,
     }))
 }

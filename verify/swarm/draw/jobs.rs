@@ -79,6 +79,31 @@ pub fn host_ports(seed: u64) -> Table {
     ports
 }
 
+/// Failures of ports of a host, all but one at most, as events, and the time until messages move to other ports.
+pub fn port_failures(seed: u64, ports: &[&str], duration: u64) -> (Vec<Value>, Option<Value>) {
+    let mut draw = Draw { random: Stream::new(seed, "swarm port failures", 0), cycle: None, is_crowd: false };
+    let first = draw.below(ports.len() as u64) as usize;
+    let count = draw.range(1, ports.len() as u64 - 1) as usize;
+    let failed = ports.iter().cycle().skip(first).take(count);
+    let events = failed.map(|port| {
+        let mut event = kind("down");
+        put(&mut event, "links", *port);
+        let start = draw.below(duration / 2);
+        put(&mut event, "start", draw.time(start));
+        if draw.chance(60) {
+            let lasts = draw.range(1, duration / 3);
+            put(&mut event, "lasts", draw.time(lasts));
+            if draw.chance(40) {
+                put(&mut event, "every", draw.time(lasts + duration / 8));
+            }
+        }
+        Value::Table(event)
+    });
+    let events = events.collect();
+    let wait = draw.pick(&[0, duration / 1_000, duration / 30]);
+    (events, draw.chance(85).then(|| draw.time(wait)))
+}
+
 impl Draw {
     fn reduced(&mut self, around: &Around, job: &mut Table) {
         let mut algorithms = Table::new();

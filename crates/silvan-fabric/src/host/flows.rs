@@ -608,6 +608,17 @@ impl FlowTable {
         self.held_of[usize::from(self.flows[id as usize].source)] -= 1;
     }
 
+    /// Removes a flow that is in the ring or held. Returns whether it was in the ring.
+    pub fn unlink(&mut self, id: FlowId) -> bool {
+        let is_ready = self.ring().any(|other| other == id);
+        if is_ready {
+            self.unlink_ready(id);
+        } else {
+            self.unlink_held(id);
+        }
+        is_ready
+    }
+
     /// Removes a flow from the ring.
     pub fn unlink_ready(&mut self, id: FlowId) {
         self.ring.unlink(&mut self.flows, id);

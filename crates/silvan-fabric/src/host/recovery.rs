@@ -296,23 +296,94 @@ impl Host {
         let Connection { source, destination } = flow;
         let class = self.sources[usize::from(source)].class;
         let of = self.flow_of(source, destination);
-        for (number, Outstanding { packet, sent_at, entropy }) in missing {
-            ctx.meters.repeats(class, packet.bytes);
-            self.flows.add_lost(of.flow, number, packet);
-            if let Some(sprayer) = &mut self.sprayer {
-                sprayer.answered(source, destination, entropy, RouteFeedback::Lost);
-            }
-            let (now, payload) = (ctx.now, packet.bytes);
-            let lost = Lost { now, sent_at, is_answer: false, payload, at_last_hop: false };
-            if let Some(reactor) = &mut self.reactor {
-                reactor.lost(of, &lost);
-            }
+        for (number, lost) in missing {
+            ctx.meters.repeats(class, lost.packet.bytes);
+            self.flows.add_lost(of.flow, number, lost.packet);
+            self.note_lost(of, &lost, ctx.now);
         }
         // The missing packets may have carried requests for credit.
         let wanted = self.missing_grant(of.flow);
         self.resume(ctx, of, wanted);
         self.await_grant(ctx, of.flow);
         self.reconsider_others(of, ctx.now);
+    }
+
+    /// Informs the spraying and the reaction that a packet has been lost.
+    fn note_lost(&mut self, of: FlowRef, lost: &Outstanding, now: Time) {
+        let &Outstanding { packet, sent_at, entropy } = lost;
+        let &QueuedFlow { source, destination, .. } = self.flows.get(of.flow);
+        if let Some(sprayer) = &mut self.sprayer {
+            sprayer.answered(source, destination, entropy, RouteFeedback::Lost);
+        }
+        let lost = Lost { now, sent_at, is_answer: false, payload: packet.bytes, at_last_hop: false };
+        if let Some(reactor) = &mut self.reactor {
+            reactor.lost(of, &lost);
+        }
+    }
+
+    /// Number of the next packet of a flow, then the number of packets of its messages that have not been sent.
+    pub fn next_packets(&self, flow: FlowAddress) -> (u64, u64) {
+        let FlowAddress { source, destination, .. } = flow;
+        let next = self.order.as_ref().map_or(0, |order| order.next_of(source, destination));
+        let messages = self.flows.find(source, destination).map(|id| self.flows.get(id).messages.iter());
+        let mtu = u64::from(self.sizes.mtu);
+        (next, messages.into_iter().flatten().map(|message| message.left.div_ceil(mtu)).sum())
+    }
+
+    /// Takes a flow's data back, as if its queue pair were reset: messages that have not been sent, and packets that have not
+    /// been acknowledged. `bytes` of them have not arrived and will be sent by other flows.
+    pub fn withdraw(&mut self, ctx: &mut Context, flow: FlowAddress, bytes: u64) {
+        if self.adapter.is_some() || self.announcer.is_some() {
+            let id = self.id;
+            return ctx.report_broken(format!("host {id} takes data back that it has buffered or announced"));
+        }
+        let FlowAddress { source, destination, .. } = flow;
+        let of = self.flow_of(source, destination);
+        let class = self.sources[usize::from(source)].class;
+        let is_listed = !self.flows.reopen(of.flow) && self.flows.is_listed(of.flow);
+        if is_listed && self.flows.unlink(of.flow) {
+            self.sources[usize::from(source)].ready -= 1;
+        }
+        let mut waiting = self.flows.lost_bytes(of.flow);
+        while self.flows.take_lost(of.flow).is_some() {}
+        while let Some(message) = self.flows.get_mut(of.flow).messages.pop() {
+            waiting += message.left;
+            self.sources[usize::from(source)].finished(&message);
+        }
+        let flow = Connection { source, destination };
+        let outstanding = self.recovery.as_mut().and_then(|recovery| {
+            recovery.waits_until.remove(&flow);
+            recovery.sent.remove(&flow)
+        });
+        for lost in outstanding.into_iter().flat_map(BTreeMap::into_values) {
+            self.note_lost(of, &lost, ctx.now);
+        }
+        ctx.meters.withdraws(class, bytes, waiting);
+        self.reset(source, destination);
+        self.reconsider_others(of, ctx.now);
+        self.wake(ctx);
+    }
+
+    /// The numbers below `next` of the packets of a flow to this host that have not arrived.
+    pub fn not_arrived(&self, flow: FlowAddress, next: u64) -> Vec<u64> {
+        let arrived =
+            self.recovery.as_ref().and_then(|recovery| recovery.arrived.get(&(flow.host, flow.source)));
+        match arrived {
+            Some(arrived) => (arrived.next..next).filter(|number| !arrived.ahead.contains(number)).collect(),
+            None => (0..next).collect(),
+        }
+    }
+
+    /// Accepts no more packets with numbers below `next` of a flow to this host. `missing` has the numbers of those that have
+    /// not arrived, in ascending order.
+    pub fn give_up(&mut self, ctx: &mut Context, flow: FlowAddress, next: u64, missing: &[u64]) {
+        let flow = (flow.host, flow.source);
+        if let Some(recovery) = &mut self.recovery {
+            recovery.arrived.insert(flow, Arrived { next, ..Arrived::default() });
+        }
+        if let Some(order) = &mut self.order {
+            order.give_up(&mut ctx.meters, flow, missing, ctx.now);
+        }
     }
 
     /// Whether acknowledgements of the receiver component are receipts.

@@ -4,6 +4,7 @@ use silvan_engine::Time;
 use silvan_engine::saved::Saved;
 use silvan_trace::execute::Parcel;
 
+use super::failed_ports::FailedPorts;
 use crate::context::Context;
 use crate::host::Host;
 use crate::packet::FlowAddress;
@@ -44,6 +45,8 @@ pub(super) struct Instant<'a> {
     pub room: &'a mut Room,
     /// Scratch space, empty between calls.
     pub handed: &'a mut Vec<Parcel>,
+    /// The ports of hosts that have failed.
+    pub failed: &'a FailedPorts,
 }
 
 /// Posts messages to hosts with [`Host::feed`], and learns when they have left and arrived.

@@ -43,6 +43,9 @@ pub struct JobSummary {
     pub messages: u64,
     /// Total payload of the messages that crossed the network, counted when they were posted, bytes.
     pub bytes: u64,
+    /// Payload that moved to other ports because its port had failed, bytes; None without `ports.failover`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moved_bytes: Option<u64>,
     /// The mean ratio of the duration of a message to its duration on an empty network. With adaptive
     /// routing, the reference is the best route. None without messages.
     pub message_slowdown_mean: Option<f64>,
@@ -102,6 +105,8 @@ pub(crate) struct Closed {
     pub spent: Vec<Spent>,
     pub sent_bytes: Vec<u64>,
     pub received_bytes: Vec<u64>,
+    /// Payload that moved to other ports, if messages do.
+    pub moved_bytes: Option<u64>,
     /// Slowdowns of messages, in thousandths.
     pub slowdowns: hdrhistogram::Histogram<u64>,
     /// Sum of the slowdowns, in thousandths.
@@ -136,6 +141,7 @@ impl Closed {
             Some(senders) if is_shared => Spent::mean(senders.iter().map(spent_at)),
             _ => spent_at(place),
         };
+        let moved_bytes = job.setup.moves_messages().then_some(job.moved_bytes);
         Self {
             name: name.clone(),
             trace: Arc::clone(trace),
@@ -148,6 +154,7 @@ impl Closed {
             spent: places.iter().enumerate().map(spent).collect(),
             execution: job.ranks.close(),
             alone: alone.clone(),
+            moved_bytes,
             sent_bytes: job.sent_bytes,
             received_bytes: job.received_bytes,
             slowdowns: job.slowdowns,
@@ -192,6 +199,7 @@ impl Closed {
             unfinished_operations: self.execution.unfinished,
             messages,
             bytes: self.sent_bytes.iter().sum(),
+            moved_bytes: self.moved_bytes,
             message_slowdown_mean: (messages > 0)
                 .then(|| self.slowdown_sum as f64 / messages as f64 / 1_000.0),
             message_slowdown_p99: (messages > 0).then(|| quantile(0.99)),
@@ -258,6 +266,9 @@ impl Closed {
             text += &format!(
                 " A message took {mean:.2} times as long as on an empty network, one in a hundred {p99:.2} times or more."
             );
+        }
+        if let Some(bytes) = summary.moved_bytes.filter(|&bytes| bytes > 0) {
+            text += &format!(" Of its data, {bytes} bytes moved to other ports because theirs had failed.");
         }
         for one in &summary.collectives {
             let (name, algorithm) = (one.operation, one.algorithm);

@@ -23,6 +23,8 @@
 mod application;
 mod closed;
 mod external;
+mod failed_ports;
+mod failover;
 mod ideal;
 mod record;
 mod running;
@@ -48,6 +50,8 @@ pub(crate) use closed::Closed;
 pub use closed::JobSummary;
 pub(crate) use external::{External, ExternalSetup};
 pub use external::{ExternalMessage, Fate, Heard};
+use failed_ports::FailedPorts;
+pub(crate) use failed_ports::PortChange;
 pub(crate) use ideal::{Ideal, StoredLinks, Way};
 use running::Running;
 
@@ -98,7 +102,7 @@ pub(crate) struct Setup {
     pub parameters: Parameters,
     /// One entry per rank, for the port of [`Job::hosts`](silvan_network::traffic::Job::hosts).
     pub places: Vec<Place>,
-    /// The ports of hosts, if some of them have several. There is one partition then.
+    /// The ports of hosts, if some of them have several. Those of a host are in one partition.
     pub ports: Option<Arc<JobPorts>>,
     /// For each rank, the places of all ports from which it may send, if hosts have several.
     pub senders: Vec<Vec<Place>>,
@@ -118,6 +122,11 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
+    /// Whether messages move to other ports if their ports fail.
+    pub fn moves_messages(&self) -> bool {
+        self.ports.as_ref().is_some_and(|ports| ports.failover.is_some())
+    }
+
     /// Creates the ranks in one partition, before their first operation.
     fn ranks(&self, partition: usize) -> Ranks<Arc<Trace>> {
         let has = |rank: u32| usize::from(self.places[rank as usize].at.0) == partition;
@@ -158,6 +167,8 @@ pub(crate) struct Jobs {
     /// The last application. With it, there is one partition.
     external: Option<Box<External>>,
     first_class: u16,
+    /// The ports of hosts that have failed.
+    failed: FailedPorts,
     /// The time for which the next event for an action of an application is scheduled; `None` if there is no event.
     scheduled: Option<Time>,
     room: Room,
@@ -177,10 +188,11 @@ impl Jobs {
     }
 
     /// Creates the applications of a network, whose classes are consecutive, in one partition; `None` if there
-    /// are none.
+    /// are none. `ports` contains the failures of ports.
     pub fn new(
         setups: &[Arc<Setup>],
         external: Option<&Arc<ExternalSetup>>,
+        ports: Vec<PortChange>,
         partition: usize,
     ) -> Result<Option<Self>, NoHistogram> {
         let classes = setups.iter().map(|setup| setup.class);
@@ -190,7 +202,8 @@ impl Jobs {
         let list = setups.iter().map(running).collect::<Option<_>>().ok_or(NoHistogram)?;
         let external = external.map(|setup| Box::new(External::new(Arc::clone(setup))));
         let room = Room::new(MOST_MESSAGES);
-        Ok(Some(Self { list, external, first_class, scheduled: None, room, handed: Vec::new() }))
+        let failed = FailedPorts::new(ports);
+        Ok(Some(Self { list, external, first_class, failed, scheduled: None, room, handed: Vec::new() }))
     }
 
     /// The messages of the program outside the model, if there is one.
@@ -232,8 +245,10 @@ impl Jobs {
     pub fn collect(&mut self, mailbox: &mut Mailbox, hosts: &[Host]) {
         for message in mailbox.jobs.drain(..) {
             match message {
-                JobMessage::Parcel(job, flow, travel) => self.list[usize::from(job)].expect(flow, travel),
-                JobMessage::Received(job, row, time) => self.list[usize::from(job)].is_there(row, time),
+                JobMessage::Parcel(job, flow, travel) => {
+                    self.list[usize::from(job)].expect_from_afar(flow, travel);
+                }
+                JobMessage::Received(job, arrival) => self.list[usize::from(job)].is_there(arrival),
                 JobMessage::Finished(job, time) => {
                     self.list[usize::from(job)].partition_finished(time, hosts);
                 }
@@ -251,11 +266,17 @@ impl Jobs {
 
     #[inline(never)]
     fn do_step(&mut self, ctx: &mut Context, hosts: &mut [Host]) -> bool {
+        let Self { list, external, room, handed, first_class, failed, .. } = self;
+        // Packets that waited for lost ones may then have arrived.
+        for port in failed.take_due(ctx.now) {
+            for (number, running) in (0..).zip(&mut *list).filter(|(_, job)| job.setup.moves_messages()) {
+                running.fail_over(port, &mut Instant { ctx, hosts, number, room, handed, failed });
+            }
+        }
         let mut messages = std::mem::take(&mut ctx.meters.messages_in);
-        let Self { list, external, room, handed, first_class, .. } = self;
         for (class, flow) in messages.drain(..) {
             let number = class - *first_class;
-            let at = &mut Instant { ctx, hosts, number, room, handed };
+            let at = &mut Instant { ctx, hosts, number, room, handed, failed };
             let is_known = match list.get_mut(usize::from(number)) {
                 Some(running) => running.received(flow, at),
                 None => external.as_mut().is_some_and(|external| external.received(flow, at)),
@@ -267,11 +288,11 @@ impl Jobs {
         ctx.meters.messages_in = messages;
         let mut stops = false;
         for (number, running) in (0..).zip(list) {
-            stops |= act(running, &mut Instant { ctx, hosts, number, room, handed });
+            stops |= act(running, &mut Instant { ctx, hosts, number, room, handed, failed });
         }
         if let Some(external) = external {
             let number = external.class() - *first_class;
-            stops |= act(&mut **external, &mut Instant { ctx, hosts, number, room, handed });
+            stops |= act(&mut **external, &mut Instant { ctx, hosts, number, room, handed, failed });
         }
         if self.scheduled.is_some_and(|time| time <= ctx.now) {
             self.scheduled = None;
@@ -308,7 +329,8 @@ impl Jobs {
     /// before that time.
     fn schedule(&mut self, ctx: &mut Context) {
         let of_external = self.external.as_ref().and_then(|external| external.next());
-        let Some(next) = self.list.iter().filter_map(Running::next).chain(of_external).min() else { return };
+        let of_jobs = self.list.iter().filter_map(Running::next);
+        let Some(next) = of_jobs.chain(of_external).chain(self.failed.next()).min() else { return };
         if self.scheduled.is_none_or(|time| next < time) {
             self.scheduled = Some(next);
             ctx.queue.push(Event { time: next, key: key(Class::Job, 0, Port::FIRST), data: 0 });

@@ -14,10 +14,11 @@ use silvan_trace::Trace;
 use silvan_trace::execute::{Agenda, Carrier, Interfaces, Machines, Parcel, Part, Ranks, TooLong};
 
 use super::application::{Application, Instant, Room};
+use super::failed_ports::FailedPorts;
 use super::{Logged, Place, Setup};
 use crate::context::Context;
 use crate::host::{Host, Spent};
-use crate::message::{JobMessage, Mailbox, Travel};
+use crate::message::{JobMessage, LoggedArrival, Travel};
 use crate::packet::FlowAddress;
 
 /// A host with ranks of the job.
@@ -31,26 +32,25 @@ pub(super) struct AtHost {
     /// With sequential sends: whether the host is sending a message.
     is_sending: bool,
     /// With sequential sends: the pieces that wait.
-    line: VecDeque<PostedPiece>,
+    pub(super) line: VecDeque<PostedPiece>,
 }
 
 /// A piece of a parcel that a host sends.
 #[derive(Debug, Clone, Copy, Saved)]
-struct PostedPiece {
-    flow: FlowAddress,
-    bytes: u64,
-    travel: Travel,
+pub(super) struct PostedPiece {
+    pub flow: FlowAddress,
+    pub travel: Travel,
 }
 
 /// The pieces of a parcel that are under way.
 #[derive(Debug, Clone, Copy, Saved)]
-struct PiecesLeft {
-    /// Number of pieces that have not left completely.
-    leaving: u16,
+pub(super) struct PiecesLeft {
+    /// Number of pieces that have not left completely; zero once the parcel has left.
+    pub leaving: u16,
     /// Number of pieces that have not arrived.
-    coming: u16,
+    pub coming: u16,
     /// The time at which the last of the pieces that have left did so.
-    left: Time,
+    pub left: Time,
 }
 
 /// A running job, with its ranks on the hosts of one partition.
@@ -60,17 +60,17 @@ pub(super) struct Running {
     partition: u16,
     pub ranks: Ranks<Arc<Trace>>,
     /// For each flow from this partition, the parcels that have not left completely, in the order of posting.
-    leaving: FxHashMap<FlowAddress, VecDeque<Travel>>,
+    pub(super) leaving: FxHashMap<FlowAddress, VecDeque<Travel>>,
     /// For each flow to this partition, the parcels that have not arrived, in the order of posting.
-    coming: FxHashMap<FlowAddress, VecDeque<Travel>>,
+    pub(super) coming: FxHashMap<FlowAddress, VecDeque<Travel>>,
     /// The parcels of several pieces that are under way.
-    joined: FxHashMap<Parcel, PiecesLeft>,
+    pub(super) joined: FxHashMap<Parcel, PiecesLeft>,
     /// The links between ranks of one host.
     links: Interfaces,
     /// Sorted by host.
     pub hosts: Vec<AtHost>,
     /// With sequential sends: the times at which hosts will have sent a message, with these hosts.
-    ends: BinaryHeap<Reverse<(Time, u32)>>,
+    pub(super) ends: BinaryHeap<Reverse<(Time, u32)>>,
     /// Number of partitions with unfinished ranks, according to the messages that this partition has
     /// received.
     open: usize,
@@ -83,6 +83,8 @@ pub(super) struct Running {
     pub slowdown_sum: u64,
     pub sent_bytes: Vec<u64>,
     pub received_bytes: Vec<u64>,
+    /// Payload that moved to other ports because its port had failed.
+    pub moved_bytes: u64,
     /// Messages from this partition, in the order of posting.
     pub log: Vec<Logged>,
     /// Number of messages that are not in the log.
@@ -104,7 +106,7 @@ impl Carrier for PostedMessages<'_> {
 }
 
 /// Whether a parcel carries the bytes of its message.
-fn has_bytes(parcel: &Parcel) -> bool {
+pub(super) fn has_bytes(parcel: &Parcel) -> bool {
     matches!(parcel.part, Part::Whole | Part::Data)
 }
 
@@ -147,6 +149,7 @@ impl Running {
             slowdown_sum: 0,
             sent_bytes: vec![0; count],
             received_bytes: vec![0; count],
+            moved_bytes: 0,
             log: Vec::new(),
             unlogged: 0,
             failed: None,
@@ -184,30 +187,31 @@ impl Running {
         ctx: &mut Context,
         hosts: &mut [Host],
         parcel: Parcel,
-        room: &mut Room,
+        (room, failed): (&mut Room, &FailedPorts),
         job: u16,
     ) {
-        // With several ports, there is one partition, in which hosts have the places of their numbers.
-        let is_down = |port: u32| ctx.links.is_down(hosts[port as usize].out);
-        let pieces = self.setup.pieces(&parcel, is_down);
+        let pieces = self.setup.pieces(&parcel, |port| failed.now.contains(&port));
         let count = pieces.len() as u16;
-        let row = if has_bytes(&parcel) {
+        let (mut row, mut alone) = (None, Time::ZERO);
+        if has_bytes(&parcel) {
             self.sent_bytes[parcel.from as usize] += parcel.bytes;
-            self.log(ctx.now, &parcel, pieces[0].0, room)
-        } else {
-            None
-        };
-        let travel = Travel { parcel, handed: ctx.now, row, pieces: count };
+            alone = self.alone(&pieces);
+            row = self.log(ctx.now, &parcel, (pieces[0].0, alone), room);
+        }
         if count > 1 {
-            self.joined.insert(parcel, PiecesLeft { leaving: count, coming: count, left: Time::ZERO });
+            let is_near = self.setup.places[parcel.to as usize].at.0 == self.partition;
+            let coming = if is_near { count } else { 0 };
+            self.joined.insert(parcel, PiecesLeft { leaving: count, coming, left: Time::ZERO });
         }
         for (flow, bytes) in pieces {
-            self.post(ctx, hosts, PostedPiece { flow, bytes, travel }, job);
+            let least = bytes.max(self.setup.least);
+            let travel = Travel { parcel, handed: ctx.now, row, pieces: count, bytes: least, alone };
+            self.post(ctx, hosts, PostedPiece { flow, travel }, job);
         }
     }
 
     /// Passes a piece to its host, or to the line of pieces that wait there.
-    fn post(&mut self, ctx: &mut Context, hosts: &mut [Host], posted: PostedPiece, job: u16) {
+    pub(super) fn post(&mut self, ctx: &mut Context, hosts: &mut [Host], posted: PostedPiece, job: u16) {
         if self.is_sequential(&posted.travel.parcel) {
             let at = self.at_host(posted.flow.host);
             if self.hosts[at].is_sending {
@@ -220,7 +224,7 @@ impl Running {
     }
 
     /// Whether a parcel waits until its host has sent earlier ones. Permissions do not wait.
-    fn is_sequential(&self, parcel: &Parcel) -> bool {
+    pub(super) fn is_sequential(&self, parcel: &Parcel) -> bool {
         self.setup.sends == Sends::Sequential && parcel.part != Part::Permission
     }
 
@@ -245,7 +249,7 @@ impl Running {
 
     /// Passes a piece of a parcel to its host.
     fn dispatch(&mut self, ctx: &mut Context, hosts: &mut [Host], posted: PostedPiece, job: u16) {
-        let PostedPiece { flow, bytes, travel } = posted;
+        let PostedPiece { flow, travel } = posted;
         self.leaving.entry(flow).or_default().push_back(travel);
         let partition = self.setup.places[travel.parcel.to as usize].at.0;
         if partition == self.partition {
@@ -253,8 +257,8 @@ impl Running {
         } else {
             ctx.outbox[usize::from(partition)].jobs.push(JobMessage::Parcel(job, flow, travel));
         }
-        let left = bytes.max(self.setup.least);
-        let message = Message { destination: flow.destination, created: travel.handed, left, hot: false };
+        let (created, left) = (travel.handed, travel.bytes);
+        let message = Message { destination: flow.destination, created, left, hot: false };
         let place = self.hosts[self.at_host(flow.host)].place;
         hosts[place as usize].feed(ctx, flow.source, message);
     }
@@ -264,20 +268,35 @@ impl Running {
         self.coming.entry(flow).or_default().push_back(travel);
     }
 
-    /// The time that a parcel takes on an empty network.
-    fn alone(&self, parcel: &Parcel) -> Time {
-        let pieces = self.setup.pieces(parcel, |_| false).into_iter();
-        let times = pieces.map(|(flow, bytes)| self.setup.ideal.message(flow.host, flow.destination, bytes));
-        times.max().unwrap_or_default()
+    /// Records that a parcel of a flow from another partition was posted.
+    pub fn expect_from_afar(&mut self, flow: FlowAddress, travel: Travel) {
+        if travel.pieces > 1 {
+            let all = PiecesLeft { leaving: 0, coming: travel.pieces, left: Time::ZERO };
+            self.joined.entry(travel.parcel).or_insert(all);
+        }
+        self.expect(flow, travel);
+    }
+
+    /// The time that the pieces of a parcel take on an empty network.
+    fn alone(&self, pieces: &[(FlowAddress, u64)]) -> Time {
+        let of = |&(flow, bytes): &(FlowAddress, u64)| {
+            self.setup.ideal.message(flow.host, flow.destination, bytes)
+        };
+        pieces.iter().map(of).max().unwrap_or_default()
     }
 
     /// Adds a row for a message, if the log has space. Returns the index of the row.
-    fn log(&mut self, now: Time, parcel: &Parcel, flow: FlowAddress, room: &mut Room) -> Option<u32> {
+    fn log(
+        &mut self,
+        now: Time,
+        parcel: &Parcel,
+        (flow, alone): (FlowAddress, Time),
+        room: &mut Room,
+    ) -> Option<u32> {
         if !room.take(now) {
             self.unlogged += 1;
             return None;
         }
-        let alone = self.alone(parcel);
         self.log.push(Logged {
             from: parcel.from,
             to: parcel.to,
@@ -291,20 +310,22 @@ impl Running {
         Some((self.log.len() - 1) as u32)
     }
 
-    /// Counts a message that has arrived.
-    fn count_received(&mut self, travel: Travel, now: Time, (job, outbox): (u16, &mut [Mailbox])) {
-        let Travel { parcel, handed, row, .. } = travel;
+    /// Counts a message that has arrived. `flow` is that of its last part.
+    fn count_received(&mut self, (travel, flow): (Travel, FlowAddress), at: &mut Instant) {
+        let now = at.ctx.now;
+        let Travel { parcel, handed, row, alone, .. } = travel;
         self.received_bytes[parcel.to as usize] += parcel.bytes;
-        let thousandths = 1000.0 * (now - handed).0 as f64 / self.alone(&parcel).0.max(1) as f64;
+        let thousandths = 1000.0 * (now - handed).0 as f64 / alone.0.max(1) as f64;
         let thousandths = (thousandths.round() as u64).max(1);
         self.slowdowns.saturating_record(thousandths);
         self.slowdown_sum = self.slowdown_sum.saturating_add(thousandths);
         let Some(row) = row else { return };
         let from = self.setup.places[parcel.from as usize].at.0;
+        let arrival = LoggedArrival { row, flow, time: now };
         if from == self.partition {
-            self.is_there(row, now);
+            self.is_there(arrival);
         } else {
-            outbox[usize::from(from)].jobs.push(JobMessage::Received(job, row, now));
+            at.ctx.outbox[usize::from(from)].jobs.push(JobMessage::Received(at.number, arrival));
         }
     }
 
@@ -320,17 +341,24 @@ impl Running {
         is_complete
     }
 
-    /// Counts a piece of a parcel that will have left at `end`. If all pieces have, returns the time of the last one.
+    /// Counts a piece of a parcel that will have left at `end`. If all pieces have, returns the time of the last one; `None` if
+    /// they had before some of them moved to other ports.
     fn last_to_leave(&mut self, parcel: &Parcel, end: Time) -> Option<Time> {
-        let joined = self.joined.get_mut(parcel)?;
+        let joined = self.joined.get_mut(parcel).filter(|joined| joined.leaving > 0)?;
         joined.leaving -= 1;
         joined.left = joined.left.max(end);
-        (joined.leaving == 0).then_some(joined.left)
+        let left = (joined.leaving == 0).then_some(joined.left);
+        if joined.leaving == 0 && joined.coming == 0 {
+            // The pieces arrive in another partition.
+            self.joined.remove(parcel);
+        }
+        left
     }
 
     /// Records that a logged message has arrived.
-    pub fn is_there(&mut self, row: u32, time: Time) {
-        self.log[row as usize].there = Some(time);
+    pub fn is_there(&mut self, LoggedArrival { row, flow, time }: LoggedArrival) {
+        let logged = &mut self.log[row as usize];
+        (logged.there, logged.flow) = (Some(time), flow);
     }
 
     /// Adds the results of the ranks of another partition.
@@ -345,6 +373,7 @@ impl Running {
         bytes.for_each(|(sum, bytes)| *sum += bytes);
         let bytes = self.received_bytes.iter_mut().zip(other.received_bytes);
         bytes.for_each(|(sum, bytes)| *sum += bytes);
+        self.moved_bytes += other.moved_bytes;
         self.log.extend(other.log);
         self.unlogged += other.unlogged;
         if let Some((time, error)) = other.failed {
@@ -363,17 +392,12 @@ impl Application for Running {
     fn received(&mut self, flow: FlowAddress, at: &mut Instant) -> bool {
         let travel = self.coming.get_mut(&flow).and_then(VecDeque::pop_front);
         let Some(travel) = travel else { return false };
-        if travel.pieces > 1 {
-            if !self.is_complete(&travel.parcel) {
-                return true;
-            }
-            if let Some(row) = travel.row {
-                self.log[row as usize].flow = flow;
-            }
+        if travel.pieces > 1 && !self.is_complete(&travel.parcel) {
+            return true;
         }
         self.ranks.agenda().arrives(at.ctx.now.0, &travel.parcel);
         if has_bytes(&travel.parcel) {
-            self.count_received(travel, at.ctx.now, (at.number, &mut at.ctx.outbox));
+            self.count_received((travel, flow), at);
         }
         true
     }
@@ -396,7 +420,7 @@ impl Application for Running {
     /// Releases messages of hosts that have finished a message, runs the ranks up to the current time, and passes the
     /// messages that they post to their hosts.
     fn step(&mut self, at: &mut Instant) {
-        let Instant { ctx, hosts, number: job, room, handed } = at;
+        let Instant { ctx, hosts, number: job, room, handed, failed } = at;
         let job = *job;
         self.release(ctx, hosts, job);
         let setup = Arc::clone(&self.setup);
@@ -410,7 +434,7 @@ impl Application for Running {
         }
         failures.into_iter().for_each(|error| self.fails(ctx.now, error));
         for parcel in handed.drain(..) {
-            self.hand_over(ctx, hosts, parcel, room, job);
+            self.hand_over(ctx, hosts, parcel, (room, failed), job);
         }
         if self.ranks.is_done() && !was_done {
             self.partition_finished(ctx.now, hosts);

@@ -8,7 +8,7 @@ use silvan_engine::Time;
 use silvan_engine::units::BytePace;
 
 use crate::link::{ChannelId, LinkParameters, Links, Receiver};
-pub(crate) use partitioning::{Lookahead, Partitioning};
+pub(crate) use partitioning::{Lookahead, Nodes, Partitioning};
 
 /// Maximum width of bins, as a power of two in picoseconds. In wider bins, several packets would arrive at
 /// the same output and would have to be sorted. For the same reason, a bin is no wider than the transmission
@@ -197,7 +197,8 @@ mod tests {
     }
 
     fn divided(threads: usize, effects: &Effects, is_awaited: bool) -> (Partitioning, Lookahead) {
-        Partitioning::of_threads(threads, effects, (&switches(), 2), is_awaited)
+        let nodes = Nodes { switches: &switches(), hosts: 2, together: &[] };
+        Partitioning::of_threads(threads, effects, nodes, is_awaited)
     }
 
     #[test]
@@ -236,6 +237,16 @@ mod tests {
             (found.count, &found.of_switch[..], &found.of_host[..]),
             (1, &[0, 0][..], &[(0, 0), (0, 1)][..])
         );
+    }
+
+    #[test]
+    fn the_ports_of_a_host_belong_to_one_partition() {
+        let links = links(30, 100);
+        for (together, count) in [(vec![vec![0], vec![1]], 2), (vec![vec![1, 0]], 1)] {
+            let nodes = Nodes { switches: &switches(), hosts: 2, together: &together };
+            let (found, _) = Partitioning::of_threads(2, &effects(&links), nodes, false);
+            assert_eq!(found.count, count, "{together:?}");
+        }
     }
 
     #[test]

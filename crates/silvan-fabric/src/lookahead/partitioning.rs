@@ -9,6 +9,16 @@ use crate::switch::Ports;
 /// partition.
 pub(crate) type Lookahead = Result<Time, &'static str>;
 
+/// The nodes of a network.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Nodes<'a> {
+    pub switches: &'a [Ports],
+    /// Number of hosts, each of which has one port.
+    pub hosts: usize,
+    /// Hosts that must be in one partition, because they are the ports of one host.
+    pub together: &'a [Vec<u32>],
+}
+
 /// The partition of each node. A host belongs to the partition of its switch, so only switches affect each
 /// other across partitions.
 #[derive(Debug)]
@@ -29,28 +39,28 @@ impl Partitioning {
     pub fn of_threads(
         threads: usize,
         effects: &Effects,
-        (switches, hosts): (&[Ports], usize),
+        nodes: Nodes<'_>,
         waits_for_deliveries: bool,
     ) -> (Self, Lookahead) {
-        let mut found = Self::new(threads, effects, switches, hosts);
+        let mut found = Self::new(threads, effects, nodes);
         if waits_for_deliveries {
             found.lookahead = found.lookahead.min(effects.least_delivery());
         }
         if found.lookahead == Time::ZERO {
-            let alone = Self::new(1, effects, switches, hosts);
+            let alone = Self::new(1, effects, nodes);
             return (alone, Err("zero lookahead: a link has no delay"));
         }
         let lookahead = Ok(found.lookahead);
         (found, lookahead)
     }
 
-    /// Creates at most `count` partitions, and no more than there are switches with hosts. Creates fewer
-    /// partitions if a host would otherwise send to a switch of one partition and receive from a switch of
-    /// another.
-    fn new(count: usize, effects: &Effects, switches: &[Ports], hosts: usize) -> Self {
+    /// Creates at most `count` partitions, and no more than there are groups of switches with common hosts. Creates
+    /// fewer partitions if a host would otherwise send to a switch of one partition and receive from a switch
+    /// of another.
+    fn new(count: usize, effects: &Effects, nodes: Nodes<'_>) -> Self {
         let mut count = count;
         loop {
-            let partition = Self::of_runs(count, effects, switches, hosts);
+            let partition = Self::of_runs(count, effects, nodes);
             if partition.count == 1 || partition.keeps_hosts_together(effects) {
                 return partition;
             }
@@ -66,20 +76,23 @@ impl Partitioning {
         })
     }
 
-    /// Divides each level of the network into groups of consecutive switches with about equal numbers of
-    /// ports.
-    fn of_runs(count: usize, effects: &Effects, switches: &[Ports], hosts: usize) -> Self {
-        let levels = levels(effects, switches);
-        let leaves = levels.first().map_or(1, Vec::len);
-        let count = count.clamp(1, leaves.clamp(1, usize::from(u16::MAX)));
+    /// Divides each level of the network into runs of consecutive switches with about equal numbers of
+    /// ports. Switches with ports of the same host are in the same run.
+    fn of_runs(count: usize, effects: &Effects, nodes: Nodes<'_>) -> Self {
+        let Nodes { switches, hosts, .. } = nodes;
+        let mut levels = levels(effects, switches).into_iter();
+        let leaves = grouped(levels.next().unwrap_or_default(), effects, nodes);
+        let count = count.clamp(1, leaves.len().clamp(1, usize::from(u16::MAX)));
+        let levels = levels.map(|level| level.into_iter().map(|switch| vec![switch]).collect());
         let mut of_switch = vec![0; switches.len()];
-        for level in &levels {
-            let ports = |&switch: &usize| switches[switch].count();
+        for level in std::iter::once(leaves).chain(levels) {
+            let ports =
+                |group: &Vec<usize>| group.iter().map(|&switch| switches[switch].count()).sum::<usize>();
             let all: usize = level.iter().map(ports).sum();
             let mut before = 0;
-            for switch in level {
-                of_switch[*switch] = (before * count / all.max(1)) as u16;
-                before += ports(switch);
+            for group in &level {
+                group.iter().for_each(|&switch| of_switch[switch] = (before * count / all.max(1)) as u16);
+                before += ports(group);
             }
         }
         let mut partition_of = vec![0; hosts];
@@ -100,6 +113,44 @@ impl Partitioning {
         let lookahead = lookahead(effects, switches, &of_switch);
         Self { count, of_switch, of_host, lookahead }
     }
+}
+
+/// Groups the switches with hosts so that all switches of hosts that must be together are in one group. The order follows the
+/// first switch of each group.
+fn grouped(leaves: Vec<usize>, effects: &Effects, nodes: Nodes<'_>) -> Vec<Vec<usize>> {
+    if nodes.together.is_empty() {
+        return leaves.into_iter().map(|leaf| vec![leaf]).collect();
+    }
+    let mut leaf_of = vec![None; nodes.hosts];
+    for (place, &leaf) in leaves.iter().enumerate() {
+        for wiring in nodes.switches[leaf].wiring.iter().flatten() {
+            if let Some(&host) = effects.hosts_at.get(&wiring.out) {
+                leaf_of[host as usize] = Some(place);
+            }
+        }
+    }
+    // Each place refers to an earlier one of its group, and the first one to itself.
+    let mut first: Vec<usize> = (0..leaves.len()).collect();
+    let root = |first: &[usize], mut place: usize| {
+        while first[place] != place {
+            place = first[place];
+        }
+        place
+    };
+    for hosts in nodes.together {
+        let mut places = hosts.iter().filter_map(|&host| leaf_of[host as usize]);
+        let Some(one) = places.next() else { continue };
+        for other in places {
+            let (one, other) = (root(&first, one), root(&first, other));
+            first[one.max(other)] = one.min(other);
+        }
+    }
+    let mut groups: Vec<Vec<usize>> = vec![Vec::new(); leaves.len()];
+    for (place, leaf) in leaves.into_iter().enumerate() {
+        groups[root(&first, place)].push(leaf);
+    }
+    groups.retain(|group| !group.is_empty());
+    groups
 }
 
 /// The switches grouped by their distance from hosts, starting with those that have hosts. The last group

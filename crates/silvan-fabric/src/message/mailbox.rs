@@ -108,6 +108,21 @@ pub(crate) struct Travel {
     pub row: Option<u32>,
     /// Number of pieces of the parcel, each of which uses other ports.
     pub pieces: u16,
+    /// Payload of this piece in bytes, at least that of the smallest message.
+    pub bytes: u64,
+    /// The time that the whole message takes on an empty network, with the ports that its host selected first. Zero if the parcel
+    /// does not carry the bytes of the message.
+    pub alone: Time,
+}
+
+/// The arrival of a message that is logged.
+#[derive(Debug, Clone, Copy, Saved)]
+pub(crate) struct LoggedArrival {
+    /// The row in the log of the partition that sent the message.
+    pub row: u32,
+    /// The flow of the part that arrived last.
+    pub flow: FlowAddress,
+    pub time: Time,
 }
 
 /// Messages between the ranks of two partitions, with the number of their job.
@@ -115,8 +130,8 @@ pub(crate) struct Travel {
 pub(crate) enum JobMessage {
     /// A parcel of a flow to the other partition was posted.
     Parcel(u16, FlowAddress, Travel),
-    /// A message, given by its row in the other partition's log, was received at a time.
-    Received(u16, u32, Time),
+    /// A message from the other partition was received.
+    Received(u16, LoggedArrival),
     /// All ranks of the sender's partition have finished, the last one at the given time.
     Finished(u16, Time),
 }

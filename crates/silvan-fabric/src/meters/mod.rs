@@ -394,6 +394,14 @@ impl Meters {
         self.classes[usize::from(class)].repeated_bytes += u64::from(payload);
     }
 
+    /// Counts payload of a class that will be generated again for other flows: `bytes` that have not arrived. `waiting` bytes
+    /// had not been sent, or were to be sent again; the rest was sent without effect.
+    pub fn withdraws(&mut self, class: u16, bytes: u64, waiting: u64) {
+        let meter = &mut self.classes[usize::from(class)];
+        meter.generated_bytes -= bytes;
+        meter.repeated_bytes = meter.repeated_bytes + bytes - waiting;
+    }
+
     /// Counts a packet that was lost.
     pub fn was_lost(&mut self, packet: &Packet) {
         if packet.is_data() {

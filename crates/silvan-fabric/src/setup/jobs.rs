@@ -18,7 +18,7 @@ use silvan_trace::execute::{
 use super::{Builder, WiredChannel};
 use crate::error::{Reason, SetupError};
 use crate::host::Host;
-use crate::jobs::{ExternalSetup, Ideal, Place, Setup};
+use crate::jobs::{ExternalSetup, Ideal, Place, PortChange, Setup};
 use crate::meters::ClassMeter;
 
 impl Builder<'_> {
@@ -109,6 +109,32 @@ impl Builder<'_> {
             sends: job.sends,
             inside: inside(job),
         })
+    }
+
+    /// The times at which jobs stop using ports of hosts with several ports because their links are down, and use them again.
+    pub(super) fn port_changes(&self, jobs: &[Setup]) -> Vec<PortChange> {
+        let Some(ports) = jobs.iter().find_map(|job| job.ports.as_ref()) else { return Vec::new() };
+        let wait = ports.failover.unwrap_or_default();
+        let mut found = Vec::new();
+        let mut down_since: FxHashMap<u32, Time> = FxHashMap::default();
+        for change in &self.changes.links {
+            let link = &self.topology.links[change.link];
+            for node in [link.a.node, link.b.node] {
+                let NodeRef::Host(port) = node else { continue };
+                if !change.state.is_up {
+                    down_since.entry(port).or_insert(change.time);
+                } else if let Some(since) = down_since.remove(&port)
+                    && since + wait < change.time
+                {
+                    found.push(PortChange { time: since + wait, port, is_failed: true });
+                    found.push(PortChange { time: change.time, port, is_failed: false });
+                }
+            }
+        }
+        let down = down_since.into_iter();
+        found.extend(down.map(|(port, since)| PortChange { time: since + wait, port, is_failed: true }));
+        found.sort_unstable();
+        found
     }
 
     /// Creates the class of a program outside the model, and a source for each service level at each host, which sends to any

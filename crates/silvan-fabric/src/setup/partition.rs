@@ -18,7 +18,7 @@ use crate::host::Host;
 use crate::jobs;
 use crate::jobs::Jobs;
 use crate::link::{Frames, Links, Receiver};
-use crate::lookahead::{Effects, Lookahead, Partitioning};
+use crate::lookahead::{Effects, Lookahead, Nodes, Partitioning};
 use crate::meters::Meters;
 use crate::not_binned::NotBinned;
 use crate::outputs::{BinnedSwitch, Outputs, Plan};
@@ -111,10 +111,13 @@ impl Builder<'_> {
             Scheduler::BinnedIfPossible => is_possible,
             Scheduler::Auto => is_possible.and_then(|()| plan.is_worthwhile(switches)),
         };
-        let nodes = (switches.as_slice(), hosts.len());
-        // A program learns about messages at their time, and a rank sends by several ports at the same time, so no partition
-        // may be ahead of another one.
-        let is_single = external.is_some() || jobs.iter().any(|job| job.ports.is_some());
+        // A rank sends by several ports at the same time.
+        let ports = jobs.iter().filter_map(|job| job.ports.as_ref());
+        let together: Vec<Vec<u32>> = ports.flat_map(|ports| ports.machines.iter().cloned()).collect();
+        let nodes = Nodes { switches, hosts: hosts.len(), together: &together };
+        // A program learns about messages at their time, and the sender of a message that moves to another port knows which
+        // packets have arrived, so no partition may be ahead of another one.
+        let is_single = external.is_some() || jobs.iter().any(jobs::Setup::moves_messages);
         let threads = if is_single { 1 } else { self.model.config.threads.max(1) };
         let (partitioning, lookahead) =
             Partitioning::of_threads(usize::from(threads), &effects, nodes, is_awaited);
@@ -178,6 +181,7 @@ impl Builder<'_> {
             // The job needs a record of how its hosts use their time.
             hosts[place.host as usize].record_hours();
         }
+        let port_changes = self.port_changes(&jobs);
         let jobs: Vec<Arc<jobs::Setup>> = jobs.into_iter().map(Arc::new).collect();
         let external = external.map(Arc::new);
         let ports: usize = self.topology.switches.iter().map(|switch| usize::from(switch.ports)).sum();
@@ -216,7 +220,7 @@ impl Builder<'_> {
                 let sinks = ctx.sinks.iter().cloned().zip(hosts.iter().map(Host::fresh_order));
                 ctx.ahead = Some(Box::new(Ahead::new(sinks)));
             }
-            let jobs = Jobs::new(&jobs, external.as_ref(), me)
+            let jobs = Jobs::new(&jobs, external.as_ref(), port_changes.clone(), me)
                 .map_err(|_| super::wrong("the histogram of slowdowns cannot be created"))?;
             let triggers = triggers.of_partition(me as u16, |host| places.hosts[host as usize]);
             let binned = (outputs.next(), binned.next().unwrap_or_default());

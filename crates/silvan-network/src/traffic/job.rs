@@ -74,6 +74,8 @@ pub struct JobPorts {
     pub chunk: u64,
     /// The links between ranks of a host; `None` if their messages are copied, see [`Job::memory_rate`].
     pub inner: Option<InnerLinks>,
+    /// The time from the failure of a port until its messages that have not arrived move to other ports; `None` if they wait.
+    pub failover: Option<Time>,
 }
 
 /// The part of a message that uses one pair of ports.
@@ -125,6 +127,11 @@ impl JobPorts {
         let all: Vec<(u32, u32)> = (first..first + count).map(pair).collect();
         let live: Vec<(u32, u32)> = all.iter().copied().filter(|&pair| is_live(pair)).collect();
         if live.is_empty() { all } else { live }
+    }
+
+    /// Whether a pair of ports is left for messages from one rank to another.
+    pub fn has_live(&self, ranks: (u32, u32), is_live: impl Fn((u32, u32)) -> bool) -> bool {
+        self.pairs(ranks, &is_live).first().is_some_and(|&pair| is_live(pair))
     }
 
     /// Divides a message between ranks of different hosts among the pairs of ports for which `is_live` is true; see
@@ -229,6 +236,7 @@ mod tests {
             arrival: ArrivalPort::Own,
             chunk: 100,
             inner: None,
+            failover: None,
         }
     }
 
