@@ -28,14 +28,15 @@ pub struct Event {
     /// What happens.
     pub kind: EventKind,
     /// The links of the kinds `down`, `rate` and `errors`, each by a port at one of its ends: a port of a
-    /// switch ("S1:3"), or a host. A list, or a text with a range such as `S[1-4]:9` (also within a list).
-    /// Both directions of a link change.
+    /// switch ("S1:3"), or a host, which stands for all of its ports. A list, or a text with a range such as
+    /// `S[1-4]:9` (also within a list). Both directions of a link change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<String>,
     /// Switches all of whose links change at the same times. A list, or a text with a range.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub switches: Vec<String>,
-    /// The hosts of the kinds `stall`, `drain` and `stop`. A list, or a text with a range.
+    /// The hosts of the kinds `stall`, `drain` and `stop`, with all of their ports. A list, or a text with a
+    /// range.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
     /// The rate while the change lasts. Required by the kind `drain`, and by the kind `rate` without `width`,

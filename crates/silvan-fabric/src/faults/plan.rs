@@ -247,8 +247,12 @@ impl<'t> Names<'t> {
         let (mut groups, mut taken) = (Vec::new(), vec![false; self.topology.links.len()]);
         for (at, name) in event.links.iter().enumerate() {
             let key = || format!("event.{index}.links.{at}");
-            let links = self.at_port(name).ok_or_else(|| Reason::NoSuchLink(name.clone()).at(key()))?;
-            for &link in links {
+            let links = self.at_port(name);
+            let links = if links.is_empty() { self.of_machine(name) } else { links.to_vec() };
+            if links.is_empty() {
+                return Err(Reason::NoSuchLink(name.clone()).at(key()));
+            }
+            for link in links {
                 if std::mem::replace(&mut taken[link], true) {
                     return Err(Reason::LinkTwice(name.clone()).at(key()));
                 }
@@ -276,20 +280,30 @@ impl<'t> Names<'t> {
         Ok(groups)
     }
 
-    /// The groups of hosts of an event: each host alone.
+    /// The groups of hosts of an event: each host alone, or all ports of a host with several ports together.
     fn hosts(&self, event: &Event, index: usize) -> Result<Vec<Group>, SetupError> {
         let mut taken = vec![false; self.topology.hosts.len()];
         let of_name = |(at, name): (usize, &String)| {
             let key = || format!("event.{index}.hosts.{at}");
-            let Some(&NodeRef::Host(host)) = self.nodes.get(name.as_str()) else {
-                return Err(Reason::NoSuchHost(name.clone()).at(key()));
+            let own = match self.nodes.get(name.as_str()) {
+                Some(NodeRef::Host(host)) => std::slice::from_ref(host),
+                _ => self.topology.machine_named(name).map_or(&[][..], |machine| &machine.ports),
             };
-            match std::mem::replace(&mut taken[host as usize], true) {
-                true => Err(Reason::HostTwice.at(key())),
-                false => Ok((u64::from(host), vec![host as usize])),
+            let first = *own.first().ok_or_else(|| Reason::NoSuchHost(name.clone()).at(key()))?;
+            for &host in own {
+                if std::mem::replace(&mut taken[host as usize], true) {
+                    return Err(Reason::HostTwice.at(key()));
+                }
             }
+            Ok((u64::from(first), own.iter().map(|&host| host as usize).collect()))
         };
         event.hosts.iter().enumerate().map(of_name).collect()
+    }
+
+    /// The links of all ports of a host with several ports; empty if there is no such host.
+    fn of_machine(&self, name: &str) -> Vec<usize> {
+        let ports = self.topology.machine_named(name).into_iter().flat_map(|machine| &machine.ports);
+        ports.flat_map(|&port| self.of_host(port as usize)).copied().collect()
     }
 
     /// The links of a host.
@@ -297,13 +311,15 @@ impl<'t> Names<'t> {
         self.links.get(&(NodeRef::Host(host as u32), 1)).map_or(&[], Vec::as_slice)
     }
 
-    /// The links at a port: "S1:3", or the name of a host.
-    fn at_port(&self, name: &str) -> Option<&Vec<usize>> {
-        if let Some(&host @ NodeRef::Host(_)) = self.nodes.get(name) {
-            return self.links.get(&(host, 1));
+    /// The links at a port: "S1:3", or the name of a host. Empty if there is no such port.
+    fn at_port(&self, name: &str) -> &[usize] {
+        if let Some(&NodeRef::Host(host)) = self.nodes.get(name) {
+            return self.of_host(host as usize);
         }
-        let (node, port) = name.rsplit_once(':')?;
-        self.links.get(&(*self.nodes.get(node)?, port.parse().ok()?))
+        let of_switch = |(node, port): (&str, &str)| {
+            self.links.get(&(*self.nodes.get(node)?, port.parse().ok()?)).map(Vec::as_slice)
+        };
+        name.rsplit_once(':').and_then(of_switch).unwrap_or_default()
     }
 }
 
@@ -346,6 +362,26 @@ mod tests {
         let plain =
             |one: &LinkChange| (one.time.0, one.link, one.state.is_up, one.state.rate.0 / 1_000_000_000);
         changes.iter().map(plain).collect()
+    }
+
+    #[test]
+    fn the_name_of_a_host_stands_for_all_of_its_ports() {
+        let star: TopologySpec = serde_json::from_str(r#"{"kind": "star", "hosts": 3}"#).unwrap();
+        let planes = star.build().unwrap().with_ports(2, silvan_network::topology::Cabling::Planes).unwrap();
+        let plan = |list: &str| {
+            let event: Event = serde_json::from_str(list).unwrap();
+            PlannedChanges::new(&[event], &planes, Time::from_ns(100), 1)
+        };
+        let down = plan(r#"{"kind": "down", "links": ["H2"], "start": "5 ns"}"#).unwrap();
+        assert_eq!(down.links.iter().map(|change| change.link).collect::<Vec<_>>(), [1, 4]);
+        let stall =
+            plan(r#"{"kind": "stall", "hosts": ["H3"], "start": "5 ns", "jitter": "50 ns"}"#).unwrap();
+        let of_hosts: Vec<(usize, Time)> =
+            stall.hosts.iter().map(|change| (change.host, change.time)).collect();
+        assert_eq!(of_hosts, [(2, of_hosts[0].1), (5, of_hosts[0].1)], "at the same time");
+        let twice = plan(r#"{"kind": "stop", "hosts": ["H3.2", "H3"]}"#).unwrap_err();
+        assert!(twice.to_string().contains("twice"), "{twice}");
+        assert!(plan(r#"{"kind": "down", "links": ["H4"]}"#).is_err());
     }
 
     #[test]
