@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use silvan_engine::Rate;
-use silvan_network::topology::{End, Host, Link, NodeRef, Shape, Switch, Topology};
+use silvan_network::topology::{End, Host, Link, Machine, NodeRef, Shape, Switch, Topology};
 
 use super::Options;
 use super::read::{Id, Node, Port};
@@ -17,6 +17,8 @@ type Place = (usize, u16);
 /// A node that becomes a host or a switch.
 struct Named<'a> {
     name: String,
+    /// The name of the node, which several hosts share if they are ports of one adapter.
+    of: String,
     node: &'a Node<'a>,
     /// The port that becomes the host; `None` for a switch.
     port: Option<&'a Port<'a>>,
@@ -200,18 +202,20 @@ fn named<'a>(
             None => format!("{} {}", node.description, node.id_text),
         };
         if node.is_switch {
-            switches.push(Named { name, node, port: None, guid: node.guid, place: (index, 0) });
+            let (of, guid) = (name.clone(), node.guid);
+            switches.push(Named { name, of, node, port: None, guid, place: (index, 0) });
             continue;
         }
         let used = || node.links.iter().filter(|port| !loops.contains(&(index, port.number)));
         let count = used().count();
         for port in used() {
+            let of = name.clone();
             let name = if count > 1 { format!("{name}/{}", port.number) } else { name.clone() };
             let seen = by_id.get(&port.peer).and_then(|&peer| ports.get(&(peer, port.peer_port))?.peer_guid);
             // The GUID of an adapter's port is derived from the adapter's GUID. ibsim relies on this.
             let guessed = node.guid.and_then(|guid| guid.checked_add(u64::from(port.number)));
             let guid = port.guid.or(seen).or(guessed);
-            hosts.push(Named { name, node, port: Some(port), guid, place: (index, port.number) });
+            hosts.push(Named { name, of, node, port: Some(port), guid, place: (index, port.number) });
         }
     }
     for list in [&mut hosts, &mut switches] {
@@ -303,7 +307,21 @@ fn assemble(
             .collect(),
         links,
         units: 0,
-        machines: Vec::new(),
+        machines: machines(hosts),
         shape: Shape::Arbitrary,
     }
+}
+
+/// The adapters with their ports, in the order of their first ports; none if each adapter has one port.
+fn machines(hosts: &[Named]) -> Vec<Machine> {
+    let mut machines: Vec<Machine> = Vec::new();
+    let mut known: HashMap<usize, usize> = HashMap::with_capacity(hosts.len());
+    for (number, host) in (0..).zip(hosts) {
+        let at = *known.entry(host.place.0).or_insert(machines.len());
+        match machines.get_mut(at) {
+            Some(machine) => machine.ports.push(number),
+            None => machines.push(Machine { name: host.of.clone(), ports: vec![number] }),
+        }
+    }
+    if machines.len() == hosts.len() { Vec::new() } else { machines }
 }

@@ -12,8 +12,9 @@
 //!
 //! The conversion to a topology:
 //! - Each connected port of a channel adapter (`Ca`, `Hca`) or router (`Rt`) becomes a host, named by its
-//!   description. If an adapter has several connected ports, they are named `name/1`, `name/2`. Adapters
-//!   without a connected port are left out, because they cannot be reached.
+//!   description. If an adapter has several connected ports, they are named `name/1`, `name/2`, and are the ports of one
+//!   [`Machine`](silvan_network::topology::Machine). Adapters without a connected port are left out, because they cannot be
+//!   reached.
 //! - If several nodes share a description, the node GUID is appended.
 //! - Hosts and switches are numbered by name in natural order ("node-2" before "node-10"), so the numbers
 //!   do not depend on where the discovery started.

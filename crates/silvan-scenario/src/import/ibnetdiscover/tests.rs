@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use proptest::prelude::*;
-use silvan_network::topology::{End, Host, Link, NodeRef, Switch};
+use silvan_network::topology::{End, Host, Link, Machine, NodeRef, Switch};
 
 use super::*;
 use crate::import::read_text;
@@ -76,6 +76,7 @@ fn the_small_fabric_is_read_whole() {
             },
             Link { a: end(left, 4), b: end(right, 4), rate: Rate::from_gbit(100), delay, one_way: false },
         ],
+        machines: vec![Machine { name: "one".into(), ports: vec![0, 1] }],
         ..Topology::default()
     };
     assert_eq!(topology, expected);
