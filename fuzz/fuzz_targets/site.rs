@@ -14,7 +14,7 @@ use silvan_network::routing::{Tables, check_lanes, deadlock_cycle};
 use silvan_network::topology::Topology;
 use silvan_scenario::import::site::{Kind, kind_of};
 use silvan_scenario::import::{
-    far, iblinkinfo, ibnetdiscover, lanes, lft, lst, net_dump, ports, sections,
+    far, hpcc, htsim, iblinkinfo, ibnetdiscover, infragraph, lanes, lft, lst, net_dump, ports, sections, simai,
 };
 
 const WIRING: &str = include_str!("../../tests/data/fabrics/sw2-h7/updn/ibnetdiscover.topo");
@@ -77,6 +77,20 @@ const WORDS: &[&str] = &[
     "\"",
     "[",
     "]",
+    "100Gbps",
+    "0.0005ms",
+    "H100",
+    "Nodes",
+    "Tiers",
+    "Radix_Down",
+    "devices:",
+    "components:",
+    "instances:",
+    "edges:",
+    "choice:",
+    "one2one",
+    "many2many",
+    "[0:2]",
     "\u{e9}",
 ];
 
@@ -115,6 +129,15 @@ fn wiring(topology: &Topology) {
     assert_eq!(back.topology.links.len(), topology.links.len(), "{written}");
 }
 
+/// Checks that a topology is valid, and that each port belongs to one host.
+fn cluster(topology: &Topology) {
+    topology.validate().expect("a topology that was read is valid");
+    let mut ports: Vec<u32> = topology.machines.iter().flat_map(|machine| machine.ports.iter().copied()).collect();
+    ports.sort_unstable();
+    assert!(topology.machines.is_empty() || ports == (0..topology.hosts.len() as u32).collect::<Vec<_>>());
+    wiring(topology);
+}
+
 fuzz_target!(|text: &str| {
     let (topology, tables) = &*FABRIC;
     let rate = text.len().is_multiple_of(2).then(|| Rate::from_gbit(32));
@@ -127,6 +150,12 @@ fuzz_target!(|text: &str| {
         Some(Kind::Ports) => drop(ports::parse(text, "fuzz", options).map(|found| wiring(&found.topology))),
         Some(Kind::NetDump) => {
             drop(net_dump::parse(text, "fuzz", options).map(|found| wiring(&found.topology)));
+        }
+        Some(Kind::Hpcc) => drop(hpcc::parse(text, "fuzz").map(|found| cluster(&found.topology))),
+        Some(Kind::SimAi) => drop(simai::parse(text, "fuzz").map(|found| cluster(&found.topology))),
+        Some(Kind::Htsim) => drop(htsim::parse(text, "fuzz").map(|found| cluster(&found.topology))),
+        Some(Kind::InfraGraph) => {
+            drop(infragraph::parse(text, "fuzz", options).map(|found| cluster(&found.topology)));
         }
         Some(Kind::Sections) => {
             drop(sections::parse(text, "fuzz", options).map(|found| wiring(&found.topology)));

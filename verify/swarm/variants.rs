@@ -210,7 +210,7 @@ pub fn with_ports(table: &Table, scenario: &Scenario) -> Option<Table> {
     let network = network.build().ok()?;
     let mut ports = host_ports(spec.seed);
     let read = |ports: &Table| Value::Table(ports.clone()).try_into::<Ports>().ok();
-    let wired = |Ports { count, wiring, .. }: Ports| network.clone().with_ports(count, wiring).ok();
+    let wired = |Ports { count, wiring, .. }: Ports| network.clone().with_ports(count?, wiring?).ok();
     let topology = match read(&ports).and_then(wired) {
         Some(topology) => topology,
         None => {

@@ -12,7 +12,7 @@ use silvan_network::routing::up_down::{Roots, UpDown};
 use silvan_network::routing::{self, LaneAnalysis, RoutingSpec, Shares, Spread, Tables};
 use silvan_network::topology::{End, NodeRef, TopologyError};
 use silvan_scenario::import::site::{self, Note, Site};
-use silvan_scenario::import::{Wiring, ibnetdiscover, lanes, lft, lst};
+use silvan_scenario::import::{FilePorts, Wiring, ibnetdiscover, lanes, lft, lst};
 
 use crate::convert::{self, FabricError};
 
@@ -377,7 +377,8 @@ fn network(path: &Path, default_rate: Option<&str>) -> PyResult<(Wiring, Option<
     let (topology, tables, _) =
         scenario.build_plain().map_err(|e| convert::ScenarioError::new_err(e.to_string()))?;
     let (notes, node_guids) = (scenario.file_notes().to_vec(), scenario.node_guids().to_vec());
-    Ok((Wiring { topology, notes, latencies: Vec::new(), node_guids }, Some(tables)))
+    let (latencies, ports) = (Vec::new(), FilePorts::default());
+    Ok((Wiring { topology, notes, latencies, node_guids, ports }, Some(tables)))
 }
 
 /// The routing algorithm that the user selected, if any.

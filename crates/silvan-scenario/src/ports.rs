@@ -1,5 +1,7 @@
 //! Hosts with several ports in a scenario.
 
+pub(crate) mod of_file;
+
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -18,12 +20,15 @@ use crate::validate::ensure;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ports {
-    /// Number of ports of each host.
+    /// Number of ports of each host. Required, unless a file describes the network and its ports.
     #[schemars(range(min = 2, max = 64))]
-    pub count: u16,
-    /// How the ports are connected to the network.
-    pub wiring: Cabling,
-    /// How messages of jobs use the ports. Default: `stripe` for planes, otherwise `rank`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u16>,
+    /// How the ports are connected to the network. Required, unless a file describes the network and its ports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wiring: Option<Cabling>,
+    /// How messages of jobs use the ports. Default: `stripe` for planes, otherwise `rank`. In files with GPUs: `rank` if each GPU
+    /// has one port, otherwise `stripe`.
     #[serde(rename = "use", default, skip_serializing_if = "Option::is_none")]
     pub used: Option<PortUse>,
     /// The port at which messages of jobs arrive if each rank has a port. On planes, it must be `same`, which is the default
@@ -50,13 +55,16 @@ impl Ports {
     #[must_use]
     pub fn used(&self) -> PortUse {
         self.used.unwrap_or(match self.wiring {
-            Cabling::Planes => PortUse::Stripe,
-            Cabling::Rails | Cabling::Block => PortUse::Rank,
+            Some(Cabling::Planes) => PortUse::Stripe,
+            _ => PortUse::Rank,
         })
     }
 
-    /// Writes out the defaults.
+    /// Writes out the defaults, unless they depend on a file.
     pub(crate) fn resolve(&mut self) {
+        if self.wiring.is_none() {
+            return;
+        }
         self.used = Some(self.used());
         if self.used() == PortUse::Rank {
             self.arrival = Some(self.arrival());
@@ -67,8 +75,8 @@ impl Ports {
     #[must_use]
     pub fn arrival(&self) -> ArrivalPort {
         self.arrival.unwrap_or(match self.wiring {
-            Cabling::Planes => ArrivalPort::Same,
-            Cabling::Rails | Cabling::Block => ArrivalPort::Own,
+            Some(Cabling::Planes) => ArrivalPort::Same,
+            _ => ArrivalPort::Own,
         })
     }
 }
@@ -76,24 +84,38 @@ impl Ports {
 /// Checks the settings that do not depend on the network.
 pub(crate) fn check(spec: &Spec) -> Result<(), Fault> {
     let Some(ports) = &spec.ports else { return Ok(()) };
-    let is_fine = (2..=MAX_HOST_PORTS).contains(&ports.count);
-    ensure(is_fine, "ports.count", || {
+    let is_file = matches!(spec.topology, TopologySource::File(_));
+    for (key, is_given) in [("ports.count", ports.count.is_some()), ("ports.wiring", ports.wiring.is_some())]
+    {
+        ensure(is_given != is_file, key, || {
+            match is_file {
+            true => "has no effect: the file of the topology states the ports of hosts; leave it out".to_owned(),
+            false => "missing, and needed: how many ports each host has (count), and how they are connected (wiring)"
+                .to_owned(),
+        }
+        })?;
+    }
+    ensure(ports.count.is_none_or(|count| (2..=MAX_HOST_PORTS).contains(&count)), "ports.count", || {
         format!("must be 2 to {MAX_HOST_PORTS}; leave [ports] out for one port")
     })?;
-    let is_file = matches!(spec.topology, TopologySource::File(_));
-    ensure(!is_file, "ports", || {
-        "cannot be combined with topology.file, whose hosts have one port; use a generated topology"
-            .to_owned()
-    })?;
+    check_use(spec, ports)
+}
+
+/// Checks the use of ports. For the ports of a file, the default values depend on the file, so they are checked again once it
+/// has been read.
+pub(crate) fn check_use(spec: &Spec, ports: &Ports) -> Result<(), Fault> {
+    let is_known = ports.wiring.is_some();
     let is_rank = ports.used() == PortUse::Rank;
     ensure(ports.arrival.is_none() || is_rank, "ports.arrival", || {
         "has no effect unless ports.use = \"rank\"; leave it out".to_owned()
     })?;
-    let leaves_plane = ports.wiring == Cabling::Planes && ports.arrival == Some(ArrivalPort::Own);
+    let is_planes = ports.wiring == Some(Cabling::Planes);
+    let leaves_plane = is_planes && ports.arrival == Some(ArrivalPort::Own);
     ensure(!leaves_plane, "ports.arrival", || {
         "must be \"same\" with ports.wiring = \"planes\", because planes are not connected".to_owned()
     })?;
-    ensure(ports.inner_latency.is_none() || ports.inner_rate.is_some(), "ports.inner_latency", || {
+    let has_effect = ports.inner_latency.is_none() || ports.inner_rate.is_some() || !is_known;
+    ensure(has_effect, "ports.inner_latency", || {
         "has no effect without ports.inner_rate; set it, too".to_owned()
     })?;
     ensure(ports.inner_rate.is_none_or(|rate| rate.0 >= 1_000), "ports.inner_rate", || {
@@ -102,7 +124,7 @@ pub(crate) fn check(spec: &Spec) -> Result<(), Fault> {
     ensure(ports.inner_latency.is_none_or(|time| time <= MOST_LATENCY), "ports.inner_latency", || {
         format!("must be at most {MOST_LATENCY}")
     })?;
-    if ports.wiring == Cabling::Planes {
+    if is_planes {
         on_planes(spec)?;
     }
     if let Some(time) = ports.failover {
@@ -123,7 +145,7 @@ pub(crate) fn check(spec: &Spec) -> Result<(), Fault> {
     for (index, traffic) in spec.traffic.iter().enumerate() {
         let stays = match &traffic.pattern {
             Pattern::Hotspots { .. } | Pattern::Listed(_) => true,
-            _ => ports.wiring != Cabling::Planes,
+            _ => !is_planes,
         };
         ensure(stays, &format!("traffic.{index}.pattern.kind"), || {
             "would send from plane to plane, which are not connected; use \"hotspots\" with ports of one plane, a list of \
@@ -174,9 +196,8 @@ const MOST_LATENCY: Time = Time(1_000_000_000_000);
 /// Gives the hosts of a network the ports that a scenario asks for.
 pub(crate) fn with_ports(spec: &Spec, topology: Topology) -> Result<Topology, Fault> {
     let Some(ports) = &spec.ports else { return Ok(topology) };
-    topology
-        .with_ports(ports.count, ports.wiring)
-        .map_err(|error| Fault::new("ports.wiring", error.to_string()))
+    let (Some(count), Some(wiring)) = (ports.count, ports.wiring) else { return Ok(topology) };
+    topology.with_ports(count, wiring).map_err(|error| Fault::new("ports.wiring", error.to_string()))
 }
 
 /// The ports of a job whose ranks run on machines. `machines` contains the machine of each rank, as an index into

@@ -18,7 +18,7 @@ use toml::Table;
 
 use crate::error::{Fault, ScenarioError};
 use crate::fluid;
-use crate::import::unicode;
+use crate::import::{FilePorts, Wiring, unicode};
 use crate::jobs::{self, Program};
 use crate::network;
 use crate::plain;
@@ -67,6 +67,8 @@ struct OfFiles {
     node_guids: Vec<Option<u64>>,
     /// Latency of the switches, unless the scenario sets it.
     latency: Option<Time>,
+    /// What the file of the topology states about hosts with several ports.
+    ports: FilePorts,
 }
 
 impl PartialEq for Scenario {
@@ -300,7 +302,9 @@ impl Scenario {
                 .map_err(|error| Fault::new("adaptive_routing", error.to_string()))?;
         }
         let deadlock_free = silvan_fabric::check_routes(&self.config(Vec::new()), &topology, &tables)?;
-        let (mut jobs, units) = jobs::build(&self.spec, &self.base_dir, &topology)?;
+        let with_ports = ports::of_file::resolved(&self.spec, &topology, found.ports)?;
+        let spec = with_ports.as_ref().unwrap_or(&self.spec);
+        let (mut jobs, units) = jobs::build(spec, &self.base_dir, &topology)?;
         if !units.is_empty() {
             units.install(&self.spec, &mut topology, &mut jobs)?;
             tables = tables.with_units(&topology);
@@ -511,7 +515,8 @@ impl Scenario {
                     latency = wiring.settle_latencies();
                 }
                 let notes = wiring.notes.into_iter().map(|note| format!("topology.file: {note}")).collect();
-                Ok((wiring.topology, OfFiles { notes, node_guids: wiring.node_guids, latency }))
+                let Wiring { topology, node_guids, ports, .. } = wiring;
+                Ok((topology, OfFiles { notes, node_guids, latency, ports }))
             }
         }
     }

@@ -158,8 +158,9 @@ pub enum TopologySource {
 pub enum FileTopology {
     /// A real fabric: output of `ibnetdiscover` or `iblinkinfo`, an ibsim netlist, `opensm-subnet.lst`,
     /// `opensm-smdb.dump`, `ibdiagnet2.db_csv` or `ibdiagnet2.net_dump`. Files of HPCC's simulator (nodes are
-    /// named by their numbers) and of htsim (`.topo`) are also read. These two formats contain rates and
-    /// delays. Latencies of switches in a file of htsim apply unless the scenario sets `switch.latency`.
+    /// named by their numbers), of `SimAI` and of htsim (`.topo`) are also read. These formats contain rates and
+    /// delays. Latencies of switches in a file of htsim apply unless the scenario sets `switch.latency`. Hosts
+    /// may have several ports.
     File {
         /// The file, plain or compressed (`.gz`). The name is relative to the scenario.
         file: String,

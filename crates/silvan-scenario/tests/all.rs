@@ -16,6 +16,7 @@ mod jobs;
 mod jobs_routes;
 mod limits;
 mod lmc;
+mod machines;
 mod memory;
 mod messages;
 mod messages_files;

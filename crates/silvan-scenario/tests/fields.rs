@@ -5,8 +5,8 @@ use std::path::Path;
 
 use silvan_scenario::Scenario;
 use silvan_scenario::import::fields::{
-    ALL, CHAKRA, CONNECTION_MATRIX, CSV, FLOWS, GOAL, HPCC, HTSIM, IBLINKINFO, IBNETDISCOVER, LST, NET_DUMP,
-    SECTIONS, SIZES, TI,
+    ALL, CHAKRA, CONNECTION_MATRIX, CSV, FLOWS, GOAL, HPCC, HTSIM, IBLINKINFO, IBNETDISCOVER, INFRAGRAPH,
+    LST, NET_DUMP, SECTIONS, SIMAI, SIZES, TI,
 };
 use silvan_trace::read::fields::{Fields, Handling};
 use silvan_trace::read::{Options, read};
@@ -55,9 +55,12 @@ fn trace(path: &Path) -> Outcome {
 fn scenario(folder: &Path, format: &str, name: &str) -> Outcome {
     let star = "topology = { kind = \"star\", hosts = 4 }\n";
     let text = match format {
-        "htsim" | "hpcc" | "ibnetdiscover" | "lst" | "db_csv" | "iblinkinfo" | "net_dump" => format!(
-            "topology = {{ kind = \"file\", file = \"{name}\", default_rate = \"3 Gbit/s\" }}\n[[traffic]]\npattern.kind = \"uniform\"\n"
-        ),
+        "htsim" | "hpcc" | "simai" | "infragraph" | "ibnetdiscover" | "lst" | "db_csv" | "iblinkinfo"
+        | "net_dump" => {
+            format!(
+                "topology = {{ kind = \"file\", file = \"{name}\", default_rate = \"3 Gbit/s\" }}\n[[traffic]]\npattern.kind = \"uniform\"\n"
+            )
+        }
         "sizes" => format!(
             "{star}[[traffic]]\npattern.kind = \"uniform\"\nload_percent = 5\nsizes = {{ kind = \"file\", file = \"{name}\" }}\n"
         ),
@@ -68,8 +71,9 @@ fn scenario(folder: &Path, format: &str, name: &str) -> Outcome {
     let (topology, _, config) = scenario.build().map_err(|error| error.to_string())?;
     let loaded = &config.traffic[0].loaded;
     let result = format!(
-        "{:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+        "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
         scenario.node_guids(),
+        topology.machines,
         topology.hosts,
         topology.switches,
         topology.links,
@@ -80,7 +84,7 @@ fn scenario(folder: &Path, format: &str, name: &str) -> Outcome {
     Ok((result, scenario.file_notes().to_vec()))
 }
 
-const SAMPLES: [Sample; 14] = [
+const SAMPLES: [Sample; 16] = [
     Sample {
         of: HTSIM,
         name: "t.topo",
@@ -122,13 +126,75 @@ const SAMPLES: [Sample; 14] = [
             ("links", "4 1 3", "4 1 4", "ends before link 4"),
             ("leaf switches", "4 1 3", "4 1 1 3", "leaf switches"),
             ("capacities", "4 1 3", "4 1 1 3 25 100", "capacities"),
-            ("NVSwitches", "4 1 3", "4 2 1 1 3 H100", "NVSwitches"),
-            ("numbers of switches", "\n3\n", "\n2\n", "second link"),
+            ("numbers of switches", "\n3\n", "\n2\n", "are hosts"),
             ("ends", "0 3 25Gbps 1us 0\n1 3 25Gbps 1us 0\n", "1 3 25Gbps 1us 0\n0 3 25Gbps 1us 0\n", ""),
             ("rate", "0 3 25Gbps", "0 3 50Gbps", ""),
             ("delay", "1us", "2us", ""),
             ("error rate", "1us 0\n1", "1us 0.5\n1", "the error rate is"),
             ("more lines", "2 3 25Gbps 1us 0\n", "2 3 25Gbps 1us 0\n0 1 25Gbps 1us 0\n", "1 lines after"),
+        ],
+    },
+    Sample {
+        of: SIMAI,
+        name: "t.txt",
+        text: "7 2 2 1 8 A100\n4 5 6\n0 4 900Gbps 20ns 0\n1 4 900Gbps 20ns 0\n2 5 900Gbps 20ns 0\n3 5 900Gbps 20ns 0\n\
+               0 6 25Gbps 1us 0\n1 6 25Gbps 1us 0\n2 6 25Gbps 1us 0\n3 6 25Gbps 1us 0\n",
+        changes: &[
+            ("nodes", "7 2", "8 2", "cannot be divided"),
+            ("GPUs per server", "7 2", "7 4", ""),
+            ("NVSwitches", "7 2 2 1", "7 2 1 2", "must be equal"),
+            ("switches", "7 2 2 1", "7 2 2 3", "announces 2 and 3"),
+            ("links", "8 A100", "9 A100", "ends before link 9"),
+            ("type of GPU", "A100", "H800", ""),
+            ("numbers of switches", "4 5 6", "4 6 5", "two servers"),
+            ("ends", "0 6 25Gbps 1us 0\n1 6 25Gbps 1us 0\n", "1 6 25Gbps 1us 0\n0 6 25Gbps 1us 0\n", ""),
+            ("rate", "0 6 25Gbps", "0 6 50Gbps", ""),
+            ("rate to an NVSwitch", "900Gbps", "800Gbps", "must be equal"),
+            ("delay", "1us", "2us", ""),
+            ("delay to an NVSwitch", "20ns", "30ns", "must be equal"),
+            ("error rate", "1us 0\n1", "1us 0.5\n1", "the error rate is"),
+            ("more lines", "3 6 25Gbps 1us 0\n", "3 6 25Gbps 1us 0\n0 6 25Gbps 1us 0\n", "is link 9"),
+        ],
+    },
+    Sample {
+        of: INFRAGRAPH,
+        name: "t.yaml",
+        text: "name: pair\ndescription: x\ndevices:\n\
+               - {name: box, components: [{name: nic, count: 2, choice: nic}, {name: aux, count: 1, choice: custom, custom: {type: a}}]}\n\
+               - {name: leaf, components: [{name: port, count: 9, choice: port}]}\nlinks:\n\
+               - {name: slow, physical: {bandwidth: {choice: gigabits_per_second, gigabits_per_second: 100}, latency: {choice: ns, ns: 9}}}\n\
+               - {name: fast, physical: {bandwidth: {choice: gigabytes_per_second, gigabytes_per_second: 50}}}\n\
+               instances: [{name: host, device: box, count: 2}, {name: sw, device: leaf, count: 1}]\nedges:\n\
+               - {ep1: {instance: host, component: \"nic[0]\"}, ep2: {instance: sw, component: \"port[0:2]\"}, scheme: one2one, link: slow}\n\
+               - {ep1: {instance: host, component: \"nic[1]\"}, ep2: {instance: sw, component: \"port[2:4]\"}, scheme: one2one, link: fast}\n",
+        changes: &[
+            ("name", "name: pair", "name: other", ""),
+            ("description", "description: x", "description: y", ""),
+            ("annotations", "description: x", "annotations: {nodes: []}", "annotations in line 2"),
+            ("component name", "{name: nic", "{name: hca", "no component `nic`"),
+            ("component count", "count: 9", "count: 8", ""),
+            ("component choice", "count: 2, choice: nic", "count: 2, choice: port", "has no hosts"),
+            ("custom type", "type: a", "type: b", ""),
+            ("nested device", "choice: custom", "choice: device", "nested devices"),
+            ("link name", "{name: slow", "{name: slower", "there is no link `slow`"),
+            ("gigabits_per_second", "gigabits_per_second: 100", "gigabits_per_second: 50", ""),
+            ("gigabytes_per_second", "gigabytes_per_second: 50", "gigabytes_per_second: 25", ""),
+            (
+                "gigatransfers_per_second",
+                "choice: gigabytes_per_second, gigabytes",
+                "choice: gigatransfers_per_second, gigatransfers",
+                "states no number of lanes",
+            ),
+            ("latency", "ns: 9", "ns: 8", ""),
+            ("instance name", "{name: host", "{name: hosts", "there is no instance `host`"),
+            ("instance device", "device: box", "device: leaf", "no component `nic`"),
+            ("instance count", "device: box, count: 2", "device: box, count: 1", ""),
+            ("instance of an endpoint", "instance: host,", "instance: \"host[1]\",", ""),
+            ("component of an endpoint", "port[0:2]", "port[4:6]", ""),
+            ("scheme", "scheme: one2one", "scheme: many2many", "has a second edge"),
+            ("link of an edge", "link: slow", "link: fast", ""),
+            ("other keys", "description: x", "color: x", "is no key of an infrastructure"),
+            ("keys of older dialects", "choice: custom", "type: custom", "older dialect"),
         ],
     },
     Sample {

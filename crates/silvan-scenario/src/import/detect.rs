@@ -11,7 +11,7 @@ use silvan_trace::read::relatives;
 
 use super::notes::{Notes, What};
 use super::scan::guid;
-use super::{MAX_UNICAST_LID, hpcc, htsim, net_dump, noise, ports};
+use super::{MAX_UNICAST_LID, hpcc, htsim, infragraph, net_dump, noise, ports, simai};
 
 /// Format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,6 +30,10 @@ pub enum Kind {
     NetDump,
     /// A topology of HPCC's simulator.
     Hpcc,
+    /// A topology of SimAI.
+    SimAi,
+    /// An infrastructure of InfraGraph.
+    InfraGraph,
     /// A topology of htsim.
     Htsim,
     /// `opensm-lfts.dump`, output of `dump_fts`.
@@ -60,6 +64,8 @@ impl fmt::Display for Kind {
             Self::Ports => "wiring (ibnetdiscover -p)",
             Self::NetDump => "wiring (net_dump)",
             Self::Hpcc => "wiring (topology of HPCC's simulator)",
+            Self::SimAi => "wiring (topology of SimAI)",
+            Self::InfraGraph => "wiring (InfraGraph)",
             Self::Htsim => "wiring (topology of htsim)",
             Self::Dump => "forwarding tables (dump)",
             Self::Fdbs => "forwarding tables (fdbs)",
@@ -137,6 +143,8 @@ pub(super) fn detect(text: &str) -> Detected {
     }
     let kind = match () {
         () if htsim::is_htsim(text) => Some(Kind::Htsim),
+        () if infragraph::is_infragraph(text) => Some(Kind::InfraGraph),
+        () if simai::is_simai(text) => Some(Kind::SimAi),
         () if hpcc::is_hpcc(text) => Some(Kind::Hpcc),
         () => best(&sure).or_else(|| best(&rows).filter(|kind| is_quorum(&rows, *kind, lines))),
     };

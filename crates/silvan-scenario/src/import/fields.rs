@@ -33,13 +33,62 @@ pub const HPCC: Fields = Fields {
         used("links"),
         noted("leaf switches"),
         noted("capacities"),
-        refused("NVSwitches"),
         used("numbers of switches"),
         used("ends"),
         used("rate"),
         used("delay"),
         refused("error rate"),
         noted("more lines"),
+    ],
+};
+
+/// Topologies of SimAI.
+pub const SIMAI: Fields = Fields {
+    format: "simai",
+    fields: &[
+        used("nodes"),
+        used("GPUs per server"),
+        used("NVSwitches"),
+        used("switches"),
+        refused("links"),
+        text("type of GPU"),
+        used("numbers of switches"),
+        used("ends"),
+        used("rate"),
+        used("rate to an NVSwitch"),
+        used("delay"),
+        used("delay to an NVSwitch"),
+        refused("error rate"),
+        refused("more lines"),
+    ],
+};
+
+/// Infrastructures of InfraGraph.
+pub const INFRAGRAPH: Fields = Fields {
+    format: "infragraph",
+    fields: &[
+        text("name"),
+        text("description"),
+        noted("annotations"),
+        used("component name"),
+        used("component count"),
+        used("component choice"),
+        text("custom type"),
+        refused("nested device"),
+        used("link name"),
+        used("gigabits_per_second"),
+        used("gigabytes_per_second"),
+        refused("gigatransfers_per_second"),
+        used("latency"),
+        used("instance name"),
+        used("instance device"),
+        used("instance count"),
+        used("instance of an endpoint"),
+        used("component of an endpoint"),
+        used("scheme"),
+        used("link of an edge"),
+        refused("other keys"),
+        refused("keys of older dialects"),
     ],
 };
 
@@ -213,9 +262,11 @@ pub const NET_DUMP: Fields = Fields {
 };
 
 /// The fields of all formats.
-pub const ALL: [Fields; 14] = [
+pub const ALL: [Fields; 16] = [
     HTSIM,
     HPCC,
+    SIMAI,
+    INFRAGRAPH,
     FLOWS,
     CONNECTION_MATRIX,
     CSV,

@@ -13,16 +13,16 @@
 //! | --- | --- |
 //! | PowerTCP | the first line has the number of leaf switches before that of links; rates are in bit/s |
 //! | Reverie | the same, and two capacities after the number of links |
-//! | SimAI | the first line has hosts per server, NVSwitches and the type of GPU; refused |
+//!
+//! A host with several links has the ports `7.1`, `7.2` and so on, in the order of the links. Topologies of SimAI have another
+//! first line; see [`simai`](super::simai).
 
 use std::collections::HashMap;
 
 use silvan_engine::{Rate, Time};
-use silvan_network::topology::{
-    End, HOST_PORTS, Host, Link, MAX_FCFS_PORTS, MAX_HOSTS, MAX_LINKS, MAX_SWITCH_PORTS, MAX_SWITCHES,
-    NodeRef, Shape, Switch, Topology,
-};
+use silvan_network::topology::{MAX_HOSTS, MAX_LINKS, MAX_SWITCHES, NodeRef};
 
+use super::machines::{Cluster, ClusterLink, Side};
 use super::text::without_exponent;
 use super::{ImportError, Wiring, clip, noise};
 
@@ -54,7 +54,7 @@ pub fn is_hpcc(text: &str) -> bool {
 }
 
 /// The lines that have content, with their numbers.
-fn rows(text: &str) -> impl Iterator<Item = (usize, &str)> {
+pub(super) fn rows(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let is_row = |line: &str| !line.is_empty() && !line.starts_with('#') && !noise::is_noise(line);
     (1..).zip(text.lines().map(str::trim)).filter(move |(_, line)| is_row(line))
 }
@@ -77,19 +77,11 @@ fn sizes(first: &str) -> Result<Sizes, String> {
         links,
         notes: if unused.is_empty() { Vec::new() } else { vec![format!("not used: {unused}")] },
     };
-    Ok(match (numbers.as_deref(), &fields[..]) {
-        (Some(&[nodes, switches, links]), _) => of(nodes, switches, links, ""),
-        (Some(&[nodes, switches, _, links]), _) => of(nodes, switches, links, "the number of leaf switches"),
-        (Some(&[nodes, switches, _, links, _, _]), _) => {
+    Ok(match numbers.as_deref() {
+        Some(&[nodes, switches, links]) => of(nodes, switches, links, ""),
+        Some(&[nodes, switches, _, links]) => of(nodes, switches, links, "the number of leaf switches"),
+        Some(&[nodes, switches, _, links, _, _]) => {
             of(nodes, switches, links, "the number of leaf switches and the capacities in the first line")
-        }
-        (None, [_, _, _, _, _, kind]) => {
-            return Err(format!(
-                "{} has the numbers of a topology of SimAI, with NVSwitches and GPUs ({}) that have links to an NVSwitch and \
-                 to the network; {HOST_PORTS}",
-                clip(first),
-                clip(kind)
-            ));
         }
         _ => return Err(format!("{} must be the numbers of nodes, switches and links", clip(first))),
     })
@@ -98,8 +90,7 @@ fn sizes(first: &str) -> Result<Sizes, String> {
 /// Reads a topology; `origin` is the name of the file in messages.
 ///
 /// # Errors
-/// If the text is not in this format, a host does not have exactly one link, a link has errors, or the network exceeds
-/// the limits.
+/// If the text is not in this format, a host has no link, a link has errors, or the network exceeds the limits.
 pub fn parse(text: &str, origin: &str) -> Result<Wiring, ImportError> {
     let mut lines = rows(text).peekable();
     let first = lines.next();
@@ -119,18 +110,19 @@ pub fn parse(text: &str, origin: &str) -> Result<Wiring, ImportError> {
     let mut last = number;
     // A line with other words than numbers describes a link.
     let is_list = |line: &str| line.split_whitespace().all(|word| word.parse::<u64>().is_ok());
-    while (builder.switches.len() as u64) < switch_count
+    while (builder.cluster.switches.len() as u64) < switch_count
         && let Some((number, line)) = lines.next_if(|(_, line)| is_list(line))
     {
         last = number;
         let add = |field: &str| builder.switch(field).map_err(|what| ImportError::at(origin, number, what));
         line.split_whitespace().try_for_each(add)?;
     }
-    if builder.switches.len() as u64 != switch_count {
+    if builder.cluster.switches.len() as u64 != switch_count {
         if lines.peek().is_none() {
             return Err(missing("the numbers of the switches"));
         }
-        let what = format!("{} switches; the first line announces {switch_count}", builder.switches.len());
+        let what =
+            format!("{} switches; the first line announces {switch_count}", builder.cluster.switches.len());
         return Err(ImportError::at(origin, last, what));
     }
     builder.hosts();
@@ -144,33 +136,28 @@ pub fn parse(text: &str, origin: &str) -> Result<Wiring, ImportError> {
         0 => {}
         more => notes.push(format!("{more} lines after the announced {link_count} links are not used")),
     }
-    Ok(Wiring::new(builder.topology(origin)?, notes))
+    builder.wiring(origin, notes)
 }
 
 /// A topology in the course of reading.
 struct Builder {
     nodes: u64,
     at: HashMap<u32, NodeRef>,
-    switches: Vec<Switch>,
-    hosts: Vec<Host>,
-    /// Whether each host has a link.
-    wired: Vec<bool>,
-    links: Vec<Link>,
+    cluster: Cluster,
 }
 
 impl Builder {
     fn new(nodes: u64) -> Self {
-        let (at, switches, hosts) = (HashMap::new(), Vec::new(), Vec::new());
-        Self { nodes, at, switches, hosts, wired: Vec::new(), links: Vec::new() }
+        Self { nodes, at: HashMap::new(), cluster: Cluster::default() }
     }
 
     /// Adds a switch with a number.
     fn switch(&mut self, field: &str) -> Result<(), String> {
         let node = node_number(field, self.nodes)?;
-        if self.at.insert(node, NodeRef::Switch(self.switches.len() as u32)).is_some() {
+        if self.at.insert(node, NodeRef::Switch(self.cluster.switches.len() as u32)).is_some() {
             return Err(format!("switch {node} is in the list twice"));
         }
-        self.switches.push(Switch { name: node.to_string(), ports: 0, lid: None, lmc: 0, guid: None });
+        self.cluster.add_switch(node.to_string());
         Ok(())
     }
 
@@ -178,72 +165,63 @@ impl Builder {
     fn hosts(&mut self) {
         for node in 0..self.nodes as u32 {
             self.at.entry(node).or_insert_with(|| {
-                self.hosts.push(Host { name: node.to_string(), lid: None, lmc: 0, guid: None });
-                NodeRef::Host(self.hosts.len() as u32 - 1)
+                self.cluster.hosts.push(node.to_string());
+                NodeRef::Host(self.cluster.hosts.len() as u32 - 1)
             });
         }
-        self.wired = vec![false; self.hosts.len()];
     }
 
     /// Adds the link of a line.
     fn link(&mut self, line: &str) -> Result<(), String> {
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        let [a, b, rate, delay, errors] = fields[..] else {
-            let form = "a line has two nodes, rate, delay and error rate";
-            return Err(format!("{} is no link; {form}", clip(line)));
-        };
+        let [a, b, rate, delay] = link_fields(line)?;
         let (rate, delay) = (self::rate(rate)?, self::delay(delay)?);
-        if !errors.parse::<f64>().is_ok_and(|errors| errors == 0.0) {
-            return Err(format!(
-                "the error rate is {}; must be 0: errors of links are set with link.error_rate_ppb",
-                clip(errors)
-            ));
+        let (from, to) = (self.side(a)?, self.side(b)?);
+        if matches!((&from, &to), (Side::Port { .. }, Side::Port { .. })) {
+            return Err(format!("{} and {} are hosts; a link has a switch at one end", clip(a), clip(b)));
         }
-        let (a, b) = (self.end(a)?, self.end(b)?);
-        self.links.push(Link { a, b, rate, delay, one_way: false });
+        self.cluster.links.push(ClusterLink { sides: [from, to], rate, delay });
         Ok(())
     }
 
-    /// The next free port of a node.
-    fn end(&mut self, field: &str) -> Result<End, String> {
+    /// The next port of a node.
+    fn side(&mut self, field: &str) -> Result<Side, String> {
         let node = node_number(field, self.nodes)?;
         match self.at.get(&node).copied().unwrap_or(NodeRef::Host(0)) {
-            NodeRef::Host(host) => match std::mem::replace(&mut self.wired[host as usize], true) {
-                true => Err(format!("host {node} has a second link; {HOST_PORTS}")),
-                false => Ok(End { node: NodeRef::Host(host), port: 1 }),
-            },
-            NodeRef::Switch(switch) => {
-                let own = &mut self.switches[switch as usize];
-                own.ports += 1;
-                match own.ports > MAX_FCFS_PORTS {
-                    true => Err(format!(
-                        "switch {node} has more than {MAX_FCFS_PORTS} links; a switch may have up to {MAX_SWITCH_PORTS}, or up \
-                         to {MAX_FCFS_PORTS} with switch.arbitration = \"fcfs\""
-                    )),
-                    false => Ok(End { node: NodeRef::Switch(switch), port: own.ports }),
-                }
-            }
+            NodeRef::Host(host) => Ok(Side::Port { host, place: 0, name: None }),
+            NodeRef::Switch(switch) => self.cluster.next_port(switch),
         }
     }
 
-    fn topology(self, origin: &str) -> Result<Topology, ImportError> {
-        if let Some(host) = self.wired.iter().position(|&is_wired| !is_wired) {
-            return Err(ImportError::new(origin, format!("host {} has no link", self.hosts[host].name)));
+    fn wiring(self, origin: &str, mut notes: Vec<String>) -> Result<Wiring, ImportError> {
+        let (hosts, switches) = (self.cluster.hosts.len(), self.cluster.switches.len());
+        let name = format!("{hosts} hosts, {switches} switches, from {origin}");
+        let topology = self.cluster.topology(&name, origin)?;
+        let mut several = topology.machines.iter().filter(|machine| machine.ports.len() > 1);
+        if let Some(first) = several.next() {
+            let (count, name) = (1 + several.count(), &first.name);
+            notes.push(format!(
+                "{count} hosts have several links, each of which is a port: those of host {name} are {name}.1 to {name}.{}",
+                first.ports.len()
+            ));
         }
-        let name = format!("{} hosts, {} switches, from {origin}", self.hosts.len(), self.switches.len());
-        let Self { hosts, switches, links, .. } = self;
-        let topology = Topology {
-            name,
-            hosts,
-            switches,
-            links,
-            units: 0,
-            machines: Vec::new(),
-            shape: Shape::Arbitrary,
-        };
-        topology.validate().map_err(|error| ImportError::new(origin, error.to_string()))?;
-        Ok(topology)
+        Ok(Wiring::new(topology, notes))
     }
+}
+
+/// The nodes, rate and delay of a link without errors.
+pub(super) fn link_fields(line: &str) -> Result<[&str; 4], String> {
+    let mut fields = line.split_whitespace();
+    let five: [Option<&str>; 5] = std::array::from_fn(|_| fields.next());
+    let ([Some(a), Some(b), Some(rate), Some(delay), Some(errors)], None) = (five, fields.next()) else {
+        return Err(format!("{} is no link; a line has two nodes, rate, delay and error rate", clip(line)));
+    };
+    if !errors.parse::<f64>().is_ok_and(|errors| errors == 0.0) {
+        return Err(format!(
+            "the error rate is {}; must be 0: errors of links are set with link.error_rate_ppb",
+            clip(errors)
+        ));
+    }
+    Ok([a, b, rate, delay])
 }
 
 /// Units of rates in these simulators, and here. Units that end in others come first.
@@ -268,7 +246,7 @@ const RATES: [(&str, &str); 16] = [
 const DELAYS: [(&str, &str); 5] = [("ns", "ns"), ("us", "us"), ("ms", "ms"), ("ps", "ps"), ("s", "s")];
 
 /// Parses a rate. A rate without a unit is in bit/s.
-fn rate(text: &str) -> Result<Rate, String> {
+pub(super) fn rate(text: &str) -> Result<Rate, String> {
     let plain = || {
         let number =
             text.parse::<f64>().ok().filter(|rate| rate.fract() == 0.0 && (1.0..1e18).contains(rate));
@@ -286,14 +264,14 @@ fn rate(text: &str) -> Result<Rate, String> {
 /// The smallest rate without a unit. A smaller number lacks its unit.
 const LEAST_PLAIN_RATE: u64 = 1_000_000;
 
-fn delay(text: &str) -> Result<Time, String> {
+pub(super) fn delay(text: &str) -> Result<Time, String> {
     let found = spaced(text, &DELAYS).and_then(|text| text.parse::<Time>().ok());
     let found = found.filter(|&delay| delay > Time::ZERO);
     found.ok_or_else(|| format!("{} is no delay, such as `1000ns`", clip(text)))
 }
 
 /// Parses the number of a node, which must be less than `nodes`.
-fn node_number(field: &str, nodes: u64) -> Result<u32, String> {
+pub(super) fn node_number(field: &str, nodes: u64) -> Result<u32, String> {
     let number = field.parse::<u32>().ok().filter(|&number| u64::from(number) < nodes);
     number.ok_or_else(|| format!("{} is no node; must be 0 to {}", clip(field), nodes.saturating_sub(1)))
 }
@@ -357,14 +335,21 @@ mod tests {
     }
 
     #[test]
-    fn nodes_with_nvswitches_are_refused_by_name() {
-        let text = "5 2 1 2 6 H100\n2 3 4\n0 2 3600Gbps 0.000025ms 0\n";
-        assert!(is_hpcc(text));
-        let error = parse(text, "t").unwrap_err().to_string();
-        assert!(
-            error
-                .starts_with("t:1: `5 2 1 2 6 H100` has the numbers of a topology of SimAI, with NVSwitches"),
-            "{error}"
+    fn each_link_of_a_host_is_a_port() {
+        let text = TWO_RATES.replace("5 2 4", "5 2 5").replace("1 3 100", "0 4 200Gbps 1us 0\n1 3 100");
+        let Wiring { topology, notes, .. } = parse(&text, "t").unwrap();
+        let names: Vec<&str> = topology.hosts.iter().map(|host| host.name.as_str()).collect();
+        assert_eq!(names, ["0.1", "0.2", "1", "2"]);
+        let ports: Vec<&[u32]> = topology.machines.iter().map(|machine| machine.ports.as_slice()).collect();
+        assert_eq!(ports, [&[0, 1][..], &[2], &[3]]);
+        let far = topology.wiring().hosts[1].unwrap();
+        assert_eq!(
+            (topology.port_name(far.0), topology.links[far.1].rate),
+            ("4:1".into(), Rate::from_gbit(200))
+        );
+        assert_eq!(
+            notes,
+            ["1 hosts have several links, each of which is a port: those of host 0 are 0.1 to 0.2"]
         );
     }
 
@@ -394,11 +379,8 @@ mod tests {
             ("5 2 4", "5 3 4", "t:2: 2 switches; the first line announces 3"),
             ("3 4\n", "3 3\n", "t:2: switch 3 is in the list twice"),
             ("3 4\n", "3 9\n", "t:2: `9` is no node; must be 0 to 4"),
-            (
-                "1 3 100Gbps",
-                "0 3 100Gbps",
-                "t:4: host 0 has a second link; a host has one port: write a host with several ports as one host per rail, such as A-rail1 and A-rail2, and give a job both, as the scenario two-rails does",
-            ),
+            ("1 3 100Gbps", "0 3 100Gbps", "t: host 1 has no link"),
+            ("1 3 100Gbps", "0 1 100Gbps", "t:4: `0` and `1` are hosts; a link has a switch at one end"),
             (
                 "100Gbps",
                 "100",

@@ -17,6 +17,8 @@
 //! | [`site`] | all of these formats, detected from the content |
 //! | [`hpcc`] | the topology in the format of HPCC's simulator |
 //! | [`htsim`] | the topology in the format of htsim (`.topo`) |
+//! | [`simai`] | the topology in the format of SimAI: GPUs, NVSwitches and a network |
+//! | [`infragraph`] | the topology in the format of InfraGraph: devices, instances and edges |
 //! | [`identity`] | LIDs and GUIDs for topologies that have none |
 //!
 //! These files come from unknown sources, so the readers limit the memory that they allocate. Errors state
@@ -30,10 +32,12 @@ pub mod htsim;
 pub mod iblinkinfo;
 pub mod ibnetdiscover;
 pub mod identity;
+pub mod infragraph;
 pub mod lanes;
 pub mod lft;
 mod lids;
 pub mod lst;
+mod machines;
 mod natural;
 pub mod net_dump;
 mod noise;
@@ -42,14 +46,17 @@ pub mod ports;
 mod records;
 mod scan;
 pub mod sections;
+pub mod simai;
 pub mod site;
 mod speed;
 pub(crate) mod text;
+mod yaml;
 
 use std::fmt;
 
 use silvan_engine::Time;
 use silvan_network::topology::{NodeRef, Topology};
+use silvan_network::traffic::{InnerLinks, PortUse};
 
 pub use text::{MAX_LINE_BYTES, MAX_TEXT_BYTES, decode, read_text, unicode};
 
@@ -72,12 +79,24 @@ pub struct Wiring {
     pub latencies: Vec<Time>,
     /// GUID of the adapter of each host, if the file states it; empty if it states none.
     pub node_guids: Vec<Option<u64>>,
+    /// How jobs use hosts with several ports.
+    pub ports: FilePorts,
+}
+
+/// What a file states about hosts with several ports, in addition to [`Topology::machines`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FilePorts {
+    /// How messages of jobs use the ports; `None` for the default of the wiring.
+    pub used: Option<PortUse>,
+    /// The links between the ranks of a host.
+    pub inner: Option<InnerLinks>,
 }
 
 impl Wiring {
     /// Wiring from a file without latencies of switches and GUIDs of adapters.
     pub(crate) fn new(topology: Topology, notes: Vec<String>) -> Self {
-        Self { topology, notes, latencies: Vec::new(), node_guids: Vec::new() }
+        let (latencies, node_guids, ports) = (Vec::new(), Vec::new(), FilePorts::default());
+        Self { topology, notes, latencies, node_guids, ports }
     }
 
     /// Moves the latencies of switches into the network: the smallest one is the result, and half of the rest

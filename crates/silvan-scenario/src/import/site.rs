@@ -12,8 +12,8 @@ pub use super::detect::{Kind, kind_of};
 use super::ibnetdiscover::Options;
 use super::lft::SwitchRoutes;
 use super::{
-    ImportError, Wiring, clip, far, hpcc, htsim, iblinkinfo, ibnetdiscover, lanes, lft, lst, net_dump, ports,
-    read_text, sections,
+    ImportError, Wiring, clip, far, hpcc, htsim, iblinkinfo, ibnetdiscover, infragraph, lanes, lft, lst,
+    net_dump, ports, read_text, sections, simai,
 };
 
 /// Maximum number of files in a folder.
@@ -83,7 +83,7 @@ impl Candidates {
             let text = read_text(path)?;
             let kind = kind_of(&text).ok_or_else(|| {
                 let what = "is not in a known format of fabric files: wiring (ibnetdiscover, db_csv, lst, iblinkinfo, \
-                            net_dump, topologies of HPCC's simulator and htsim), forwarding tables (opensm-lfts.dump, \
+                            net_dump, topologies of HPCC's simulator, SimAI and htsim, InfraGraph), forwarding tables (opensm-lfts.dump, \
                             dump_fts, fdbs, far), SL-to-VL tables or service levels of paths";
                 ImportError::new(&path.display().to_string(), format!("{what}{}", resembles(path, &text)))
             })?;
@@ -242,10 +242,12 @@ fn read_wiring(
         Kind::Ports => ports::parse(text, &origin, options)?,
         Kind::NetDump => net_dump::parse(text, &origin, options)?,
         Kind::Hpcc => hpcc::parse(text, &origin)?,
+        Kind::InfraGraph => infragraph::parse(text, &origin, options)?,
+        Kind::SimAi => simai::parse(text, &origin)?,
         Kind::Htsim => htsim::parse(text, &origin)?,
         _ => ibnetdiscover::parse(text, &origin, options)?,
     };
-    if matches!(kind, Kind::LinkList | Kind::Hpcc) {
+    if matches!(kind, Kind::LinkList | Kind::Hpcc | Kind::SimAi) {
         wiring.notes.extend(detect(text).noise);
     }
     Ok((wiring, String::new()))
@@ -262,8 +264,7 @@ pub fn topology(file: &Path, options: Options) -> Result<Wiring, ImportError> {
         Some(kind) if kind.is_wiring() => kind,
         Some(kind) => return wrong(format!("contains {kind}, not the wiring of a fabric")),
         None => {
-            let known =
-                "ibnetdiscover, db_csv, lst, iblinkinfo, net_dump, topologies of HPCC's simulator and htsim";
+            let known = "ibnetdiscover, db_csv, lst, iblinkinfo, net_dump, topologies of HPCC's simulator, SimAI and htsim, InfraGraph";
             let mut like = resembles(file, &text);
             let first = text.lines().map(str::trim).find(|line| !line.is_empty());
             if let Some(first) = first.filter(|_| like.is_empty()) {

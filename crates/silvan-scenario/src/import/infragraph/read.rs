@@ -1,0 +1,372 @@
+//! The contents of a file: devices, links, instances and edges, with texts of endpoints.
+
+use silvan_engine::{Rate, Time};
+
+use super::{ImportError, clip};
+use crate::import::yaml::{self, Content, Value};
+
+/// Maximum number of components of a device, all kinds together.
+const MAX_COMPONENTS: u64 = 65_536;
+/// Largest latency of a link in seconds.
+const MOST_LATENCY_S: f64 = 1.0;
+
+/// What a component is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Xpu,
+    Nic,
+    Port,
+    Switch,
+    /// Processors, memory and custom components.
+    Other,
+}
+
+/// The values of `choice` of a component. Older versions call an xpu npu.
+const CHOICES: [(&str, Kind); 8] = [
+    ("custom", Kind::Other),
+    ("cpu", Kind::Other),
+    ("xpu", Kind::Xpu),
+    ("npu", Kind::Xpu),
+    ("nic", Kind::Nic),
+    ("memory", Kind::Other),
+    ("port", Kind::Port),
+    ("switch", Kind::Switch),
+];
+
+pub(super) struct Component {
+    pub name: String,
+    pub kind: Kind,
+    pub count: u32,
+}
+
+pub(super) struct LinkKind {
+    pub name: String,
+    pub rate: Option<Rate>,
+    pub latency: Option<Time>,
+}
+
+/// How an edge connects two lists of endpoints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scheme {
+    OneToOne,
+    ManyToMany,
+}
+
+/// An endpoint with slices; `instance` is empty within a device.
+pub(super) struct Endpoint {
+    pub instance: String,
+    pub component: String,
+}
+
+pub(super) struct Edge {
+    pub line: usize,
+    pub ends: [Endpoint; 2],
+    pub scheme: Scheme,
+    pub link: String,
+}
+
+pub(super) struct Device {
+    pub line: usize,
+    pub name: String,
+    pub components: Vec<Component>,
+    pub links: Vec<LinkKind>,
+    pub edges: Vec<Edge>,
+}
+
+impl Device {
+    /// Number of components of a kind.
+    pub(super) fn count(&self, kind: Kind) -> u64 {
+        let own = self.components.iter().filter(|component| component.kind == kind);
+        own.map(|component| u64::from(component.count)).sum()
+    }
+
+    /// Whether instances are switches.
+    pub(super) fn is_switch(&self) -> bool {
+        let has = |kind: Kind| self.count(kind) > 0;
+        !has(Kind::Nic) && !has(Kind::Xpu) && (has(Kind::Port) || has(Kind::Switch))
+    }
+}
+
+pub(super) struct Instance {
+    pub line: usize,
+    pub name: String,
+    /// Index into [`Infrastructure::devices`].
+    pub device: usize,
+    pub count: u32,
+}
+
+pub(super) struct Infrastructure {
+    pub name: String,
+    pub devices: Vec<Device>,
+    pub links: Vec<LinkKind>,
+    pub instances: Vec<Instance>,
+    pub edges: Vec<Edge>,
+}
+
+/// Keys of older dialects, and what replaces them.
+const OLDER: [(&str, &str); 6] = [
+    ("infrastructure", "its content at the top of the file"),
+    ("connections", "edges with ep1, ep2, scheme and link"),
+    ("many2many", "scheme"),
+    ("type", "choice"),
+    ("external", "nothing: edges state which components have links"),
+    ("bandwidth", "physical.bandwidth with a choice"),
+];
+
+/// Reads a file. Also returns notes.
+pub(super) fn infrastructure(text: &str, origin: &str) -> Result<(Infrastructure, Vec<String>), ImportError> {
+    let root = yaml::parse(text, origin)?;
+    let reader = Reader { origin };
+    let known = ["name", "description", "devices", "links", "instances", "edges", "annotations"];
+    let top = reader.table(&root, "an infrastructure", &known)?;
+    let mut notes = Vec::new();
+    if let Some(annotations) = top.get("annotations") {
+        notes.push(format!("not used: annotations in line {}", annotations.line));
+    }
+    let devices =
+        top.list("devices")?.iter().map(|value| reader.device(value)).collect::<Result<Vec<_>, _>>()?;
+    reader.distinct(&devices, |device| (&device.name, device.line))?;
+    let instances = top.list("instances")?.iter().map(|value| reader.instance(value, &devices));
+    let instances = instances.collect::<Result<Vec<_>, _>>()?;
+    reader.distinct(&instances, |instance| (&instance.name, instance.line))?;
+    let links = top.list("links")?.iter().map(|value| reader.link(value)).collect::<Result<_, _>>()?;
+    let edges = top.list("edges")?.iter().map(|value| reader.edge(value, true)).collect::<Result<_, _>>()?;
+    let name = top.get("name").map_or(Ok(""), |value| reader.text(value, "name"))?.to_owned();
+    Ok((Infrastructure { name, devices, links, instances, edges }, notes))
+}
+
+/// Reads values of a file.
+#[derive(Clone, Copy)]
+struct Reader<'o> {
+    origin: &'o str,
+}
+
+/// A table with known keys.
+struct Table<'v, 't, 'o> {
+    reader: Reader<'o>,
+    what: &'static str,
+    value: &'v Value<'t>,
+}
+
+impl<'v, 't> Table<'v, 't, '_> {
+    fn get(&self, key: &str) -> Option<&'v Value<'t>> {
+        let Content::Table(entries) = &self.value.content else { return None };
+        entries.iter().find(|(known, _)| known == key).map(|(_, value)| value)
+    }
+
+    fn need(&self, key: &str) -> Result<&'v Value<'t>, ImportError> {
+        let missing = || self.reader.wrong(self.value.line, format!("{} lacks the key {key}", self.what));
+        self.get(key).ok_or_else(missing)
+    }
+
+    fn text(&self, key: &str) -> Result<&'v str, ImportError> {
+        self.reader.text(self.need(key)?, key)
+    }
+
+    /// The items of a list; none if the key is missing or its value is empty.
+    fn list(&self, key: &str) -> Result<&'v [Value<'t>], ImportError> {
+        match self.get(key).map(|value| (value, &value.content)) {
+            None => Ok(&[]),
+            Some((_, Content::List(list))) => Ok(list),
+            Some((_, Content::Text(text))) if text.is_empty() => Ok(&[]),
+            Some((value, _)) => Err(self.reader.wrong(value.line, format!("{key} must be a list"))),
+        }
+    }
+
+    fn count(&self) -> Result<u32, ImportError> {
+        let value = self.need("count")?;
+        let text = self.reader.text(value, "count")?;
+        text.parse::<u32>().ok().filter(|&count| count > 0).ok_or_else(|| {
+            self.reader.wrong(value.line, format!("count is {}; must be a number of at least 1", clip(text)))
+        })
+    }
+}
+
+impl<'o> Reader<'o> {
+    fn wrong(self, line: usize, what: impl Into<String>) -> ImportError {
+        ImportError::at(self.origin, line, what)
+    }
+
+    /// Checks that a value is a table with known keys. `what` names it in messages.
+    fn table<'v, 't>(
+        self,
+        value: &'v Value<'t>,
+        what: &'static str,
+        known: &[&str],
+    ) -> Result<Table<'v, 't, 'o>, ImportError> {
+        let Content::Table(entries) = &value.content else {
+            return Err(self.wrong(value.line, format!("{what} must be a table of keys and values")));
+        };
+        for (key, value) in entries {
+            if known.contains(&key.as_ref()) {
+                continue;
+            }
+            if let Some((_, instead)) = OLDER.iter().find(|(older, _)| older == key) {
+                let what =
+                    format!("`{key}` belongs to an older dialect of InfraGraph; instead, write {instead}");
+                return Err(self.wrong(value.line, what));
+            }
+            let what = format!("{} is no key of {what}; known: {}", clip(key), known.join(", "));
+            return Err(self.wrong(value.line, what));
+        }
+        Ok(Table { reader: self, what, value })
+    }
+
+    fn text<'v>(self, value: &'v Value, key: &str) -> Result<&'v str, ImportError> {
+        match &value.content {
+            Content::Text(text) => Ok(text),
+            _ => Err(self.wrong(value.line, format!("{key} must be a text or number"))),
+        }
+    }
+
+    fn distinct<T>(self, list: &[T], of: impl Fn(&T) -> (&String, usize)) -> Result<(), ImportError> {
+        let mut names: Vec<_> = list.iter().map(of).collect();
+        names.sort_unstable();
+        match names.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            None => Ok(()),
+            Some(pair) => {
+                let what = format!("the name {} is already used in line {}", clip(pair[0].0), pair[0].1);
+                Err(self.wrong(pair[1].1, what))
+            }
+        }
+    }
+
+    fn device(self, value: &Value) -> Result<Device, ImportError> {
+        let table =
+            self.table(value, "a device", &["name", "description", "components", "links", "edges"])?;
+        let name = table.text("name")?.to_owned();
+        let components = table.list("components")?.iter().map(|value| self.component(value));
+        let components = components.collect::<Result<Vec<_>, _>>()?;
+        let total: u64 = components.iter().map(|component| u64::from(component.count)).sum();
+        if total > MAX_COMPONENTS {
+            let what = format!(
+                "device {} has {total} components; at most {MAX_COMPONENTS} are possible",
+                clip(&name)
+            );
+            return Err(self.wrong(value.line, what));
+        }
+        self.distinct(&components, |component| (&component.name, value.line))?;
+        let links = table.list("links")?.iter().map(|value| self.link(value)).collect::<Result<_, _>>()?;
+        let edges =
+            table.list("edges")?.iter().map(|value| self.edge(value, false)).collect::<Result<_, _>>()?;
+        Ok(Device { line: value.line, name, components, links, edges })
+    }
+
+    fn component(self, value: &Value) -> Result<Component, ImportError> {
+        let table =
+            self.table(value, "a component", &["name", "description", "count", "choice", "custom"])?;
+        if let Some(custom) = table.get("custom") {
+            self.table(custom, "custom", &["type"])?;
+        }
+        let choice = table.text("choice")?;
+        if choice == "device" {
+            let what = format!(
+                "component {} is a device; nested devices are not read, so list their components",
+                clip(table.text("name")?)
+            );
+            return Err(self.wrong(value.line, what));
+        }
+        let known = CHOICES.iter().find(|(name, _)| *name == choice).ok_or_else(|| {
+            let names: Vec<&str> = CHOICES.iter().map(|(name, _)| *name).collect();
+            self.wrong(
+                value.line,
+                format!("the choice is {}; must be one of {}", clip(choice), names.join(", ")),
+            )
+        })?;
+        Ok(Component { name: table.text("name")?.to_owned(), kind: known.1, count: table.count()? })
+    }
+
+    fn instance(self, value: &Value, devices: &[Device]) -> Result<Instance, ImportError> {
+        let table = self.table(value, "an instance", &["name", "description", "device", "count"])?;
+        let device = table.text("device")?;
+        let known = devices.iter().position(|known| known.name == device);
+        let known =
+            known.ok_or_else(|| self.wrong(value.line, format!("there is no device {}", clip(device))))?;
+        let name = table.text("name")?.to_owned();
+        Ok(Instance { line: value.line, name, device: known, count: table.count()? })
+    }
+
+    fn link(self, value: &Value) -> Result<LinkKind, ImportError> {
+        let table = self.table(value, "a link", &["name", "description", "physical"])?;
+        let name = table.text("name")?.to_owned();
+        let (mut rate, mut latency) = (None, None);
+        if let Some(physical) = table.get("physical") {
+            let physical = self.table(physical, "physical", &["bandwidth", "latency"])?;
+            rate = physical.get("bandwidth").map(|value| self.rate(value)).transpose()?;
+            latency = physical.get("latency").map(|value| self.latency(value)).transpose()?;
+        }
+        Ok(LinkKind { name, rate, latency })
+    }
+
+    /// The choice of a quantity, its factor in a list of units, and its number.
+    fn quantity(self, value: &Value, what: &'static str, units: &[(&str, f64)]) -> Result<f64, ImportError> {
+        let names: Vec<&str> = units.iter().map(|(name, _)| *name).collect();
+        let known = ["choice", "gigatransfers_per_second"].into_iter().chain(names.iter().copied());
+        let table = self.table(value, what, &known.collect::<Vec<_>>())?;
+        let choice = table.text("choice")?;
+        if choice == "gigatransfers_per_second" {
+            let what = "gigatransfers_per_second states no number of lanes; use gigabytes_per_second";
+            return Err(self.wrong(value.line, what));
+        }
+        let (_, factor) = units.iter().find(|(name, _)| *name == choice).ok_or_else(|| {
+            let what = format!("the choice of {what} is {}; must be {}", clip(choice), names.join(" or "));
+            self.wrong(value.line, what)
+        })?;
+        let text = table.text(choice)?;
+        let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && *number > 0.0);
+        let number = number.ok_or_else(|| {
+            self.wrong(value.line, format!("{choice} is {}; must be a number of more than 0", clip(text)))
+        })?;
+        Ok(number * factor)
+    }
+
+    fn rate(self, value: &Value) -> Result<Rate, ImportError> {
+        let units = [("gigabits_per_second", 1e9), ("gigabytes_per_second", 8e9)];
+        let rate = self.quantity(value, "bandwidth", &units)?.round();
+        match (1e3..1e18).contains(&rate) {
+            true => Ok(Rate(rate as u64)),
+            false => Err(self.wrong(value.line, "the bandwidth must be 1 kbit/s to 1 Ebit/s")),
+        }
+    }
+
+    fn latency(self, value: &Value) -> Result<Time, ImportError> {
+        let seconds = self.quantity(value, "latency", &[("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)])?;
+        let latency = (seconds.min(2.0 * MOST_LATENCY_S) * 1e12).round();
+        match (1.0..=MOST_LATENCY_S * 1e12).contains(&latency) {
+            true => Ok(Time(latency as u64)),
+            false => Err(self.wrong(value.line, "the latency must be 1 ps to 1 s")),
+        }
+    }
+
+    fn edge(self, value: &Value, is_network: bool) -> Result<Edge, ImportError> {
+        let table = self.table(value, "an edge", &["ep1", "ep2", "scheme", "link"])?;
+        let scheme = match table.text("scheme")? {
+            "one2one" => Scheme::OneToOne,
+            "many2many" => Scheme::ManyToMany,
+            other => {
+                let what = format!("the scheme is {}; must be one2one or many2many", clip(other));
+                return Err(self.wrong(value.line, what));
+            }
+        };
+        let end = |key: &str| self.endpoint(table.need(key)?, is_network);
+        let ends = [end("ep1")?, end("ep2")?];
+        Ok(Edge { line: value.line, ends, scheme, link: table.text("link")?.to_owned() })
+    }
+
+    fn endpoint(self, value: &Value, is_network: bool) -> Result<Endpoint, ImportError> {
+        let table = self.table(value, "an endpoint", &["instance", "device", "component"])?;
+        if table.get("device").is_some() {
+            let what = "the endpoint names a device; nested devices are not read, so list their components";
+            return Err(self.wrong(value.line, what));
+        }
+        let instance = match (table.get("instance"), is_network) {
+            (None, false) => "",
+            (Some(_), false) => {
+                let what = "the endpoint names an instance; an edge within a device has components only";
+                return Err(self.wrong(value.line, what));
+            }
+            (_, true) => table.text("instance")?,
+        };
+        Ok(Endpoint { instance: instance.to_owned(), component: table.text("component")?.to_owned() })
+    }
+}
