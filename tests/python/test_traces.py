@@ -120,7 +120,7 @@ def test_wrong_arguments_are_told(tmp_path: Path, ping_pong: Path) -> None:
     goal = tmp_path / "out.goal"
     for call, message in (
         (lambda: traces.check(tmp_path / "none"), "cannot be read: No such file"),
-        (lambda: traces.check(tmp_path), "is a folder; a regular file is needed"),
+        (lambda: traces.check(tmp_path), "is a folder without files that are numbered by rank"),
         (lambda: traces.check(ping_pong, format="ti"), ":1: `num_ranks` is neither a rank nor a file"),
         (lambda: traces.check(ping_pong, latency="1"), "the unit is missing"),
         (lambda: traces.check(ping_pong, compute_scale=-1), "compute_scale = -1: must be 0 to 1e12"),

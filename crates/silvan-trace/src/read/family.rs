@@ -119,6 +119,45 @@ pub(super) fn of_numbered(path: &Path) -> Result<Vec<PathBuf>, TraceError> {
     Ok(found.into_values().map(|file| file.path).collect())
 }
 
+/// The file of the first rank in a folder that contains the files of one trace, one per rank. Files without a number in their
+/// names, and hidden files, are left aside.
+///
+/// # Errors
+/// If the folder cannot be read, has no numbered files, or has those of several traces.
+pub(super) fn in_folder(folder: &Path) -> Result<PathBuf, TraceError> {
+    let wrong = |what: String| TraceError::new(&folder.display().to_string(), what);
+    let unreadable = |error: std::io::Error| wrong(format!("cannot be read: {error}"));
+    // The first file of each set, by the parts of the names around the number.
+    let mut firsts: BTreeMap<(String, String), (u64, String)> = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).map_err(unreadable)? {
+        let name = entry.map_err(unreadable)?.file_name();
+        let Some(name) = name.to_str().filter(|name| !name.starts_with('.')) else { continue };
+        let Some(found) = numbered(name).filter(|_| folder.join(name).is_file()) else { continue };
+        let set = (found.before.to_owned(), found.behind.to_owned());
+        if firsts.len() == MOST_SETS && !firsts.contains_key(&set) {
+            let what = format!(
+                "is a folder with the files of more than {MOST_SETS} traces; name a file of one of them"
+            );
+            return Err(wrong(what));
+        }
+        let own = (found.number, name.to_owned());
+        firsts.entry(set).and_modify(|first| *first = own.clone().min(first.clone())).or_insert(own);
+    }
+    let names: Vec<&str> = firsts.values().map(|(_, name)| name.as_str()).collect();
+    match names[..] {
+        [] => Err(wrong(
+            "is a folder without files that are numbered by rank, such as job.0.et; name the file of the trace".to_owned(),
+        )),
+        [name] => Ok(folder.join(name)),
+        [one, two, ..] => Err(wrong(format!(
+            "is a folder with the files of several traces, such as {one} and {two}; name a file of one of them"
+        ))),
+    }
+}
+
+/// Maximum number of sets of numbered files in a folder, which limits the memory for their names.
+const MOST_SETS: usize = 1_000;
+
 /// Whether the number in a name has leading zeros.
 fn is_padded(name: &str) -> bool {
     numbered(name).is_some_and(|found| found.digits > 1 && name[found.before.len()..].starts_with('0'))
@@ -235,6 +274,29 @@ mod tests {
         fn drop(&mut self) {
             let _ = std::fs::remove_dir_all(&self.0);
         }
+    }
+
+    #[test]
+    fn a_folder_stands_for_the_only_trace_in_it() {
+        let first = |test: &str, files: &[&str]| {
+            let folder = Folder::with(test, files);
+            let found = in_folder(&folder.0).map(|path| path.strip_prefix(&folder.0).unwrap().to_owned());
+            let shown = folder.0.display().to_string();
+            found.map_err(|error| error.to_string().replace(&shown, "FOLDER"))
+        };
+        assert_eq!(
+            first("only", &["w.2.et", "w.0.et", "w.1.et", "comm_group.json", ".w.9.et"]),
+            Ok("w.0.et".into())
+        );
+        assert_eq!(first("packed", &["w.1.et.gz", "w.0.et.gz"]), Ok("w.0.et.gz".into()));
+        assert_eq!(
+            first("several", &["a.0.et", "a.1.et", "b.0.et"]).unwrap_err(),
+            "FOLDER: is a folder with the files of several traces, such as a.0.et and b.0.et; name a file of one of them"
+        );
+        assert_eq!(
+            first("none", &["trace.et"]).unwrap_err(),
+            "FOLDER: is a folder without files that are numbered by rank, such as job.0.et; name the file of the trace"
+        );
     }
 
     #[test]

@@ -172,6 +172,9 @@ pub struct Read {
 /// # Errors
 /// If the file cannot be read, its format is unknown, or its content is invalid or exceeds `options.limit`.
 pub fn read(path: &Path, options: &Options) -> Result<Read, TraceError> {
+    if path.is_dir() {
+        return read(&family::in_folder(path)?, options);
+    }
     let format = match options.format {
         Some(format) => format,
         None => detect(path)?,
@@ -222,6 +225,9 @@ pub fn read(path: &Path, options: &Options) -> Result<Read, TraceError> {
 /// # Errors
 /// If the file cannot be read, or its format is unknown or not supported.
 pub fn detect(path: &Path) -> Result<Format, TraceError> {
+    if path.is_dir() {
+        return detect(&family::in_folder(path)?);
+    }
     let name = path.display().to_string();
     let mut start = Vec::new();
     source::head(path, &mut start)?;
