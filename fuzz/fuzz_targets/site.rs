@@ -178,13 +178,13 @@ fuzz_target!(|text: &str| {
             let back = lanes::paths(&written, "fuzz", topology).expect("it was written");
             assert_eq!(back.levels, found.levels, "{written}");
             let maps = LaneMaps::new(topology, IDENTITY).expect("the fabric is small");
-            let analysis = check_lanes(topology, tables, &Lanes { levels: found.levels, maps });
+            let analysis = check_lanes(topology, tables, &Lanes { levels: found.levels, maps, detours: None });
             assert!(analysis.cycle.is_none(), "two switches cannot form a cycle");
         }
         Some(Kind::LaneMaps) => {
             let Ok(found) = lanes::maps(text, "fuzz", topology) else { return };
             let levels = PathLevels::new(topology, 3).expect("the fabric is small");
-            let analysis = check_lanes(topology, tables, &Lanes { levels, maps: found.maps });
+            let analysis = check_lanes(topology, tables, &Lanes { levels, maps: found.maps, detours: None });
             assert!(analysis.cycle.is_none(), "two switches cannot form a cycle");
         }
         _ => {}
