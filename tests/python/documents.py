@@ -9,7 +9,7 @@ repository's `scenarios`, `studies`, `papers`, `verify` and data, and `silvan` i
 | `console` | commands behind `$ `, and what each prints; one that shows `Error:` must fail with status 1 |
 | `python` | run; all Python blocks of a page share their names |
 | `toml` | saved where the paragraph before says "Save this as `NAME`"; else it must be TOML at least |
-| `text` | after a Python block and a paragraph that ends with "prints:", what the block printed |
+| `text` | saved as `toml` is; or, after a Python block and "prints:", what the block printed |
 | `rust`, `diff`, other `text` | not run |
 
 In a shown output, a line `...` stands for any lines, and a sequence of spaces counts as one space. Values in
@@ -243,6 +243,9 @@ class Reader:
             elif block.language == "python":
                 self.python(block, text)
             elif block.language == "toml":
+                tomllib.loads(text)
+                self.save(block, text)
+            elif block.language == "text" and not block.of_python:
                 self.save(block, text)
             elif block.of_python:
                 self.compare(
@@ -271,8 +274,7 @@ class Reader:
         self.printed = out.getvalue().rstrip("\n").split("\n")
 
     def save(self, block: Block, text: str) -> None:
-        """Save a TOML block as a file if the page instructs the reader to do so."""
-        tomllib.loads(text)
+        """Save a block as a file if the page instructs the reader to do so."""
         if saved := SAVED.search(block.before):
             target = self.folder / saved[1]
             assert target.parent.is_dir(), f"{block}: no folder for {saved[1]}"

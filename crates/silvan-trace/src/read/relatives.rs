@@ -19,7 +19,7 @@ enum Mark {
 const LINES: usize = 1000;
 
 /// The formats. The first one that fits is used, so specific marks come first.
-const RELATIVES: [(Mark, &str); 34] = [
+const RELATIVES: [(Mark, &str); 36] = [
     (Mark::Start("SwitchName="), "topology.conf of Slurm, which has no ports"),
     (Mark::Part("StartDevice"), "a list of cables of UFM (NDT)"),
     (Mark::Start("Port=1 Lid="), "counters of ports (ibdiagnet2.pm)"),
@@ -45,6 +45,11 @@ const RELATIVES: [(Mark, &str); 34] = [
         "a connection matrix of htsim (.cm), which a pattern of the kind \"listed\" reads",
     ),
     (Mark::Lines(is_htsim), "a topology of htsim (.topo)"),
+    (Mark::Lines(is_simai), "a topology of SimAI, which `topology.file` of a scenario reads"),
+    (
+        Mark::Lines(is_infragraph),
+        "an infrastructure of InfraGraph, which `topology.file` of a scenario reads",
+    ),
     (Mark::Lines(is_workload), "a trace of an application (text workload of ASTRA-sim or SimAI)"),
     (Mark::Part(" entering at walltime "), "a DUMPI trace as text (`dumpi2ascii`)"),
     (Mark::Start("fileprefix=dumpi"), "the description of a DUMPI trace"),
@@ -85,6 +90,23 @@ fn numbers(line: &str) -> Option<Vec<f64>> {
 fn is_htsim(lines: &[&str]) -> bool {
     let has = |key: &str| lines.iter().any(|line| line.to_ascii_lowercase().starts_with(key));
     has("nodes ") && has("tiers ")
+}
+
+/// Five numbers and a type of GPU.
+fn is_simai(lines: &[&str]) -> bool {
+    let words: Vec<&str> = lines.first().map_or_else(Vec::new, |line| line.split_whitespace().collect());
+    let is_number = |word: &&str| word.parse::<f64>().is_ok();
+    matches!(&words[..], [numbers @ .., kind] if numbers.len() == 5 && numbers.iter().all(is_number) && !is_number(kind))
+}
+
+/// Keys of YAML or JSON.
+fn is_infragraph(lines: &[&str]) -> bool {
+    let has = |key: &str| {
+        lines.iter().any(|line| {
+            line.trim_matches(['"', '{', ' ']).strip_prefix(key).is_some_and(|rest| rest.contains(':'))
+        })
+    };
+    has("devices") && has("instances")
 }
 
 /// Settings that end with a semicolon, among them the topology.
@@ -172,6 +194,9 @@ mod tests {
             ("net_dump_ext", "Ty : # : Raw BER : Effective BER : Node Desc\n", "ibdiagnet2.net_dump_ext"),
             ("x.cm", "Nodes 2\nConnections 1\n0->1 start 0 size 5\n", "a connection matrix of htsim"),
             ("x.topo", "Nodes 2\nTiers 2\n", "a topology of htsim"),
+            ("rails.txt", "9 2 2 3 10 A100\n4 5 6 7 8\n", "a topology of SimAI"),
+            ("a.yaml", "devices:\n- name: box\ninstances: []\n", "an infrastructure of InfraGraph"),
+            ("a.json", "{\n\"devices\": [],\n\"instances\": []\n}", "an infrastructure of InfraGraph"),
             ("flow.txt", "1\n0 1 3 100 5 2.0\n", "a list of flows"),
             ("cdf.txt", "1 0 0\n1 1 0.5\n3 1 1\n", "a distribution of message sizes"),
             ("cdf.csv", "10,0.5\n20,1\n", "a distribution of message sizes"),
