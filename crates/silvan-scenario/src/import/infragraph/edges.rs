@@ -123,7 +123,7 @@ impl<'e> Pairs<'e> {
         };
         let name = [longer.instance.as_str(), longer.component.as_str()].join(" ");
         Some(format!(
-            "one2one connects {} endpoints, so {} of {} have no edge",
+            "the shorter list of one2one has {}, so {} of {} have no edge",
             from.min(to),
             from.abs_diff(to),
             clip(name.trim())

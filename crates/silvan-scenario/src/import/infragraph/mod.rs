@@ -69,7 +69,12 @@ pub fn parse(text: &str, origin: &str, options: Options) -> Result<Wiring, Impor
     for edge in &found.edges {
         builder.edge(edge, options)?;
     }
-    notes.append(&mut builder.notes);
+    if let (count, Some(first)) = &builder.uneven {
+        notes.push(match count - 1 {
+            0 => first.clone(),
+            others => format!("{first}; {others} more edges leave endpoints without a link"),
+        });
+    }
     let inner = inner::links(&builder.hosts().collect::<Vec<_>>(), origin, &mut notes)?;
     let mut cluster = builder.cluster;
     cluster.has_inner = inner.is_some();
@@ -115,7 +120,8 @@ struct Builder<'f> {
     cluster: Cluster,
     /// Ports that have an edge: node, component and index.
     taken: HashSet<(NodeRef, u32, u32)>,
-    notes: Vec<String>,
+    /// Number of edges that leave endpoints without a link, and a note about the first one.
+    uneven: (usize, Option<String>),
 }
 
 impl<'f> Builder<'f> {
@@ -155,7 +161,7 @@ impl<'f> Builder<'f> {
                 cluster.hosts.extend(names);
             }
         }
-        Ok(Self { found, origin, first, cluster, taken: HashSet::new(), notes: Vec::new() })
+        Ok(Self { found, origin, first, cluster, taken: HashSet::new(), uneven: (0, None) })
     }
 
     /// The devices that are hosts.
@@ -174,7 +180,8 @@ impl<'f> Builder<'f> {
         let (from, to) = (ends(0)?, ends(1)?);
         let pairs = Pairs::new(&from, &to, edge.scheme, self.cluster.links.len() as u64).map_err(wrong)?;
         if let Some(note) = pairs.unused(&edge.ends) {
-            self.notes.push(format!("line {}: {note}", edge.line));
+            self.uneven.0 += 1;
+            self.uneven.1.get_or_insert_with(|| format!("line {}: {note}", edge.line));
         }
         let rate: Option<Rate> = link.rate.or(options.default_rate);
         let rate = rate.ok_or_else(|| {

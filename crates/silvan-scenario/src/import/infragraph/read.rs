@@ -253,10 +253,18 @@ impl<'o> Reader<'o> {
     }
 
     fn component(self, value: &Value) -> Result<Component, ImportError> {
-        let table =
-            self.table(value, "a component", &["name", "description", "count", "choice", "custom"])?;
-        if let Some(custom) = table.get("custom") {
-            self.table(custom, "custom", &["type"])?;
+        // The table of a choice contains nothing but the type of a custom component.
+        let own = ["name", "description", "count", "choice", "device"];
+        let known: Vec<&str> = own.into_iter().chain(CHOICES.iter().map(|(name, _)| *name)).collect();
+        let table = self.table(value, "a component", &known)?;
+        for (choice, _) in CHOICES {
+            if let Some(of_choice) = table.get(choice) {
+                self.table(
+                    of_choice,
+                    "the table of a choice",
+                    if choice == "custom" { &["type"] } else { &[] },
+                )?;
+            }
         }
         let choice = table.text("choice")?;
         if choice == "device" {

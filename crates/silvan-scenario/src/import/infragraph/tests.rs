@@ -38,6 +38,7 @@ fn read(text: &str) -> Result<Wiring, String> {
 
 #[test]
 fn instances_are_hosts_with_ports_and_switches() {
+    assert_eq!(read(&RAILS.replace("choice: nic", "choice: nic, nic: {}")), read(RAILS));
     assert!(is_infragraph(RAILS) && !is_infragraph("devices:\n- a\ninstances: 3\n"));
     let Wiring { topology, ports, notes, .. } = read(RAILS).unwrap();
     let wiring = topology.wiring();
@@ -136,7 +137,18 @@ fn what_remains_of_a_list_is_noted() {
     let text =
         RAILS.replace("\"port[1:3]\"", "port").replace("component: \"port[0]\"", "component: \"port[2]\"");
     let notes = read(&text).unwrap().notes;
-    assert_eq!(notes[0], "line 20: one2one connects 2 endpoints, so 1 of `rail[0] port` have no edge");
+    assert_eq!(notes[0], "line 20: the shorter list of one2one has 2, so 1 of `rail[0] port` have no edge");
+    let more = RAILS
+        .replace("rail, device: leaf, count: 2", "rail, device: leaf, count: 3")
+        .replace("instance: host, component", "instance: host[0], component");
+    let more = more.replace("\"host[:2]\"", "\"host[1]\"").replace("instance: host[0]", "instance: \"host[0]\"") + "\
+- {ep1: {instance: \"host[0]\", component: \"nic[1]\"}, ep2: {instance: \"rail[2]\", component: port}, scheme: one2one, link: cable}
+- {ep1: {instance: \"host[1]\", component: \"nic[0]\"}, ep2: {instance: \"rail[2]\", component: \"port[1]\"}, scheme: one2one, link: cable}
+";
+    assert_eq!(
+        read(&more).unwrap().notes[0],
+        "line 20: the shorter list of one2one has 1, so 1 of `rail[0] port[1:3]` have no edge; 2 more edges leave endpoints without a link"
+    );
     let text = RAILS.replace("\"nic[1]\"", "\"nic[0:2]\"").replace("\"port[:2]\"", "port");
     assert_eq!(read(&text).unwrap_err(), "t:21: `host.0.nic.0` has a second edge; a port has one link");
 }
