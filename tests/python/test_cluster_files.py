@@ -95,11 +95,14 @@ def test_a_workload_of_aicb_runs_on_a_topology_of_simai(tmp_path):
         "\n".join([f"{head} checkpoint_initiates: 0", str(len(layers)), *layers]) + "\n"
     )
     program = "ranks_per_host = 4\nprogram = { kind = 'trace', file = 'work.txt' }"
-    result = silvan.run(scenario(tmp_path, simai(2, 4, "2400Gbps"), program))
+    described = scenario(tmp_path, simai(2, 4, "2400Gbps"), program)
+    result = silvan.run(described)
     carried = 2 * 7 * sum(sizes) // 8
     sent = sent_bytes(result)
     assert {port: count for port, count in sent.items() if count} == {"H1.4": carried, "H2.4": carried}
     assert span_s(result) == pytest.approx(carried / PORT, rel=5e-3)
+    threads = silvan.run(described.with_overrides({"threads": 2}))
+    assert (span_s(threads), sent_bytes(threads)) == (span_s(result), sent)
 
 
 def test_commands_read_the_file(tmp_path):
