@@ -1,6 +1,6 @@
 //! Converts the consecutive calls of an MPI rank to a graph of operations.
 
-use crate::collective::{Call, Round};
+use crate::collective::{Algorithm, Call, Round};
 use crate::trace::{BuildError, COLLECTIVE_TAGS, Operation, TraceBuilder, When};
 
 /// If there would be more dependencies than this between two rounds, an additional operation joins
@@ -131,8 +131,8 @@ impl Sequence {
     /// the reducer of the communicator.
     ///
     /// # Errors
-    /// Same as [`TraceBuilder::push`], and [`BuildError::Ranks`] if the rank of a reducer would exceed the largest
-    /// number of ranks.
+    /// Same as [`TraceBuilder::push`], [`BuildError::Ranks`] if the rank of a reducer would exceed the largest number of ranks,
+    /// and [`BuildError::Uneven`].
     pub fn collective(
         &mut self,
         build: &mut TraceBuilder,
@@ -144,6 +144,7 @@ impl Sequence {
         let tag = COLLECTIVE_TAGS | (comm % (COLLECTIVE_TAGS - 1));
         let first = build.operations(self.rank);
         let reducer = build.reducer(call, members, me, (comm, tag))?;
+        let call = &Call { ranks_per_host: of_host(call, members)?, ..*call };
         call.rounds(me, &mut |round: &Round| {
             let named = |peer| reducer.filter(|_| peer == call.reducer()).unwrap_or_else(|| members(peer));
             let recvs = round.recvs.iter().map(|&(peer, bytes)| Operation::recv(named(peer), bytes, tag));
@@ -153,4 +154,19 @@ impl Sequence {
         build.mark_collective((self.rank, first, comm), call.operation.name(), call.algorithm.name());
         Ok(())
     }
+}
+
+/// The number of participants on each host, for [`Algorithm::Hierarchical`]: consecutive ranks share a host.
+fn of_host(call: &Call<'_>, members: &dyn Fn(u32) -> u32) -> Result<u32, BuildError> {
+    if call.algorithm != Algorithm::Hierarchical {
+        return Ok(1);
+    }
+    let host = |place: u32| members(place) / call.ranks_per_host.max(1);
+    let each = (0..call.ranks).take_while(|&place| host(place) == host(0)).count() as u32;
+    // Each block of participants shares a host, and the next block has another one.
+    let is_block = |place: u32| host(place) == host(place / each * each);
+    let is_even = (0..call.ranks).all(|place| {
+        is_block(place) && (place < each || !place.is_multiple_of(each) || host(place) != host(place - each))
+    });
+    if is_even && call.ranks.is_multiple_of(each) { Ok(each) } else { Err(BuildError::Uneven(each)) }
 }

@@ -122,6 +122,12 @@ pub enum BuildError {
     /// The number of ranks is zero or too large.
     #[error("{0} ranks; a trace has 1 to {MAX_RANKS}")]
     Ranks(u64),
+    /// The participants of a hierarchical collective operation are not evenly distributed.
+    #[error(
+        "`hierarchical` needs the same number of consecutive participants on each host; the first host has {0}; use `ring`, or \
+         change ranks_per_host"
+    )]
+    Uneven(u32),
     /// There are more operations and dependencies than allowed.
     #[error("more than {0} operations and dependencies; raise the limit if there is memory for more")]
     TooLarge(u64),

@@ -104,6 +104,35 @@ fn recursive_halving_halves_the_bytes() {
 }
 
 #[test]
+fn aggregated_trees_take_the_logarithm_of_rounds() {
+    for operation in [Collective::AllGather, Collective::ReduceScatter] {
+        let rounds: f64 = [1, 2, 4, 8].map(|blocks| one_way(blocks * 4096)).iter().sum();
+        near(span_ns(&collective(operation, Algorithm::Pat, 16, 4096)), rounds);
+    }
+}
+
+#[test]
+fn two_trees_use_all_links_in_both_directions() {
+    // Each step moves up to four chunks in and out of a rank, one half of the vector consists of `chunks`, and data passes
+    // through the tree and back. Steps take up to 20 % longer, because the messages of several senders wait for each other at a
+    // receiver.
+    let free =
+        Parameters { gap_per_byte_fs: Parameters::gap_of(Rate::from_gbit(100)), ..Parameters::default() };
+    for (ranks, levels) in [(8, 3.0), (13, 4.0), (64, 6.0)] {
+        let (chunks, bytes) = (512.0, 1u64 << 27);
+        let trace = collective(Collective::AllReduce, Algorithm::DoubleTree, ranks, bytes);
+        let done = execute(&trace, &free).unwrap();
+        assert!(done.complete());
+        let (found, moved) = (done.span.0 as f64 / 1000.0, 2.0 * PER_BYTE * bytes as f64);
+        let most = moved * (chunks + 2.0 * levels) / chunks;
+        assert!(
+            found <= most * 1.2 && found >= moved * f64::from(ranks - 2) / f64::from(ranks),
+            "{found} of {moved}"
+        );
+    }
+}
+
+#[test]
 fn all_to_all_by_pairs_by_bruck_and_at_once() {
     for (ranks, bytes) in [(4, 512), (16, 4096), (16, 1 << 20)] {
         let pairwise = collective(Collective::AllToAll, Algorithm::Pairwise, ranks, bytes);

@@ -3,11 +3,17 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use proptest::prelude::*;
-use silvan_trace::collective::{COLLECTIVES, Call, Collective, Round, Sizes};
+use silvan_trace::collective::{Algorithm, COLLECTIVES, Call, Collective, Round, Sizes, Variant};
 use silvan_trace::execute::{Parameters, execute};
 use silvan_trace::sequence::Sequence;
 use silvan_trace::trace::Trace;
 use silvan_trace::{Operation, TraceBuilder};
+
+/// Hosts of several ranks, and chunks of 20 bytes.
+fn variant(algorithm: Algorithm, ranks: u32) -> Variant {
+    let ranks_per_host = (2..=ranks).find(|each| ranks.is_multiple_of(*each)).unwrap_or(2);
+    Variant { algorithm, ranks_per_host, chunk: 20 }
+}
 
 fn rounds(call: &Call<'_>, me: u32) -> Vec<Round> {
     let mut all = Vec::new();
@@ -76,7 +82,8 @@ fn all_data_reaches_its_destinations() {
         for operation in COLLECTIVES {
             for &algorithm in operation.algorithms() {
                 for root in [0, ranks / 2, ranks - 1] {
-                    let Ok(call) = Call::new(operation, algorithm, ranks, root, Sizes::Uniform(64)) else {
+                    let by = variant(algorithm, ranks);
+                    let Ok(call) = Call::new(operation, by, ranks, root, Sizes::Uniform(64)) else {
                         assert!(!ranks.is_power_of_two(), "{operation:?} by {algorithm:?} with {ranks}");
                         continue;
                     };
@@ -100,12 +107,12 @@ fn all_data_reaches_its_destinations() {
 fn the_number_of_bytes_follows_from_the_algorithm() {
     let received = |operation: Collective, algorithm: &str, sizes: Sizes<'_>, ranks: u32| {
         let by = operation.algorithms().iter().find(|one| one.name() == algorithm).unwrap();
-        known(&Call::new(operation, *by, ranks, 0, sizes).unwrap()).1
+        known(&Call::new(operation, variant(*by, ranks), ranks, 0, sizes).unwrap()).1
     };
     let blocks = [10u64, 0, 7, 300, 5];
     let total: u64 = blocks.iter().sum();
     let others: Vec<u64> = blocks.iter().map(|own| total - own).collect();
-    for by in ["ring", "bruck"] {
+    for by in ["ring", "bruck", "pat"] {
         assert_eq!(received(Collective::AllGather, by, Sizes::PerRank(&blocks), 5), others);
     }
     let own: Vec<u64> = blocks.iter().map(|own| 4 * own).collect();
@@ -114,30 +121,70 @@ fn the_number_of_bytes_follows_from_the_algorithm() {
     // In a tree, blocks pass through other ranks.
     assert_eq!(received(Collective::Gather, "binomial", Sizes::PerRank(&blocks), 5)[0], total - 10);
     assert_eq!(received(Collective::Scatter, "binomial", Sizes::PerRank(&blocks), 5), [0, 0, 307, 300, 5]);
-    for by in ["recursive-doubling", "ring", "bruck"] {
+    for by in ["recursive-doubling", "ring", "bruck", "pat"] {
         assert_eq!(received(Collective::AllGather, by, Sizes::Uniform(8), 8), [56; 8]);
     }
-    assert_eq!(received(Collective::ReduceScatter, "recursive-halving", Sizes::Uniform(8), 8), [56; 8]);
+    for by in ["recursive-halving", "pat"] {
+        assert_eq!(received(Collective::ReduceScatter, by, Sizes::Uniform(8), 8), [56; 8]);
+    }
+    // In a reduce-scatter, each rank receives its block once per round in which it is not the last of a tree.
+    let all = received(Collective::ReduceScatter, "pat", Sizes::PerRank(&blocks), 5);
+    assert_eq!(all.iter().sum::<u64>(), 4 * total);
     assert_eq!(received(Collective::AllToAll, "bruck", Sizes::Uniform(8), 8), [96; 8]);
     assert_eq!(received(Collective::AllReduce, "in-network", Sizes::Uniform(8), 5), [8; 5]);
     assert_eq!(received(Collective::Barrier, "in-network", Sizes::Uniform(8), 5), [0; 5]);
 }
 
 #[test]
+fn two_trees_carry_as_many_bytes_as_a_ring() {
+    for ranks in 2..=64u32 {
+        for bytes in [0, 1, 39, 40, 41, 1001] {
+            let by = variant(Algorithm::DoubleTree, ranks);
+            let call = Call::new(Collective::AllReduce, by, ranks, 0, Sizes::Uniform(bytes)).unwrap();
+            let (known, received) = known(&call);
+            assert!(known.iter().all(|&set| set == u64::MAX >> (64 - ranks)), "{ranks} ranks, {bytes} bytes");
+            assert_eq!(received.iter().sum::<u64>(), 2 * u64::from(ranks - 1) * bytes);
+            // A rank receives its half once per child on the way up and once on the way down, in both trees.
+            assert!(
+                received.iter().all(|&received| received <= 2 * bytes + 1),
+                "{ranks} ranks, {bytes} bytes"
+            );
+        }
+    }
+}
+
+#[test]
+fn long_distances_of_aggregated_trees_carry_the_least() {
+    let sent = |operation, distance: u32| -> u64 {
+        let call = Call::new(operation, Algorithm::Pat, 16, 0, Sizes::Uniform(1)).unwrap();
+        let rounds = rounds(&call, 3);
+        let apart = |to: u32| [(to + 16 - 3) % 16, (3 + 16 - to) % 16].contains(&distance);
+        rounds
+            .iter()
+            .flat_map(|round| &round.sends)
+            .filter(|(to, _)| apart(*to))
+            .map(|(_, bytes)| bytes)
+            .sum()
+    };
+    for operation in [Collective::AllGather, Collective::ReduceScatter] {
+        assert_eq!([8, 4, 2, 1].map(|distance| sent(operation, distance)), [1, 2, 4, 8]);
+    }
+}
+
+#[test]
 fn unsupported_uses_of_algorithms_are_explained() {
     let message = |operation, by, ranks, sizes: Sizes<'_>| {
-        let named = silvan_trace::collective::Choice::default();
         let algorithm = COLLECTIVES
             .iter()
             .flat_map(|one| one.algorithms())
             .find(|one| one.name() == by)
             .copied()
-            .unwrap_or_else(|| named.of(operation));
+            .unwrap();
         Call::new(operation, algorithm, ranks, 0, sizes).unwrap_err()
     };
     assert_eq!(
         message(Collective::AllGather, "recursive-doubling", 6, Sizes::Uniform(1)),
-        "all-gather by recursive-doubling needs a power of two of ranks, not 6; use ring or bruck"
+        "all-gather by recursive-doubling needs a power of two of ranks, not 6; use ring, bruck or pat"
     );
     assert_eq!(
         message(Collective::AllToAll, "bruck", 2, Sizes::Matrix { sends: &[1, 2], recvs: &[1, 2] }),
@@ -148,13 +195,17 @@ fn unsupported_uses_of_algorithms_are_explained() {
         "algorithm `ring` of barrier is not one of dissemination, recursive-doubling, binomial, in-network"
     );
     assert_eq!(
+        message(Collective::AllReduce, "hierarchical", 4, Sizes::Uniform(1)),
+        "all-reduce by hierarchical needs several ranks per host (job.ranks_per_host); use ring"
+    );
+    assert_eq!(
         message(Collective::AllGather, "ring", 3, Sizes::PerRank(&[1])),
         "all-gather: 1 sizes for 3 ranks"
     );
 }
 
 fn random_trace() -> impl Strategy<Value = Trace> {
-    let calls = prop::collection::vec((0..COLLECTIVES.len(), 0usize..5, 0u32..9, 0u64..100_000), 1..5);
+    let calls = prop::collection::vec((0..COLLECTIVES.len(), 0usize..8, 0u32..9, 0u64..100_000), 1..5);
     (2u32..9, calls).prop_map(|(ranks, calls)| {
         let mut build = TraceBuilder::new(u64::from(ranks), 1 << 16).unwrap();
         for rank in 0..ranks {
@@ -163,7 +214,8 @@ fn random_trace() -> impl Strategy<Value = Trace> {
                 let operation = COLLECTIVES[operation];
                 let known = operation.algorithms();
                 let algorithm = known[algorithm % known.len()];
-                let call = Call::new(operation, algorithm, ranks, root % ranks, Sizes::Uniform(bytes));
+                let by = Variant { chunk: 1 << 14, ..variant(algorithm, ranks) };
+                let call = Call::new(operation, by, ranks, root % ranks, Sizes::Uniform(bytes));
                 if let Ok(call) = call {
                     sequence.collective(&mut build, &call, &|rank| rank, rank, 0).unwrap();
                 }

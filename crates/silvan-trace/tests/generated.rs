@@ -1,12 +1,12 @@
 //! Compares the sizes of generated traces with formulas, and checks that the traces run to completion.
 
 use silvan_engine::Time;
-use silvan_trace::Trace;
 use silvan_trace::check::Contents;
 use silvan_trace::collective::{COLLECTIVES, Choice};
 use silvan_trace::execute::{Parameters, execute};
 use silvan_trace::generate::{Kernel, Kernels, Repeated, Transformer};
 use silvan_trace::trace::MAX_ITEMS;
+use silvan_trace::{Kind, Trace};
 
 fn runs(trace: &Trace) -> Contents {
     for rendezvous_above in [u64::MAX, 0] {
@@ -141,4 +141,30 @@ fn a_pipeline_has_the_known_fill_and_drain_times() {
     let done = execute(&trace, &Parameters::default()).unwrap();
     let stage = done.computing[0].0 as f64 / 8.0;
     assert!((done.span.0 as f64 / (11.0 * stage) - 1.0).abs() < 1e-3, "{} {stage}", done.span.0);
+}
+
+#[test]
+fn a_hierarchical_all_reduce_reduces_within_hosts_first() {
+    let (hosts, each, bytes) = (4u64, 3u64, 12_000_000u64);
+    let mut algorithms = Choice::default();
+    algorithms.ranks_per_host = each as u32;
+    algorithms.set("all-reduce", "hierarchical").unwrap();
+    let repeated = |ranks, groups| Repeated { ranks, groups, bytes, ..Repeated::default() };
+    let trace = repeated(12, 1).trace(&algorithms, MAX_ITEMS).unwrap();
+    let inside = 2 * (each - 1) * bytes * hosts;
+    let between = 2 * (hosts - 1) * bytes;
+    assert_eq!(runs(&trace).bytes, inside + between);
+    let parts = |rank: u32| {
+        let sends = trace.of_rank(rank).map(|at| trace.operation(at)).filter(|one| one.kind == Kind::Send);
+        let (near, far): (Vec<_>, Vec<_>) = sends.partition(|one| one.peer / 3 == rank / 3);
+        assert!(far.iter().all(|one| one.peer % 3 == rank % 3), "ranks with the same number");
+        [near, far].map(|list| list.iter().map(|one| one.size).sum::<u64>())
+    };
+    assert!((0..12).all(|rank| parts(rank) == [inside / 12, between / 12]));
+    // A group on one host, and a group of one rank per host.
+    assert_eq!(runs(&repeated(3, 1).trace(&algorithms, MAX_ITEMS).unwrap()).bytes, 2 * (each - 1) * bytes);
+    let model = Transformer { tensor: 3, pipeline: 1, data: 4, hidden: 48, ..Transformer::default() };
+    runs(&model.trace(&algorithms, MAX_ITEMS).unwrap());
+    let refused = repeated(10, 1).trace(&algorithms, MAX_ITEMS).unwrap_err();
+    assert!(refused.contains("the first host has 3; use `ring`"), "{refused}");
 }

@@ -1,6 +1,6 @@
 //! Collective operations without a root.
 
-use super::{Algorithm, Call, Round, Sizes, Take, rooted};
+use super::{Algorithm, Call, Round, Sizes, Take, rooted, trees};
 
 /// The distances 1, 2, 4, ... below `end`.
 fn doubling(end: u32) -> impl Iterator<Item = u32> {
@@ -23,6 +23,8 @@ pub(super) fn all_reduce<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> Resu
             rooted::reduce(call, me, bytes, take)?;
             rooted::broadcast(call, me, bytes, take)
         }
+        Algorithm::DoubleTree => trees::all_reduce(call, me, take),
+        Algorithm::Hierarchical => hierarchical(call, me, take),
         Algorithm::RecursiveHalving => folded(call, me, bytes, take, &mut |own, pairs, partner, take| {
             halving_and_doubling(own, pairs, bytes, partner, take)
         }),
@@ -34,6 +36,40 @@ pub(super) fn all_reduce<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> Resu
             Ok(())
         }),
     }
+}
+
+/// All messages between the ranks of a host are sent at the same time.
+fn hierarchical<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> Result<(), E> {
+    let each = if call.ranks.is_multiple_of(call.ranks_per_host) { call.ranks_per_host } else { 1 };
+    let part = |whole: u64, parts: u32, index: u32| {
+        whole / u64::from(parts) + u64::from(u64::from(index) < whole % u64::from(parts))
+    };
+    let (first, own) = (me / each * each, me % each);
+    let share = |index: u32| part(call.vector(), each, index);
+    let others = || (1..each).map(|step| (own + step) % each);
+    let mut given = Round::default();
+    for other in others() {
+        given.sends.push((first + other, share(other)));
+        given.recvs.push((first + other, share(own)));
+    }
+    if each > 1 {
+        take(&given)?;
+    }
+    let hosts = call.ranks / each;
+    if hosts > 1 {
+        let ring =
+            Call { algorithm: Algorithm::Ring, ranks: hosts, sizes: Sizes::Uniform(share(own)), ..*call };
+        all_reduce(&ring, me / each, &mut |round: &Round| {
+            let named = |&(host, bytes): &(u32, u64)| (host * each + own, bytes);
+            let [sends, recvs] = [&round.sends, &round.recvs].map(|list| list.iter().map(named).collect());
+            take(&Round { sends, recvs })
+        })?;
+    }
+    if each > 1 {
+        std::mem::swap(&mut given.sends, &mut given.recvs);
+        take(&given)?;
+    }
+    Ok(())
 }
 
 /// Runs n - 1 rounds. A rank first sends chunk `first` to the right, and then in each round the chunk that
@@ -123,8 +159,29 @@ pub(super) fn all_gather<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> Resu
             }
             Ok(())
         }
+        Algorithm::Pat => {
+            let distances: Vec<u32> = doubling(call.ranks).collect();
+            for &distance in distances.iter().rev() {
+                let (to, from) = (call.ahead(me, distance), call.back(me, distance));
+                take(&Round::exchange(
+                    to,
+                    aggregated(call, me, distance),
+                    from,
+                    aggregated(call, from, distance),
+                ))?;
+            }
+            Ok(())
+        }
         _ => ring(call, me, &|rank| call.block(rank), me, take),
     }
+}
+
+/// The bytes that a rank sends over `distance` in [`Algorithm::Pat`]. Each block goes to all ranks along a binomial tree that
+/// starts at its rank, over long distances first. Before this distance, the rank has the blocks of the ranks that are a
+/// multiple of twice the distance before it, and passes on those that the next rank of the tree still needs.
+fn aggregated(call: &Call<'_>, rank: u32, distance: u32) -> u64 {
+    let gone = (0..call.ranks - distance).step_by(2 * distance as usize);
+    super::sum(gone.map(|gone| call.block(call.back(rank, gone))))
 }
 
 pub(super) fn reduce_scatter<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> Result<(), E> {
@@ -139,6 +196,19 @@ pub(super) fn reduce_scatter<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> 
             Ok(())
         }
         Algorithm::Ring => ring(call, call.back(me, 1), &|rank| call.block(rank), me, take),
+        // The all-gather backwards: each rank receives what it would send.
+        Algorithm::Pat => {
+            for distance in doubling(call.ranks) {
+                let (to, from) = (call.back(me, distance), call.ahead(me, distance));
+                take(&Round::exchange(
+                    to,
+                    aggregated(call, to, distance),
+                    from,
+                    aggregated(call, me, distance),
+                ))?;
+            }
+            Ok(())
+        }
         _ => {
             for step in 1..call.ranks {
                 let to = call.ahead(me, step);

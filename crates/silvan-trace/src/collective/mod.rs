@@ -2,11 +2,12 @@
 //!
 //! In each round, a rank posts all receives, then all sends, and continues when all of them have finished.
 //! The algorithms are those of Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication
-//! Operations in MPICH" (2005), and of Bruck et al. (1997). If an algorithm does not support an operation,
-//! the error lists the algorithms that do. No other algorithm is substituted.
+//! Operations in MPICH" (2005), and of Bruck et al. (1997); double trees and `pat` are those of NCCL (Jeaugey 2025). If an
+//! algorithm does not support an operation, the error lists the algorithms that do. No other algorithm is substituted.
 
 mod exchange;
 mod rooted;
+mod trees;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -50,10 +51,18 @@ pub enum Algorithm {
     RecursiveHalving,
     /// A binomial tree.
     Binomial,
+    /// Two binary trees at the same time, each with one half of the data, in chunks.
+    DoubleTree,
+    /// Reduce-scatter between the ranks of each host, ring all-reduce between the ranks of all hosts with the same number, and
+    /// all-gather between the ranks of each host.
+    Hierarchical,
     /// A different partner in each round.
     Pairwise,
     /// Bruck's algorithm, with a logarithmic number of rounds.
     Bruck,
+    /// Parallel aggregated trees: Bruck's algorithm with the long distances at the beginning of an all-gather and at the end of
+    /// a reduce-scatter, when messages are small.
+    Pat,
     /// Messages in one direction, over distances that double in each round.
     Dissemination,
     /// All messages are sent at the same time, directly to or from the root, or along a chain.
@@ -99,13 +108,15 @@ impl Collective {
     #[must_use]
     pub const fn algorithms(self) -> &'static [Algorithm] {
         use Algorithm::{
-            Binomial, Bruck, Dissemination, InNetwork, Linear, Pairwise, RecursiveDoubling, RecursiveHalving,
-            Ring,
+            Binomial, Bruck, Dissemination, DoubleTree, Hierarchical, InNetwork, Linear, Pairwise, Pat,
+            RecursiveDoubling, RecursiveHalving, Ring,
         };
         match self {
-            Self::AllReduce => &[RecursiveDoubling, Ring, RecursiveHalving, Binomial, InNetwork],
-            Self::AllGather => &[Ring, RecursiveDoubling, Bruck],
-            Self::ReduceScatter => &[Pairwise, Ring, RecursiveHalving],
+            Self::AllReduce => {
+                &[RecursiveDoubling, Ring, RecursiveHalving, Binomial, DoubleTree, Hierarchical, InNetwork]
+            }
+            Self::AllGather => &[Ring, RecursiveDoubling, Bruck, Pat],
+            Self::ReduceScatter => &[Pairwise, Ring, RecursiveHalving, Pat],
             Self::AllToAll => &[Pairwise, Bruck, Linear],
             Self::Broadcast => &[Binomial, Ring, Linear],
             Self::Reduce | Self::Gather | Self::Scatter => &[Binomial, Linear],
@@ -124,8 +135,11 @@ impl Algorithm {
             Self::RecursiveDoubling => "recursive-doubling",
             Self::RecursiveHalving => "recursive-halving",
             Self::Binomial => "binomial",
+            Self::DoubleTree => "double-tree",
+            Self::Hierarchical => "hierarchical",
             Self::Pairwise => "pairwise",
             Self::Bruck => "bruck",
+            Self::Pat => "pat",
             Self::Dissemination => "dissemination",
             Self::Linear => "linear",
             Self::InNetwork => "in-network",
@@ -133,21 +147,49 @@ impl Algorithm {
     }
 }
 
+/// An algorithm with its settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Variant {
+    /// The algorithm.
+    pub algorithm: Algorithm,
+    /// Consecutive ranks that share a host ([`Algorithm::Hierarchical`]).
+    pub ranks_per_host: u32,
+    /// Maximum size of a chunk in bytes ([`Algorithm::DoubleTree`]).
+    pub chunk: u64,
+}
+
+impl From<Algorithm> for Variant {
+    fn from(algorithm: Algorithm) -> Self {
+        Self { algorithm, ranks_per_host: 1, chunk: CHUNK }
+    }
+}
+
+/// Default size of a chunk of [`Algorithm::DoubleTree`].
+pub const CHUNK: u64 = 1 << 17;
+
 /// The selected algorithm for each operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Choice([Algorithm; COLLECTIVES.len()]);
+pub struct Choice {
+    algorithms: [Algorithm; COLLECTIVES.len()],
+    /// See [`Variant::ranks_per_host`].
+    pub ranks_per_host: u32,
+    /// See [`Variant::chunk`].
+    pub chunk: u64,
+}
 
 impl Default for Choice {
     fn default() -> Self {
-        Self(COLLECTIVES.map(|operation| operation.algorithms()[0]))
+        let algorithms = COLLECTIVES.map(|operation| operation.algorithms()[0]);
+        Self { algorithms, ranks_per_host: 1, chunk: CHUNK }
     }
 }
 
 impl Choice {
-    /// The selected algorithm for an operation.
+    /// The selected algorithm for an operation, with its settings.
     #[must_use]
-    pub const fn of(&self, operation: Collective) -> Algorithm {
-        self.0[operation as usize]
+    pub const fn of(&self, operation: Collective) -> Variant {
+        let algorithm = self.algorithms[operation as usize];
+        Variant { algorithm, ranks_per_host: self.ranks_per_host, chunk: self.chunk }
     }
 
     /// Selects an algorithm by names, such as "all-reduce" and "ring".
@@ -164,7 +206,7 @@ impl Choice {
             let names: Vec<&str> = known.algorithms().iter().map(|one| one.name()).collect();
             return Err(format!("algorithm `{algorithm}` of {operation} is not one of {}", names.join(", ")));
         };
-        self.0[known as usize] = chosen;
+        self.algorithms[known as usize] = chosen;
         Ok(())
     }
 }
@@ -199,6 +241,11 @@ pub struct Call<'s> {
     pub root: u32,
     /// The sizes of vectors or blocks.
     pub sizes: Sizes<'s>,
+    /// Consecutive participants that share a host ([`Algorithm::Hierarchical`]). If it does not divide the number of
+    /// participants, each has a host of its own.
+    pub ranks_per_host: u32,
+    /// Maximum size of a chunk in bytes ([`Algorithm::DoubleTree`]).
+    pub chunk: u64,
 }
 
 /// Messages that a rank sends and receives at the same time.
@@ -233,15 +280,16 @@ impl<'s> Call<'s> {
     ///
     /// # Errors
     /// If the operation does not support the algorithm, the algorithm needs blocks of equal size or a number
-    /// of ranks that is a power of two, the root is out of range, or the number of sizes differs from the
-    /// number of ranks.
+    /// of ranks that is a power of two, or hosts with several ranks, the root is out of range, or the number of sizes differs
+    /// from the number of ranks.
     pub fn new(
         operation: Collective,
-        algorithm: Algorithm,
+        variant: impl Into<Variant>,
         ranks: u32,
         root: u32,
         sizes: Sizes<'s>,
     ) -> Result<Self, String> {
+        let Variant { algorithm, ranks_per_host, chunk } = variant.into();
         let (name, by) = (operation.name(), algorithm.name());
         if !operation.algorithms().contains(&algorithm) {
             let names: Vec<&str> = operation.algorithms().iter().map(|one| one.name()).collect();
@@ -264,15 +312,20 @@ impl<'s> Call<'s> {
         let doubling = matches!(algorithm, Algorithm::RecursiveDoubling | Algorithm::RecursiveHalving);
         if scattered && doubling && !ranks.is_power_of_two() {
             let others = match operation {
-                Collective::AllGather => "ring or bruck",
-                _ => "pairwise or ring",
+                Collective::AllGather => "ring, bruck or pat",
+                _ => "pairwise, ring or pat",
             };
             return Err(format!("{name} by {by} needs a power of two of ranks, not {ranks}; use {others}"));
         }
         if algorithm == Algorithm::Bruck && matches!(sizes, Sizes::Matrix { .. }) {
             return Err(format!("{name} by bruck needs blocks of equal size; use pairwise or linear"));
         }
-        Ok(Self { operation, algorithm, ranks, root, sizes })
+        if algorithm == Algorithm::Hierarchical && ranks_per_host <= 1 {
+            return Err(format!(
+                "{name} by {by} needs several ranks per host (job.ranks_per_host); use ring"
+            ));
+        }
+        Ok(Self { operation, algorithm, ranks, root, sizes, ranks_per_host, chunk })
     }
 
     /// Passes the rounds of rank `me` to `take`, one by one. If the algorithm is [`Algorithm::InNetwork`],

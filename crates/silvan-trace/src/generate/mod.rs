@@ -29,8 +29,7 @@ impl Group {
         sizes: Sizes<'_>,
         algorithms: &Choice,
     ) -> Result<(), String> {
-        let algorithm = algorithms.of(operation);
-        let call = Call::new(operation, algorithm, self.members.len() as u32, 0, sizes)?;
+        let call = Call::new(operation, algorithms.of(operation), self.members.len() as u32, 0, sizes)?;
         let rank = sequence.rank();
         let me = self.members.iter().position(|&member| member == rank).ok_or("not a member of the group")?;
         let own = |place: u32| self.members[place as usize];
