@@ -37,6 +37,11 @@ impl Sequence {
         Self { rank: other.rank, front: other.front.clone(), cpu }
     }
 
+    /// Adds the next operations on another CPU.
+    pub(crate) const fn move_to(&mut self, cpu: u8) {
+        self.cpu = cpu;
+    }
+
     /// The rank.
     #[must_use]
     pub const fn rank(&self) -> u32 {

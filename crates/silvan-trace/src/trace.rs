@@ -324,6 +324,15 @@ impl Trace {
         (operation < self.marks[mark].end).then_some(mark)
     }
 
+    /// Replaces the size of each message. Receives that accept any size stay as they are.
+    pub fn resize_messages(&mut self, size_of: impl Fn(u64) -> u64) {
+        for (kind, size) in self.kind.iter().zip(&mut self.size) {
+            if *kind == Kind::Send || *kind == Kind::Recv && *size != ANY_SIZE {
+                *size = size_of(*size);
+            }
+        }
+    }
+
     /// Multiplies all durations by a factor and rounds them to nanoseconds. The results saturate at 0 and at
     /// the largest value.
     pub fn scale_time(&mut self, factor: f64) {

@@ -1,11 +1,14 @@
 //! Generates traces of known applications from their sizes.
 
+mod experts;
 mod hpcc;
 mod hpl;
+mod moe;
 mod repeated;
 mod transformer;
 
 pub use hpcc::{Kernel, Kernels};
+pub use moe::{Dispatch, ExpertPlacement, Moe};
 pub use repeated::Repeated;
 pub use transformer::Transformer;
 

@@ -1,0 +1,399 @@
+//! Layers of a mixture of experts with expert parallelism.
+//!
+//! In each layer, a router selects `top_k` experts for each token. The rank of the token dispatches it to the ranks of these
+//! experts, and combines what they return. Both are all-to-all exchanges of blocks of different sizes. The numbers of tokens
+//! are expected values (see [`super::experts`]), rounded so that the tokens for each destination are right in total.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use silvan_engine::random::Stream;
+use silvan_engine::{Bytes, Time};
+
+use super::experts::{MOST_DRAWN, MOST_ZIPF, Popularity, popularity, zipf};
+use super::{Group, text, within};
+use crate::collective::{Choice, Collective, Sizes};
+use crate::sequence::Sequence;
+use crate::trace::{MAX_RANKS, Trace, TraceBuilder};
+
+/// The ranks of the experts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ExpertPlacement {
+    /// The first experts are on the first rank, the next ones on the second, and so on.
+    #[default]
+    Contiguous,
+    /// The first expert is on the first rank, the second one on the second rank, and so on.
+    RoundRobin,
+}
+
+/// How often a token is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Dispatch {
+    /// Once to each rank with one of its experts.
+    #[default]
+    Rank,
+    /// Once to each host with one of its experts: to the rank with the same number as the sender, which passes it on to the
+    /// ranks of its host when it has the tokens of all hosts. Results return in the opposite order. The job needs
+    /// `ranks_per_host`.
+    Host,
+}
+
+/// Forward passes through layers of a mixture of experts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Moe {
+    /// Number of ranks.
+    pub ranks: u32,
+    /// Number of experts, a multiple of `ranks`.
+    pub experts: u32,
+    /// Number of different experts that process a token, 1 to 32.
+    #[schemars(range(min = 1, max = 32))]
+    pub top_k: u32,
+    /// Tokens per rank.
+    pub tokens: u64,
+    /// Size of a token on its way to the experts.
+    pub dispatch_bytes: Bytes,
+    /// Size of a token on its way back.
+    pub combine_bytes: Bytes,
+    /// Number of layers.
+    pub layers: u32,
+    /// Number of passes through all layers. A rank starts a pass when it has finished the previous one.
+    pub steps: u32,
+    /// Computation time of the experts of a rank per layer, if it processes the mean number of tokens. It is proportional to
+    /// the number of tokens.
+    pub expert_compute: Time,
+    /// Computation time of a rank per layer before the dispatch.
+    pub other_compute: Time,
+    /// The ranks of the experts.
+    pub placement: ExpertPlacement,
+    /// Popularity of the experts by Zipf's law: expert i has weight i^-zipf. Default: 0, equal weights.
+    #[schemars(range(min = 0.0, max = 4.0))]
+    pub zipf: f64,
+    /// The weight of each expert, instead of `zipf`. The experts of a token are drawn by weight until they differ, so with
+    /// `top_k` above 1, the loads of experts differ less than their weights.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub weights: Vec<f64>,
+    /// Whether the weights are assigned to experts at random, differently in each layer of each step.
+    pub shuffle: bool,
+    /// Seed of `shuffle`.
+    pub seed: u64,
+    /// How often a token is sent.
+    pub dispatch: Dispatch,
+    /// Whether the tokens of a rank form two micro-batches, so that one of them computes while the other one communicates.
+    pub overlap: bool,
+}
+
+impl Default for Moe {
+    /// A layer with 256 experts on 16 ranks, a hidden size of 7168, FP8 with scales for the dispatch, and BF16 for the
+    /// combination.
+    fn default() -> Self {
+        Self {
+            ranks: 16,
+            experts: 256,
+            top_k: 8,
+            tokens: 4096,
+            dispatch_bytes: Bytes(7392),
+            combine_bytes: Bytes(14_336),
+            layers: 1,
+            steps: 1,
+            expert_compute: Time::ZERO,
+            other_compute: Time::ZERO,
+            placement: ExpertPlacement::Contiguous,
+            zipf: 0.0,
+            weights: Vec::new(),
+            shuffle: false,
+            seed: 1,
+            dispatch: Dispatch::Rank,
+            overlap: false,
+        }
+    }
+}
+
+/// The tokens of a layer. The share of a destination is the share of the tokens of any rank that it receives.
+struct ExpertLoad {
+    sources: u32,
+    /// The sum of the shares of all ranks before each rank, and of all ranks.
+    ranks: Vec<f64>,
+    /// The same for hosts.
+    hosts: Vec<f64>,
+    /// Tokens per expert of a rank, relative to the mean.
+    work: Vec<f64>,
+}
+
+impl ExpertLoad {
+    fn new(sources: u32, ranks: &[Popularity], hosts: &[Popularity]) -> Self {
+        let sums = |list: &[Popularity]| {
+            let mut sums = vec![0.0];
+            list.iter().for_each(|one| sums.push(sums[sums.len() - 1] + one.reached));
+            sums
+        };
+        let mean = ranks.iter().map(|one| one.used).sum::<f64>() / f64::from(sources);
+        let work = ranks.iter().map(|one| one.used / mean).collect();
+        Self { sources, ranks: sums(ranks), hosts: sums(hosts), work }
+    }
+
+    /// How many of the tokens of a rank have a given destination. Sources round at different thresholds, so the tokens of all
+    /// sources for a destination differ from the expected value by at most one.
+    fn tokens(&self, shares: &[f64], tokens: u64, from: u32, to: u32) -> u64 {
+        let threshold = (f64::from(from) + 0.5) / f64::from(self.sources);
+        let until = |place: usize| (tokens as f64 * shares[place] + threshold) as u64;
+        until(to as usize + 1) - until(to as usize)
+    }
+
+    fn to_rank(&self, tokens: u64, from: u32, to: u32) -> u64 {
+        self.tokens(&self.ranks, tokens, from, to)
+    }
+
+    fn to_host(&self, tokens: u64, from: u32, to: u32) -> u64 {
+        self.tokens(&self.hosts, tokens, from, to)
+    }
+}
+
+/// The groups of ranks that exchange tokens of a micro-batch.
+struct TokenGroups {
+    all: Group,
+    /// The ranks with the same number on all hosts.
+    rails: Vec<Group>,
+    hosts: Vec<Group>,
+}
+
+impl TokenGroups {
+    fn new(ranks: u32, each: u32, batch: u32) -> Self {
+        let hosts = ranks / each;
+        let rail = |own| Group {
+            number: 2 * (1 + own) + batch,
+            members: (0..hosts).map(|host| host * each + own).collect(),
+        };
+        let host = |host| Group {
+            number: 2 * (1 + each + host) + batch,
+            members: (host * each..(host + 1) * each).collect(),
+        };
+        Self {
+            all: Group { number: batch, members: (0..ranks).collect() },
+            rails: (0..each).map(rail).collect(),
+            hosts: (0..hosts).map(host).collect(),
+        }
+    }
+}
+
+/// A part of the tokens of all ranks.
+struct MicroBatch {
+    /// The CPU of its messages.
+    cpu: u8,
+    tokens: u64,
+    groups: TokenGroups,
+    ranks: Vec<Sequence>,
+}
+
+/// The state while a trace is generated.
+struct Passes<'p> {
+    model: &'p Moe,
+    algorithms: &'p Choice,
+    build: TraceBuilder,
+    /// Ranks per host, or 1 if tokens are sent to ranks.
+    each: u32,
+}
+
+impl Moe {
+    fn check(&self) -> Result<(), String> {
+        within("ranks", u64::from(self.ranks), 2, u64::from(MAX_RANKS))?;
+        within("experts", u64::from(self.experts), u64::from(self.ranks), 1 << 16)?;
+        if !self.experts.is_multiple_of(self.ranks) {
+            return Err(format!("{} experts cannot be divided among {} ranks", self.experts, self.ranks));
+        }
+        within("top_k", u64::from(self.top_k), 1, u64::from(MOST_DRAWN.min(self.experts)))?;
+        within("tokens", self.tokens, if self.overlap { 2 } else { 1 }, 1 << 30)?;
+        within("dispatch_bytes", self.dispatch_bytes.0, 0, 1 << 20)?;
+        within("combine_bytes", self.combine_bytes.0, 0, 1 << 20)?;
+        within("layers", u64::from(self.layers), 1, 1 << 12)?;
+        within("steps", u64::from(self.steps), 1, 1 << 12)?;
+        if !(0.0..=MOST_ZIPF).contains(&self.zipf) {
+            return Err(format!("zipf = {}: must be 0 to {MOST_ZIPF}", self.zipf));
+        }
+        if !self.weights.is_empty() {
+            if self.zipf > 0.0 {
+                return Err("weights and zipf cannot be combined; leave one of them out".to_owned());
+            }
+            if self.weights.len() != self.experts as usize {
+                return Err(format!("{} weights for {} experts", self.weights.len(), self.experts));
+            }
+            let is_wrong = |weight: &&f64| !(weight.is_finite() && **weight >= 0.0);
+            if let Some(wrong) = self.weights.iter().find(is_wrong) {
+                return Err(format!("weights: {wrong}: must be 0 or more"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Ranks per host, or 1 if tokens are sent to ranks.
+    fn each(&self, algorithms: &Choice) -> Result<u32, String> {
+        let each = algorithms.ranks_per_host;
+        if self.dispatch == Dispatch::Rank {
+            return Ok(1);
+        }
+        if each <= 1 {
+            return Err("dispatch = \"host\" needs several ranks per host: set job.ranks_per_host".to_owned());
+        }
+        if !self.ranks.is_multiple_of(each) {
+            return Err(format!(
+                "dispatch = \"host\": {} ranks cannot be divided into hosts of {each}",
+                self.ranks
+            ));
+        }
+        Ok(each)
+    }
+
+    /// Generates the trace. Exchanges use the algorithm for all-to-all, and hosts have as many ranks as `algorithms` states.
+    ///
+    /// # Errors
+    /// If a size is out of range or not divisible, the weights admit no expected values, the algorithm does not support blocks
+    /// of different sizes, or the trace would have more than `limit` operations and dependencies.
+    pub fn trace(&self, algorithms: &Choice, limit: u64) -> Result<Trace, String> {
+        self.check()?;
+        let each = self.each(algorithms)?;
+        let build = TraceBuilder::new(u64::from(self.ranks), limit).map_err(text)?;
+        let partners = if each > 1 { self.ranks / each + each - 2 } else { self.ranks - 1 };
+        let passes = u64::from(self.layers) * u64::from(self.steps) * if self.overlap { 2 } else { 1 };
+        // Each rank sends to and receives from each partner, in a dispatch and in a combination.
+        let messages = 4 * u64::from(partners) * u64::from(self.ranks);
+        build.allow(messages.saturating_mul(passes)).map_err(text)?;
+        Passes { model: self, algorithms, build, each }.all()
+    }
+
+    /// The weights of the experts of each rank.
+    fn of_ranks(&self, weights: &[f64]) -> Vec<Vec<f64>> {
+        let each = (self.experts / self.ranks) as usize;
+        let weight = |rank: u32, number: usize| match self.placement {
+            ExpertPlacement::Contiguous => weights[rank as usize * each + number],
+            ExpertPlacement::RoundRobin => weights[number * self.ranks as usize + rank as usize],
+        };
+        (0..self.ranks).map(|rank| (0..each).map(|number| weight(rank, number)).collect()).collect()
+    }
+
+    fn load(&self, weights: &[f64], each: u32) -> Result<ExpertLoad, String> {
+        let ranks = self.of_ranks(weights);
+        let hosts: Vec<Vec<f64>> = ranks.chunks(each as usize).map(<[Vec<f64>]>::concat).collect();
+        let popularity = |groups: &[Vec<f64>]| {
+            popularity(groups, self.top_k as usize).ok_or_else(|| {
+                let most = self.top_k;
+                format!("weights: {most} experts must have weights above 0 that do not differ too much")
+            })
+        };
+        Ok(ExpertLoad::new(self.ranks, &popularity(&ranks)?, &popularity(&hosts)?))
+    }
+}
+
+impl Passes<'_> {
+    fn all(mut self) -> Result<Trace, String> {
+        let Moe { ranks, experts, tokens, layers, steps, shuffle, seed, overlap, .. } = *self.model;
+        let mut weights = match self.model.weights.as_slice() {
+            [] => (1..=experts).map(|expert| zipf(expert, self.model.zipf)).collect(),
+            given => {
+                let largest = given.iter().copied().fold(0.0, f64::max);
+                given.iter().map(|weight| weight / largest).collect::<Vec<f64>>()
+            }
+        };
+        let parts = if overlap { vec![tokens.div_ceil(2), tokens / 2] } else { vec![tokens] };
+        let batch = |(number, tokens): (u8, u64)| MicroBatch {
+            cpu: 1 + number,
+            tokens,
+            groups: TokenGroups::new(ranks, self.each, u32::from(number)),
+            ranks: (0..ranks).map(Sequence::new).collect(),
+        };
+        let mut batches: Vec<MicroBatch> = (0..).zip(parts).map(batch).collect();
+        let mut load = self.model.load(&weights, self.each)?;
+        for step in 0..steps {
+            for layer in 0..layers {
+                if shuffle {
+                    let place = u64::from(step) * u64::from(layers) + u64::from(layer);
+                    Stream::new(seed, "popularity of experts", place).shuffle(&mut weights);
+                    load = self.model.load(&weights, self.each)?;
+                }
+                for batch in &mut batches {
+                    for rank in 0..ranks {
+                        self.layer(batch, &load, rank)?;
+                    }
+                }
+            }
+            if let [one, other] = batches.as_mut_slice() {
+                for (one, other) in one.ranks.iter_mut().zip(&mut other.ranks) {
+                    one.join(other);
+                    other.join(one);
+                }
+            }
+        }
+        self.build.finish().map_err(text)
+    }
+
+    fn layer(&mut self, batch: &mut MicroBatch, load: &ExpertLoad, rank: u32) -> Result<(), String> {
+        let Moe { other_compute, expert_compute, .. } = *self.model;
+        let share = batch.tokens as f64 / self.model.tokens as f64;
+        self.compute(batch, rank, other_compute, share)?;
+        self.exchange(batch, load, rank, true)?;
+        self.compute(batch, rank, expert_compute, share * load.work[rank as usize])?;
+        self.exchange(batch, load, rank, false)
+    }
+
+    /// Adds a share of a computation, rounded to nanoseconds.
+    fn compute(&mut self, batch: &mut MicroBatch, rank: u32, time: Time, share: f64) -> Result<(), String> {
+        let ns = (time.0 as f64 * share / 1000.0).round() as u64;
+        batch.ranks[rank as usize].move_to(0);
+        batch.ranks[rank as usize].compute(&mut self.build, ns).map_err(text)
+    }
+
+    /// Adds a dispatch or a combination.
+    fn exchange(
+        &mut self,
+        batch: &mut MicroBatch,
+        load: &ExpertLoad,
+        rank: u32,
+        is_dispatch: bool,
+    ) -> Result<(), String> {
+        let (tokens, each, groups) = (batch.tokens, self.each, &batch.groups);
+        let sequence = &mut batch.ranks[rank as usize];
+        // The messages of a micro-batch do not wait until the other one has computed.
+        sequence.move_to(batch.cpu);
+        if each == 1 {
+            let sent = |from, to| load.to_rank(tokens, from, to);
+            return self.all_to_all(&groups.all, sequence, is_dispatch, &sent);
+        }
+        let to_host = |from, to| load.to_host(tokens, from, to / each);
+        // A rank passes on the tokens of the ranks with its number on all hosts, and its own.
+        let spread = |via: u32, to| {
+            let rail = (via % each..self.model.ranks).step_by(each as usize);
+            rail.map(|from| load.to_rank(tokens, from, to)).sum()
+        };
+        let (rail, host) = (&groups.rails[(rank % each) as usize], &groups.hosts[(rank / each) as usize]);
+        if is_dispatch {
+            self.all_to_all(rail, sequence, true, &to_host)?;
+            return self.all_to_all(host, sequence, true, &spread);
+        }
+        self.all_to_all(host, sequence, false, &spread)?;
+        self.all_to_all(rail, sequence, false, &to_host)
+    }
+
+    /// Adds the messages of a rank in an exchange. `tokens` is the number of tokens from one rank to another in a dispatch; in
+    /// a combination, they return.
+    fn all_to_all(
+        &mut self,
+        group: &Group,
+        sequence: &mut Sequence,
+        is_dispatch: bool,
+        tokens: &dyn Fn(u32, u32) -> u64,
+    ) -> Result<(), String> {
+        let me = sequence.rank();
+        let list = |is_away: bool, bytes: u64| -> Vec<u64> {
+            let count = |&other: &u32| match (other == me, is_away) {
+                (true, _) => 0,
+                (false, true) => tokens(me, other),
+                (false, false) => tokens(other, me),
+            };
+            group.members.iter().map(|other| count(other).saturating_mul(bytes)).collect()
+        };
+        let bytes = if is_dispatch { self.model.dispatch_bytes.0 } else { self.model.combine_bytes.0 };
+        let (sends, recvs) = (list(is_dispatch, bytes), list(!is_dispatch, bytes));
+        let sizes = Sizes::Matrix { sends: &sends, recvs: &recvs };
+        group.collective(&mut self.build, sequence, Collective::AllToAll, sizes, self.algorithms)
+    }
+}
