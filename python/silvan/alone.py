@@ -82,7 +82,7 @@ def add(result: Result, run: Runner) -> None:
 
 def _program(program: Mapping[str, Any]) -> str:
     """Return the name of a program as it appears in sentences."""
-    names = {"transformer": "training step", "trace": "trace"}
+    names = {"transformer": "training step", "trace": "trace", "moe": "mixture of experts"}
     kind = str(program["kind"])
     return names.get(kind) or str(program.get("operation") or program.get("kernel") or kind)
 

@@ -193,9 +193,9 @@ def test_the_ideal_crossbar_sends_in_the_order_of_the_hosts():
 
 #: The algorithms of collective operations that need no units in switches.
 ALGORITHMS = {
-    "all-reduce": ("recursive-doubling", "ring", "recursive-halving", "binomial"),
-    "all-gather": ("ring", "recursive-doubling", "bruck"),
-    "reduce-scatter": ("pairwise", "ring", "recursive-halving"),
+    "all-reduce": ("recursive-doubling", "ring", "recursive-halving", "binomial", "double-tree"),
+    "all-gather": ("ring", "recursive-doubling", "bruck", "pat"),
+    "reduce-scatter": ("pairwise", "ring", "recursive-halving", "pat"),
     "all-to-all": ("pairwise", "bruck", "linear"),
     "broadcast": ("binomial", "ring", "linear"),
     "reduce": ("binomial", "linear"),

@@ -13,7 +13,7 @@ use silvan_network::traffic::{Job, Sends};
 use silvan_trace::Trace;
 use silvan_trace::collective::{Algorithm, COLLECTIVES, Choice, Collective};
 use silvan_trace::execute::Parameters;
-use silvan_trace::generate::{Kernels, Repeated, Transformer};
+use silvan_trace::generate::{Dispatch, Kernels, Moe, Repeated, Transformer};
 use silvan_trace::read::{Format, Options, read};
 use silvan_trace::trace::MAX_ITEMS;
 
@@ -71,6 +71,9 @@ pub struct JobSpec {
     /// messages of all sizes are sent without waiting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rendezvous_above: Option<Bytes>,
+    /// How messages contain their data. All sizes in results, and `rendezvous_above`, refer to the resulting messages.
+    #[serde(default)]
+    pub protocol: Protocol,
     /// The algorithm of each collective operation.
     #[serde(default)]
     pub algorithms: Algorithms,
@@ -81,6 +84,30 @@ pub struct JobSpec {
 
 const fn one() -> u32 {
     1
+}
+
+/// How messages contain their data, as in NCCL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    /// Messages consist of data.
+    #[default]
+    Simple,
+    /// Lines of 16 B with 8 B of data.
+    Ll,
+    /// Lines of 128 B with 120 B of data.
+    Ll128,
+}
+
+impl Protocol {
+    /// The size of a message with a number of bytes of data.
+    const fn size(self, data: u64) -> u64 {
+        match self {
+            Self::Simple => data,
+            Self::Ll => data.div_ceil(8).saturating_mul(16),
+            Self::Ll128 => data.div_ceil(120).saturating_mul(128),
+        }
+    }
 }
 
 /// How ranks are assigned to hosts.
@@ -171,6 +198,8 @@ pub enum Program {
     HpcChallenge(Kernels),
     /// A training step of a transformer with tensor, pipeline and data parallelism.
     Transformer(Transformer),
+    /// Layers of a mixture of experts, whose ranks exchange tokens.
+    Moe(Moe),
 }
 
 const fn unscaled() -> f64 {
@@ -223,6 +252,9 @@ pub struct Algorithms {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "algorithms_of::<{ Collective::Scan as usize }>")]
     pub scan: Option<Algorithm>,
+    /// Maximum size of the chunks that an all-reduce by `double-tree` sends, 128 KiB by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chunk: Option<Bytes>,
 }
 
 /// The names of the algorithms of an operation.
@@ -252,8 +284,18 @@ impl Algorithms {
         }
     }
 
-    fn choice(&self, at: &str) -> Result<Choice, Fault> {
+    /// The algorithms of a job whose hosts have a number of consecutive ranks.
+    fn choice(&self, at: &str, ranks_per_host: u32) -> Result<Choice, Fault> {
         let mut choice = Choice::default();
+        choice.ranks_per_host = ranks_per_host;
+        if let Some(chunk) = self.chunk {
+            let at = format!("{at}.algorithms.chunk");
+            ensure(chunk.0 > 0, &at, || "must be at least 1 B".to_owned())?;
+            ensure(self.all_reduce == Some(Algorithm::DoubleTree), &at, || {
+                "has no effect unless all_reduce = \"double-tree\"; leave it out".to_owned()
+            })?;
+            choice.chunk = chunk.0;
+        }
         for operation in COLLECTIVES {
             if let Some(algorithm) = self.given(operation) {
                 let key = operation.name().replace('-', "_");
@@ -275,9 +317,20 @@ impl JobSpec {
         }
     }
 
+    fn choice(&self, at: &str) -> Result<Choice, Fault> {
+        let by_host = matches!(&self.program, Program::Moe(Moe { dispatch: Dispatch::Host, .. }))
+            || self.algorithms.all_reduce == Some(Algorithm::Hierarchical);
+        ensure(!by_host || self.sharing == Sharing::Block, &format!("{at}.sharing"), || {
+            "must be \"block\" with the algorithm `hierarchical` and with dispatch = \"host\", so that consecutive ranks share a \
+             host"
+                .to_owned()
+        })?;
+        self.algorithms.choice(at, self.ranks_per_host)
+    }
+
     /// Reads or generates the trace of the ranks, with reducers if an algorithm is `in-network`.
     fn trace(&self, base: &Path, at: &str) -> Result<Trace, Fault> {
-        let algorithms = self.algorithms.choice(at)?;
+        let algorithms = self.choice(at)?;
         let wrong = |what: String| Fault::new(format!("{at}.program"), what);
         match &self.program {
             Program::Trace {
@@ -318,6 +371,7 @@ impl JobSpec {
             }
             Program::HpcChallenge(sizes) => sizes.trace(&algorithms, MAX_ITEMS).map_err(wrong),
             Program::Transformer(sizes) => sizes.trace(&algorithms, MAX_ITEMS).map_err(wrong),
+            Program::Moe(sizes) => sizes.trace(&algorithms, MAX_ITEMS).map_err(wrong),
         }
     }
 }
@@ -332,7 +386,11 @@ pub(crate) fn check(spec: &Spec) -> Result<(), Fault> {
         ensure(job.start < spec.duration, &format!("{at}.start"), || {
             format!("must be before the end of the run, {}", spec.duration)
         })?;
-        job.algorithms.choice(&at)?;
+        job.choice(&at)?;
+        let is_plain = job.protocol == Protocol::Simple || !job.algorithms.reduces_in_network();
+        ensure(is_plain, &format!("{at}.protocol"), || {
+            "must be \"simple\" with the algorithm \"in-network\": adapters send the data alone".to_owned()
+        })?;
         reduction::check_job(spec, job, &at)?;
         if let Program::Trace { time_scale, compute_scale, host_flops, host_bandwidth, ranks, .. } =
             &job.program
@@ -372,7 +430,8 @@ pub(crate) fn build(spec: &Spec, base: &Path, topology: &Topology) -> Result<(Ve
     let (mut jobs, mut units) = (Vec::new(), Units::default());
     for (index, job) in spec.job.iter().enumerate() {
         let at = format!("job.{index}");
-        let trace = job.trace(base, &at)?;
+        let mut trace = job.trace(base, &at)?;
+        trace.resize_messages(|data| job.protocol.size(data));
         let mut hosts = places(job, spec.seed, (index, &at), topology, &used, trace.members())?;
         used.extend(&hosts);
         let ports = ports::of_job(spec, topology, &hosts);

@@ -254,7 +254,7 @@ fn ranks_finish_in_the_table_and_messages_add_up() {
 }
 
 /// Invalid scenarios: the lines after `[[job]]`, and a part of the error message.
-const WRONG: [(&str, &str); 31] = [
+const WRONG: [(&str, &str); 37] = [
     ("", "job.0.program: missing, and needed"),
     ("program = 3", "job.0.program"),
     ("program = { kind = \"mpi\" }", "must be one of `trace`, `collective`, `hpc-challenge`"),
@@ -311,6 +311,26 @@ const WRONG: [(&str, &str); 31] = [
         "cannot be divided",
     ),
     ("program = { kind = \"transformer\", tensors = 2 }", "unknown key"),
+    ("program = { kind = \"moe\", experts = 100 }", "100 experts cannot be divided among 16 ranks"),
+    ("program = { kind = \"moe\", dispatch = \"host\" }", "set job.ranks_per_host"),
+    (
+        "program = { kind = \"moe\", dispatch = \"host\" }\nranks_per_host = 4\nsharing = \"cyclic\"",
+        "job.0.sharing = \"cyclic\": must be \"block\"",
+    ),
+    (
+        "program = { kind = \"collective\", operation = \"all-reduce\", ranks = 6, bytes = \"1 KiB\" }\n\
+         algorithms = { all_reduce = \"hierarchical\" }\nranks_per_host = 4",
+        "the first host has 4; use `ring`",
+    ),
+    (
+        "program = { kind = \"collective\", operation = \"barrier\", ranks = 4 }\nalgorithms = { chunk = \"1 KiB\" }",
+        "has no effect unless all_reduce = \"double-tree\"",
+    ),
+    (
+        "program = { kind = \"collective\", operation = \"barrier\", ranks = 4 }\nprotocol = \"ll\"\n\
+         algorithms = { barrier = \"in-network\" }",
+        "job.0.protocol = \"ll\": must be \"simple\"",
+    ),
     (
         "program = { kind = \"collective\", operation = \"barrier\", ranks = 4 }\nhosts = [\"H1\", \"H99\"]",
         "job.0.hosts.1",

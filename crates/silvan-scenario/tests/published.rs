@@ -86,6 +86,7 @@ fn every_scenario_is_valid_and_reads_back_as_resolved() {
             "job-kernel",
             "job-trace",
             "mesh-64",
+            "moe",
             "moving-forest",
             "multistage",
             "mvcm-hot-phase",

@@ -10,9 +10,13 @@ use super::{Draw, bytes, int, kind, put};
 const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/traces/exchange.goal");
 
 const ALGORITHMS: [(&str, &str, &[&str]); 10] = [
-    ("all-reduce", "all_reduce", &["recursive-doubling", "ring", "recursive-halving", "binomial"]),
-    ("all-gather", "all_gather", &["ring", "recursive-doubling", "bruck"]),
-    ("reduce-scatter", "reduce_scatter", &["pairwise", "ring", "recursive-halving"]),
+    (
+        "all-reduce",
+        "all_reduce",
+        &["recursive-doubling", "ring", "recursive-halving", "binomial", "double-tree"],
+    ),
+    ("all-gather", "all_gather", &["ring", "recursive-doubling", "bruck", "pat"]),
+    ("reduce-scatter", "reduce_scatter", &["pairwise", "ring", "recursive-halving", "pat"]),
     ("all-to-all", "all_to_all", &["pairwise", "bruck", "linear"]),
     ("broadcast", "broadcast", &["binomial", "ring", "linear"]),
     ("reduce", "reduce", &["binomial", "linear"]),
