@@ -41,7 +41,7 @@ pub struct Around {
 /// reduction units. The random stream is separate, so that all other jobs do not change.
 pub fn reduction(seed: u64, around: &Around, job: &mut Table) -> Table {
     let mut draw = Draw { random: Stream::new(seed, "swarm reduction", 0), cycle: None, is_crowd: false };
-    for key in ["overhead", "copy_rate", "rendezvous_above"] {
+    for key in ["overhead", "copy_rate", "rendezvous_above", "protocol"] {
         job.remove(key);
     }
     draw.reduced(around, job);
@@ -187,6 +187,20 @@ impl Draw {
                 put(&mut job, "sharing", sharing);
             }
         }
+        let is_even = |program: &Table| {
+            let ranks = program.get("ranks").and_then(Value::as_integer);
+            ranks.is_some_and(|ranks| ranks % per_host as i64 == 0)
+        };
+        if per_host > 1 && !job.contains_key("sharing") && self.chance(50) {
+            let moe = job.get_mut("program").and_then(Value::as_table_mut);
+            if let Some(moe) = moe.filter(|program| program.contains_key("top_k") && is_even(program)) {
+                put(moe, "dispatch", "host");
+            }
+        }
+        if self.chance(20) {
+            let protocol = self.word(&["simple", "ll", "ll128"]);
+            put(&mut job, "protocol", protocol);
+        }
         if self.chance(40) {
             put(&mut job, "hosts", self.shuffled(&around.hosts));
         }
@@ -253,6 +267,7 @@ impl Draw {
             }
             2 if most >= 2 => self.kernel(most),
             3 if most >= 2 => self.transformer(most),
+            4 if most >= 2 => self.moe(most),
             _ => {
                 let mut program = kind("collective");
                 let (operation, key, algorithms) = self.pick(&ALGORITHMS);
@@ -305,6 +320,34 @@ impl Draw {
         put(&mut program, "seed", int(self.below(1000)));
         if self.chance(30) {
             put(&mut program, "blocking", self.chance(50));
+        }
+        program
+    }
+
+    fn moe(&mut self, most: u64) -> Table {
+        let mut program = kind("moe");
+        let ranks = self.range(2, most);
+        let each = self.range(1, 3);
+        put(&mut program, "ranks", int(ranks));
+        put(&mut program, "experts", int(ranks * each));
+        put(&mut program, "top_k", int(self.range(1, 2)));
+        put(&mut program, "tokens", int(self.range(2, 60)));
+        for key in ["dispatch_bytes", "combine_bytes"] {
+            let size = self.below(1_000);
+            put(&mut program, key, bytes(size));
+        }
+        put(&mut program, "layers", int(self.range(1, 2)));
+        put(&mut program, "zipf", Value::Float(self.below(9) as f64 / 4.0));
+        for key in ["shuffle", "overlap"] {
+            put(&mut program, key, self.chance(50));
+        }
+        for key in ["expert_compute", "other_compute"] {
+            let compute = self.below(2_000) * 1_000;
+            let compute = self.time(compute);
+            put(&mut program, key, compute);
+        }
+        if self.chance(40) {
+            put(&mut program, "placement", "round-robin");
         }
         program
     }
