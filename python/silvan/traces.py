@@ -87,7 +87,8 @@ def generate(
     `kind` is one of :data:`KERNELS`, with sizes `ranks`, `bytes`, `iterations`, `pairs`, `n`, `nb`, `points`,
     `messages`, `flops`, `seed`; one of :data:`COLLECTIVES`, with `ranks`, `groups`, `bytes`, `iterations`,
     `compute_ns`; or `transformer`, with `layers`, `hidden`, `feed_forward`, `vocabulary`, `sequence`,
-    `micro_batch`, `micro_batches`, `bytes`, `gradient_bytes`, `tensor`, `pipeline`, `data`, `flops`, `steps`.
+    `micro_batch`, `micro_batches`, `bytes`, `gradient_bytes`, `tensor`, `context`, `pipeline`, `data`,
+    `flops`, `steps`.
     See `docs/traces.md`. Raises `TraceError` if an argument is invalid, and `OSError` if `out` cannot be
     written.
     """

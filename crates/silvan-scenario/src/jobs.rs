@@ -196,7 +196,7 @@ pub enum Program {
     },
     /// A kernel of HPC Challenge.
     HpcChallenge(Kernels),
-    /// A training step of a transformer with tensor, pipeline and data parallelism.
+    /// A training step of a transformer with tensor, context, pipeline and data parallelism.
     Transformer(Transformer),
     /// Layers of a mixture of experts, whose ranks exchange tokens.
     Moe(Moe),

@@ -125,6 +125,41 @@ fn a_training_step_sends_bytes_according_to_its_dimensions() {
 }
 
 #[test]
+fn a_context_group_passes_keys_and_values_around() {
+    let model = Transformer {
+        tensor: 2,
+        context: 4,
+        pipeline: 1,
+        micro_batches: 3,
+        layers: 2,
+        ..Transformer::default()
+    };
+    let mut ring = Choice::default();
+    ring.set("all-reduce", "ring").unwrap();
+    let trace = model.trace(&ring, MAX_ITEMS).unwrap();
+    let found = runs(&trace);
+    // Sixteen ranks, of which eight have the same parameters, and two replicas of eight ranks.
+    let activations = 2048 / 4 * 2048 * 2;
+    let in_tensors = 8 * 2 * 3 * 2 * 4 * activations;
+    // Keys and values are a half of the activations each, because two ranks share the heads. With their gradients, they go
+    // three steps in each layer.
+    let in_rings = 16 * 2 * 3 * 3 * (1 + 2) * activations;
+    let parameters = 2 * 12 * 2048 * 2048 + 51_200 * 2048;
+    let in_data = 2 * 2 * 7 * parameters / 2 * 2;
+    assert_eq!(found.bytes, in_tensors + in_rings + in_data);
+    // Each rank computes a quarter, and the messages are hidden if computations take longer.
+    let whole = Transformer { context: 1, ..model.clone() }.trace(&ring, MAX_ITEMS).unwrap();
+    let computing = |trace: &Trace| execute(trace, &Parameters::default()).unwrap().span.0 as f64;
+    assert!((computing(&trace) * 4.0 / computing(&whole) - 1.0).abs() < 1e-3);
+    let alone = Transformer { tensor: 1, data: 1, flops: 1e12, vocabulary: 1, ..model };
+    let costs = Parameters { latency: Time::from_us(3), ..Parameters::default() };
+    let trace = alone.trace(&ring, MAX_ITEMS).unwrap();
+    let [free, slow] = [&Parameters::default(), &costs].map(|costs| execute(&trace, costs).unwrap().span);
+    // Only the gradients at the end are visible: six steps of a ring.
+    assert_eq!(slow.0 - free.0, 6 * Time::from_us(3).0);
+}
+
+#[test]
 fn a_pipeline_has_the_known_fill_and_drain_times() {
     // Without communication costs, the time is (micro-batches + stages - 1) times the forward and
     // backward pass of a stage. The last stage additionally computes the vocabulary.

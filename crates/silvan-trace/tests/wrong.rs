@@ -399,6 +399,7 @@ fn other_cases() -> Vec<(&'static str, String)> {
         ("kernel: no speed", kernel(Kernels { flops: 0.0, ..Kernels::default() })),
         ("model: layers", model(Transformer { layers: 25, ..Transformer::default() })),
         ("model: width", model(Transformer { hidden: 2049, ..Transformer::default() })),
+        ("model: context", model(Transformer { context: 3, ..Transformer::default() })),
         ("model: no ranks", model(Transformer { data: 0, ..Transformer::default() })),
     ]
 }

@@ -1,7 +1,9 @@
-//! A training step of a transformer with tensor, pipeline and data parallelism.
+//! A training step of a transformer with tensor, context, pipeline and data parallelism.
 //!
-//! Ranks are numbered as in Megatron-LM (Narayanan et al. 2021): first within a tensor group, then within a
-//! data group, then by pipeline stage. In each layer, the tensor group executes two all-reduces of the
+//! Ranks are numbered as in Megatron-LM (Narayanan et al. 2021): first within a tensor group, then within a context group, then
+//! within a data group, then by pipeline stage. The ranks of a context group share each sequence. During the attention, keys and
+//! values of their parts move around a ring (ring attention, Liu et al. 2023), while each rank computes with those it has; in
+//! the backward pass, their gradients move, too. In each layer, the tensor group executes two all-reduces of the
 //! activations in the forward pass, and two of their gradients in the backward pass. Stages exchange
 //! activations and gradients of activations. At the end of a step, the data groups reduce the gradients of
 //! the parameters. The pipeline schedule is one forward, one backward (1F1B).
@@ -38,6 +40,8 @@ pub struct Transformer {
     pub gradient_bytes: u64,
     /// Ranks of a tensor group, which share each layer.
     pub tensor: u32,
+    /// Ranks of a context group, which share each sequence.
+    pub context: u32,
     /// Number of pipeline stages, which share the layers.
     pub pipeline: u32,
     /// Number of replicas (data parallelism).
@@ -62,6 +66,7 @@ impl Default for Transformer {
             bytes: 2,
             gradient_bytes: 2,
             tensor: 4,
+            context: 1,
             pipeline: 2,
             data: 2,
             flops: 150e12,
@@ -69,6 +74,9 @@ impl Default for Transformer {
         }
     }
 }
+
+/// The tag of keys and values. Those of activations between stages are lower.
+const KEYS: u32 = 1 << 20;
 
 /// A forward or backward pass of a micro-batch through a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,6 +106,9 @@ struct Worker<'w> {
     sequence: Sequence,
     stage: u32,
     tensor: Group,
+    /// The ranks that share a sequence.
+    context: Vec<u32>,
+    /// The ranks with the same parameters.
     data: Group,
     /// Sends that have started but have not been waited for.
     open: Vec<u32>,
@@ -105,8 +116,9 @@ struct Worker<'w> {
 
 impl Transformer {
     fn check(&self) -> Result<(), String> {
-        let ranks = u64::from(self.tensor) * u64::from(self.pipeline) * u64::from(self.data);
-        within("tensor * pipeline * data", ranks, 1, u64::from(MAX_RANKS))?;
+        let degrees = [self.tensor, self.context, self.pipeline, self.data].map(u64::from);
+        let ranks = degrees.into_iter().fold(1, u64::saturating_mul);
+        within("tensor * context * pipeline * data", ranks, 1, u64::from(MAX_RANKS))?;
         within("layers", u64::from(self.layers), u64::from(self.pipeline), 1 << 16)?;
         if !self.layers.is_multiple_of(self.pipeline) {
             return Err(format!("{} layers cannot be divided into {} stages", self.layers, self.pipeline));
@@ -127,6 +139,12 @@ impl Transformer {
         if !self.hidden.is_multiple_of(u64::from(self.tensor)) {
             return Err(format!("a width of {} cannot be divided among {} ranks", self.hidden, self.tensor));
         }
+        if !self.sequence.is_multiple_of(u64::from(self.context)) {
+            return Err(format!(
+                "a sequence of {} cannot be divided among {} ranks",
+                self.sequence, self.context
+            ));
+        }
         speed("flops", self.flops)
     }
 
@@ -137,24 +155,27 @@ impl Transformer {
     /// trace would have more than `limit` operations and dependencies.
     pub fn trace(&self, algorithms: &Choice, limit: u64) -> Result<Trace, String> {
         self.check()?;
-        let (tensor, data) = (self.tensor, self.data);
-        let ranks = tensor * self.pipeline * data;
+        let (tensor, context, data) = (self.tensor, self.context, self.data);
+        let of_stage = tensor * context * data;
+        let ranks = of_stage * self.pipeline;
         let mut build = TraceBuilder::new(u64::from(ranks), limit).map_err(text)?;
         for rank in 0..ranks {
-            let (own, replica, stage) = (rank % tensor, rank / tensor % data, rank / (tensor * data));
-            let of_stage = stage * tensor * data;
+            let own = rank % tensor;
+            let (of_replica, stage) = (rank / (tensor * context) * tensor * context, rank / of_stage);
+            let first = stage * of_stage;
             let mut worker = Worker {
                 model: self,
                 algorithms,
                 sequence: Sequence::new(rank),
                 stage,
                 tensor: Group {
-                    number: stage * data + replica,
-                    members: (0..tensor).map(|other| of_stage + replica * tensor + other).collect(),
+                    number: rank / tensor,
+                    members: (0..tensor).map(|other| rank - own + other).collect(),
                 },
+                context: (0..context).map(|other| of_replica + other * tensor + own).collect(),
                 data: Group {
                     number: ranks + stage * tensor + own,
-                    members: (0..data).map(|other| of_stage + other * tensor + own).collect(),
+                    members: (0..context * data).map(|other| first + other * tensor + own).collect(),
                 },
                 open: Vec::new(),
             };
@@ -175,15 +196,20 @@ impl Transformer {
         4 * self.hidden * self.hidden + 2 * self.hidden * self.inner()
     }
 
-    /// Size in bytes of the activations of a micro-batch between two layers.
-    const fn activations(&self) -> u64 {
-        self.micro_batch * self.sequence * self.hidden * self.bytes
+    /// Number of tokens of a micro-batch on a rank.
+    fn tokens(&self) -> u64 {
+        self.micro_batch * (self.sequence / u64::from(self.context))
+    }
+
+    /// Size in bytes of the activations of a micro-batch between two layers, on a rank.
+    fn activations(&self) -> u64 {
+        self.tokens() * self.hidden * self.bytes
     }
 
     /// Floating-point operations of a layer in the forward pass: two per parameter and token, plus the
     /// attention between all tokens.
     fn forward(&self) -> f64 {
-        let words = (self.micro_batch * self.sequence) as f64;
+        let words = self.tokens() as f64;
         2.0 * words * self.of_layer() as f64 + 4.0 * words * self.sequence as f64 * self.hidden as f64
     }
 
@@ -211,7 +237,7 @@ impl Worker<'_> {
 
     /// The rank with the same position in another stage.
     fn at_stage(&self, stage: u32) -> u32 {
-        let of_stage = self.model.tensor * self.model.data;
+        let of_stage = self.model.tensor * self.model.context * self.model.data;
         self.sequence.rank() % of_stage + stage * of_stage
     }
 
@@ -233,7 +259,7 @@ impl Worker<'_> {
         }
         if self.stage == last {
             // Predicting the next token multiplies by the embeddings of the whole vocabulary.
-            let words = (self.model.micro_batch * self.model.sequence) as f64;
+            let words = self.model.tokens() as f64;
             let flops = 2.0 * words * self.model.hidden as f64 * self.model.vocabulary as f64;
             self.compute(build, flops, forward)?;
         }
@@ -246,8 +272,13 @@ impl Worker<'_> {
 
     /// Adds attention and feed-forward network, each with an all-reduce.
     fn layer(&mut self, build: &mut TraceBuilder, forward: bool) -> Result<(), String> {
-        for _ in 0..2 {
-            self.compute(build, self.model.forward() / 2.0, forward)?;
+        for is_attention in [true, false] {
+            let flops = self.model.forward() / 2.0;
+            if is_attention {
+                self.attention(build, flops, forward)?;
+            } else {
+                self.compute(build, flops, forward)?;
+            }
             let sizes = Sizes::Uniform(self.model.activations());
             self.tensor.collective(
                 build,
@@ -256,6 +287,30 @@ impl Worker<'_> {
                 sizes,
                 self.algorithms,
             )?;
+        }
+        Ok(())
+    }
+
+    /// Adds an attention that needs `flops` operations of all ranks of the tensor group. The rank computes with the keys and
+    /// values of one part of the sequence after the other. Meanwhile, these go to the next rank of the ring.
+    fn attention(&mut self, build: &mut TraceBuilder, flops: f64, forward: bool) -> Result<(), String> {
+        let parts = self.model.context;
+        let me = self.sequence.rank() / self.model.tensor % parts;
+        let place = |by: u32| self.context[((me + by) % parts) as usize];
+        let (next, previous) = (place(1), place(parts - 1));
+        // Keys and values, and in the backward pass the gradients of both.
+        let tensors = if forward { 2 } else { 4 };
+        let bytes = tensors * self.model.activations() / u64::from(self.model.tensor);
+        for part in 1..=parts {
+            let mut moved = Vec::new();
+            if part < parts {
+                for operation in [Operation::recv(previous, bytes, KEYS), Operation::send(next, bytes, KEYS)]
+                {
+                    moved.push(self.sequence.start(build, operation).map_err(text)?);
+                }
+            }
+            self.compute(build, flops / f64::from(parts), forward)?;
+            moved.into_iter().for_each(|operation| self.sequence.wait(operation));
         }
         Ok(())
     }
