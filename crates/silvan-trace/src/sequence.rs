@@ -1,6 +1,6 @@
 //! Converts the consecutive calls of an MPI rank to a graph of operations.
 
-use crate::collective::{Algorithm, Call, Round};
+use crate::collective::{Algorithm, Call, Round, STREAMS};
 use crate::trace::{BuildError, COLLECTIVE_TAGS, Operation, TraceBuilder, When};
 
 /// If there would be more dependencies than this between two rounds, an additional operation joins
@@ -146,16 +146,28 @@ impl Sequence {
         me: u32,
         comm: u32,
     ) -> Result<(), BuildError> {
-        let tag = COLLECTIVE_TAGS | (comm % (COLLECTIVE_TAGS - 1));
+        let tag = |stream: u8| {
+            let of_stream = COLLECTIVE_TAGS / u32::from(STREAMS) * u32::from(stream);
+            let comm = comm % (COLLECTIVE_TAGS - 1) + of_stream;
+            COLLECTIVE_TAGS | (comm % (COLLECTIVE_TAGS - 1))
+        };
         let first = build.operations(self.rank);
-        let reducer = build.reducer(call, members, me, (comm, tag))?;
+        let reducer = build.reducer(call, members, me, (comm, tag(0)))?;
         let call = &Call { ranks_per_host: of_host(call, members)?, ..*call };
+        let mut streams: Vec<Self> = Vec::new();
+        let start = self.clone();
         call.rounds(me, &mut |round: &Round| {
             let named = |peer| reducer.filter(|_| peer == call.reducer()).unwrap_or_else(|| members(peer));
+            let tag = tag(round.stream);
             let recvs = round.recvs.iter().map(|&(peer, bytes)| Operation::recv(named(peer), bytes, tag));
             let sends = round.sends.iter().map(|&(peer, bytes)| Operation::send(named(peer), bytes, tag));
-            self.together(build, recvs.chain(sends))
+            let messages = recvs.chain(sends);
+            let Some(other) = round.stream.checked_sub(1) else { return self.together(build, messages) };
+            streams
+                .resize_with(streams.len().max(usize::from(round.stream)), || Self::fork(&start, start.cpu));
+            streams[usize::from(other)].together(build, messages)
         })?;
+        streams.iter().for_each(|other| self.join(other));
         build.mark_collective((self.rank, first, comm), call.operation.name(), call.algorithm.name());
         Ok(())
     }

@@ -62,7 +62,7 @@ fn hierarchical<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> Result<(), E>
         all_reduce(&ring, me / each, &mut |round: &Round| {
             let named = |&(host, bytes): &(u32, u64)| (host * each + own, bytes);
             let [sends, recvs] = [&round.sends, &round.recvs].map(|list| list.iter().map(named).collect());
-            take(&Round { sends, recvs })
+            take(&Round { sends, recvs, ..Round::default() })
         })?;
     }
     if each > 1 {

@@ -1,6 +1,7 @@
 //! Expands collective operations to rounds of messages, with a selectable algorithm.
 //!
-//! In each round, a rank posts all receives, then all sends, and continues when all of them have finished.
+//! In each round, a rank posts all receives, then all sends, and continues when all of them have finished. Two binary trees
+//! consist of several independent streams of rounds.
 //! The algorithms are those of Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication
 //! Operations in MPICH" (2005), and of Bruck et al. (1997); double trees and `pat` are those of NCCL (Jeaugey 2025). If an
 //! algorithm does not support an operation, the error lists the algorithms that do. No other algorithm is substituted.
@@ -255,19 +256,24 @@ pub struct Round {
     pub sends: Vec<(u32, u64)>,
     /// Source and bytes of each message.
     pub recvs: Vec<(u32, u64)>,
+    /// Number of the stream of rounds, below [`STREAMS`]. A round waits for the previous round of its stream only.
+    pub stream: u8,
 }
+
+/// Maximum number of streams of rounds that a rank executes at the same time in a collective operation.
+pub const STREAMS: u8 = 4;
 
 impl Round {
     fn send(peer: u32, bytes: u64) -> Self {
-        Self { sends: vec![(peer, bytes)], recvs: Vec::new() }
+        Self { sends: vec![(peer, bytes)], ..Self::default() }
     }
 
     fn recv(peer: u32, bytes: u64) -> Self {
-        Self { sends: Vec::new(), recvs: vec![(peer, bytes)] }
+        Self { recvs: vec![(peer, bytes)], ..Self::default() }
     }
 
     fn exchange(to: u32, sent: u64, from: u32, received: u64) -> Self {
-        Self { sends: vec![(to, sent)], recvs: vec![(from, received)] }
+        Self { sends: vec![(to, sent)], recvs: vec![(from, received)], stream: 0 }
     }
 }
 

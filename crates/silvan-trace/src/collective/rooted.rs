@@ -97,7 +97,7 @@ fn from_root<E>(call: &Call<'_>, me: u32, bytes: &dyn Fn(u32) -> u64, take: Take
         return take(&Round::recv(call.root, bytes(me)));
     }
     let others = (1..call.ranks).map(|step| call.ahead(me, step));
-    take(&Round { sends: others.map(|rank| (rank, bytes(rank))).collect(), recvs: Vec::new() })
+    take(&Round { sends: others.map(|rank| (rank, bytes(rank))).collect(), ..Round::default() })
 }
 
 fn to_root<E>(call: &Call<'_>, me: u32, bytes: &dyn Fn(u32) -> u64, take: Take<'_, E>) -> Result<(), E> {
@@ -105,5 +105,5 @@ fn to_root<E>(call: &Call<'_>, me: u32, bytes: &dyn Fn(u32) -> u64, take: Take<'
         return take(&Round::send(call.root, bytes(me)));
     }
     let others = (1..call.ranks).map(|step| call.ahead(me, step));
-    take(&Round { recvs: others.map(|rank| (rank, bytes(rank))).collect(), sends: Vec::new() })
+    take(&Round { recvs: others.map(|rank| (rank, bytes(rank))).collect(), ..Round::default() })
 }

@@ -2,10 +2,10 @@
 //! and sent back. Half of the ranks are inner nodes of the first tree and leaves of the second, and vice versa, so all links
 //! are used in both directions.
 //!
-//! The data moves in chunks, in steps of equal length. A node whose index in the tree ends in k zero bits is at level k. In
-//! each step, it sends one chunk to its parent, k steps after the leaves, and one chunk of the result to its children.
+//! The data moves in chunks. A node whose index in the tree ends in k zero bits is at level k. In each step, it sends one chunk
+//! to its parent, k steps after the leaves, and one chunk of the result to its children.
 
-use super::{Call, Round, Take};
+use super::{Call, Round, STREAMS, Take};
 
 /// One of the two trees. Its nodes are numbered from the root (0); `first` is true for the tree in which ranks are numbered
 /// from 0.
@@ -65,14 +65,23 @@ struct HalfVector {
 
 impl HalfVector {
     /// The size of a chunk, if it exists.
-    fn size(&self, number: Option<u64>) -> Option<u64> {
+    fn chunk(&self, number: Option<u64>) -> Option<u64> {
         let number = number.filter(|&number| number < self.count)?;
         Some(self.half / self.count + u64::from(number < self.half % self.count))
     }
 }
 
+/// Chunks are divided among streams, so that a rank need not wait for the slowest message of each step.
 pub(super) fn all_reduce<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> Result<(), E> {
     let bytes = call.vector();
+    let chunks = bytes.div_ceil(2).div_ceil(call.chunk.max(1)).max(1);
+    let streams = chunks.min(u64::from(STREAMS)) as u8;
+    let end = |stream: u8| (u128::from(bytes) * u128::from(stream) / u128::from(streams)) as u64;
+    (0..streams).try_for_each(|stream| steps(call, me, (stream, end(stream + 1) - end(stream)), take))
+}
+
+/// Passes the rounds of a stream to `take`, which reduces a number of bytes.
+fn steps<E>(call: &Call<'_>, me: u32, (stream, bytes): (u8, u64), take: Take<'_, E>) -> Result<(), E> {
     let count = bytes.div_ceil(2).div_ceil(call.chunk.max(1)).max(1);
     let trees = [true, false].map(|first| {
         let half = if first { bytes / 2 } else { bytes - bytes / 2 };
@@ -80,13 +89,13 @@ pub(super) fn all_reduce<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> Resu
     });
     let top = u64::from(trees[0].0.top());
     for step in 0..count + 2 * top {
-        let mut round = Round::default();
-        for (tree, chunks) in &trees {
+        let mut round = Round { stream, ..Round::default() };
+        for (tree, half) in &trees {
             let own = tree.node(me);
             // The chunk that a node sends to its parent in this step, and the chunk of the result that it sends to its
             // children.
-            let up = |node: u32| chunks.size(step.checked_sub(u64::from(tree.level(node))));
-            let down = |node: u32| chunks.size((step + u64::from(tree.level(node))).checked_sub(2 * top));
+            let up = |node: u32| half.chunk(step.checked_sub(u64::from(tree.level(node))));
+            let down = |node: u32| half.chunk((step + u64::from(tree.level(node))).checked_sub(2 * top));
             let message = |node: u32, bytes: u64| (tree.rank(node), bytes);
             let parent = tree.parent(own);
             round.sends.extend(parent.and_then(|parent| Some(message(parent, up(own)?))));
@@ -96,7 +105,7 @@ pub(super) fn all_reduce<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> Resu
                 round.recvs.extend(up(child).map(|bytes| message(child, bytes)));
             }
         }
-        if round != Round::default() {
+        if !(round.sends.is_empty() && round.recvs.is_empty()) {
             take(&round)?;
         }
     }
