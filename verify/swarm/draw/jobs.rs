@@ -48,6 +48,23 @@ pub fn reduction(seed: u64, around: &Around, job: &mut Table) -> Table {
     draw.units()
 }
 
+/// Makes a mixture of experts or an all-reduce use that consecutive ranks share a host, if hosts have the same number of ranks.
+fn by_host(job: &mut Table, per_host: u64) {
+    let Some(program) = job.get_mut("program").and_then(Value::as_table_mut) else { return };
+    let ranks = program.get("ranks").and_then(Value::as_integer).unwrap_or(1);
+    let is_all_reduce = program.get("operation").and_then(Value::as_str) == Some("all-reduce");
+    if ranks % per_host as i64 != 0 {
+        return;
+    }
+    if program.contains_key("top_k") {
+        put(program, "dispatch", "host");
+    } else if is_all_reduce && !program.contains_key("groups") {
+        let mut chosen = Table::new();
+        put(&mut chosen, "all_reduce", "hierarchical");
+        put(job, "algorithms", Value::Table(chosen));
+    }
+}
+
 /// One or two jobs.
 pub fn jobs(seed: u64, around: &Around) -> Vec<Value> {
     let mut draw = Draw { random: Stream::new(seed, "swarm jobs", 0), cycle: None, is_crowd: false };
@@ -187,15 +204,8 @@ impl Draw {
                 put(&mut job, "sharing", sharing);
             }
         }
-        let is_even = |program: &Table| {
-            let ranks = program.get("ranks").and_then(Value::as_integer);
-            ranks.is_some_and(|ranks| ranks % per_host as i64 == 0)
-        };
         if per_host > 1 && !job.contains_key("sharing") && self.chance(50) {
-            let moe = job.get_mut("program").and_then(Value::as_table_mut);
-            if let Some(moe) = moe.filter(|program| program.contains_key("top_k") && is_even(program)) {
-                put(moe, "dispatch", "host");
-            }
+            by_host(&mut job, per_host);
         }
         if self.chance(20) {
             let protocol = self.word(&["simple", "ll", "ll128"]);
@@ -294,7 +304,12 @@ impl Draw {
                 if self.chance(70) {
                     let mut chosen = Table::new();
                     let algorithm = self.word(algorithms);
+                    let is_tree = algorithm.as_str() == Some("double-tree");
                     put(&mut chosen, key, algorithm);
+                    if is_tree && self.chance(70) {
+                        let chunk = self.range(1.max(size / 20), size);
+                        put(&mut chosen, "chunk", bytes(chunk));
+                    }
                     put(job, "algorithms", Value::Table(chosen));
                 }
                 program
@@ -337,7 +352,13 @@ impl Draw {
             put(&mut program, key, bytes(size));
         }
         put(&mut program, "layers", int(self.range(1, 2)));
-        put(&mut program, "zipf", Value::Float(self.below(9) as f64 / 4.0));
+        if self.chance(70) {
+            put(&mut program, "zipf", Value::Float(self.below(9) as f64 / 4.0));
+        } else {
+            let weights = (0..ranks * each).map(|_| Value::Float(self.range(1, 9) as f64));
+            let weights: Vec<Value> = weights.collect();
+            put(&mut program, "weights", weights);
+        }
         for key in ["shuffle", "overlap"] {
             put(&mut program, key, self.chance(50));
         }
@@ -346,18 +367,18 @@ impl Draw {
             let compute = self.time(compute);
             put(&mut program, key, compute);
         }
-        if self.chance(40) {
-            put(&mut program, "placement", "round-robin");
-        }
+        let placement = self.word(&["contiguous", "round-robin"]);
+        put(&mut program, "placement", placement);
+        put(&mut program, "dispatch", "rank");
         program
     }
 
     fn transformer(&mut self, most: u64) -> Table {
         let mut program = kind("transformer");
-        let (tensor, pipeline, data) = match most {
-            8.. => (2, 2, 2),
-            4.. => self.pick(&[(2, 2, 1), (1, 2, 2), (4, 1, 1)]),
-            _ => self.pick(&[(2, 1, 1), (1, 2, 1), (1, 1, 2)]),
+        let (tensor, context, pipeline, data) = match most {
+            8.. => self.pick(&[(2, 1, 2, 2), (2, 2, 1, 2), (1, 4, 2, 1)]),
+            4.. => self.pick(&[(2, 1, 2, 1), (1, 1, 2, 2), (4, 1, 1, 1), (1, 2, 2, 1)]),
+            _ => self.pick(&[(2, 1, 1, 1), (1, 1, 2, 1), (1, 1, 1, 2), (1, 2, 1, 1)]),
         };
         for (key, value) in [
             ("layers", 2),
@@ -370,6 +391,7 @@ impl Draw {
             ("bytes", 2),
             ("gradient_bytes", 4),
             ("tensor", tensor),
+            ("context", context),
             ("pipeline", pipeline),
             ("data", data),
             ("steps", 1),
