@@ -327,6 +327,25 @@ const CASES: &[Case] = &[
         ],
         interval: "",
     },
+    // A layer of experts on 128 hosts with 8 GPUs and ports each.
+    Case {
+        name: "moe_1024",
+        scenario: "scenarios/moe.toml",
+        overrides: &[
+            ("topology.leaves", "32"),
+            ("topology.spines", "32"),
+            ("topology.hosts_per_leaf", "32"),
+            ("ports.count", "8"),
+            ("job.0.ranks_per_host", "8"),
+            ("job.0.program.ranks", "1024"),
+            ("job.0.program.experts", "1024"),
+            ("job.0.program.top_k", "8"),
+            ("job.0.program.tokens", "128"),
+            ("job.0.program.layers", "1"),
+            ("duration", "1 ms"),
+        ],
+        interval: "",
+    },
     // Measured by wall time: `tools/bench_ratio.py` runs these with one thread in the other build.
     Case {
         name: "uniform_4096_2_threads",

@@ -27,20 +27,51 @@ pub struct Choices {
     groups: Vec<Box<[u16]>>,
 }
 
+/// Builds the groups of one switch, host by host.
+#[derive(Debug, Clone, Default)]
+struct ChoicesBuilder {
+    choices: Choices,
+    /// The numbers of the groups.
+    numbers: HashMap<Box<[u16]>, u32>,
+}
+
+impl ChoicesBuilder {
+    /// The number of a group, which is added if it is new.
+    fn number(&mut self, ports: Box<[u16]>) -> u32 {
+        let fresh = self.choices.groups.len() as u32;
+        let groups = &mut self.choices.groups;
+        *self.numbers.entry(ports).or_insert_with_key(|ports| {
+            groups.push(ports.clone());
+            fresh
+        })
+    }
+}
+
 impl Choices {
     /// The ports for each host.
     fn of(hosts: impl Iterator<Item = Vec<u16>>) -> Self {
-        let mut choices = Self::default();
-        let mut numbers: HashMap<Box<[u16]>, u32> = HashMap::new();
+        let mut builder = ChoicesBuilder::default();
         for ports in hosts {
-            let fresh = choices.groups.len() as u32;
-            let number = *numbers.entry(ports.into()).or_insert_with_key(|ports| {
-                choices.groups.push(ports.clone());
-                fresh
-            });
-            choices.of_host.push(number);
+            let number = builder.number(ports.into());
+            builder.choices.of_host.push(number);
         }
-        choices
+        builder.choices
+    }
+
+    /// The union of the groups for each host with other groups of the same switch.
+    fn joined(&self, other: &Self) -> Self {
+        let mut builder = ChoicesBuilder::default();
+        let mut known: HashMap<(u32, u32), u32> = HashMap::new();
+        for (&own, &others) in self.of_host.iter().zip(&other.of_host) {
+            let number = *known.entry((own, others)).or_insert_with(|| {
+                let mut ports = [&*self.groups[own as usize], &*other.groups[others as usize]].concat();
+                ports.sort_unstable();
+                ports.dedup();
+                builder.number(ports.into())
+            });
+            builder.choices.of_host.push(number);
+        }
+        builder.choices
     }
 
     /// The ports towards a host; empty without a route.
@@ -66,29 +97,28 @@ impl PortGroups {
         let graph = Graph::new(topology);
         let wiring = topology.wiring();
         let homes = PortGraph::new(topology, &wiring).homes;
-        let mut known = HashMap::new();
-        let mut switches = vec![Choices::default(); topology.switches.len()];
-        let mut numbers: Vec<HashMap<Box<[u16]>, u32>> = vec![HashMap::new(); switches.len()];
+        let mut switches = vec![ChoicesBuilder::default(); topology.switches.len()];
+        // For each switch, the ports that lead nearer to the switch of the last host, with the number of their group, if it
+        // has one. Consecutive hosts are often at the same switch.
+        let mut last: Vec<(Vec<u16>, Option<u32>)> = vec![Default::default(); switches.len()];
         for (host, home) in homes.iter().enumerate() {
-            let hops =
-                home.map(|home| known.entry(home).or_insert_with(|| graph.hops_to(home as usize)).as_slice());
-            for (switch, choices) in switches.iter_mut().enumerate() {
-                let port = tables.port(switch, host);
-                let ports = hops.map_or_else(Vec::new, |hops| nearer(&graph, hops, switch));
-                let group: Box<[u16]> = match (port, ports.contains(&port)) {
-                    (Tables::NO_ROUTE, _) => Box::default(),
-                    (_, true) => ports.into(),
-                    (port, false) => Box::new([port]),
+            if host == 0 || homes[host - 1] != *home {
+                let hops = home.map(|home| graph.hops_to(home as usize));
+                let ports = |switch| hops.as_ref().map_or_else(Vec::new, |hops| nearer(&graph, hops, switch));
+                last.iter_mut().enumerate().for_each(|(switch, last)| *last = (ports(switch), None));
+            }
+            for (switch, (builder, (ports, known))) in switches.iter_mut().zip(&mut last).enumerate() {
+                let number = match tables.port(switch, host) {
+                    Tables::NO_ROUTE => builder.number(Box::default()),
+                    port if ports.contains(&port) => {
+                        *known.get_or_insert_with(|| builder.number(ports.as_slice().into()))
+                    }
+                    port => builder.number(Box::new([port])),
                 };
-                let fresh = choices.groups.len() as u32;
-                let number = *numbers[switch].entry(group).or_insert_with_key(|group| {
-                    choices.groups.push(group.clone());
-                    fresh
-                });
-                choices.of_host.push(number);
+                builder.choices.of_host.push(number);
             }
         }
-        Self { switches: switches.into_iter().map(Arc::new).collect() }
+        Self { switches: switches.into_iter().map(|builder| Arc::new(builder.choices)).collect() }
     }
 
     /// The ports towards the LIDs of hosts, in the order of the path bits. If all ports towards a host are
@@ -132,14 +162,8 @@ impl PortGroups {
     /// The union of the groups of each switch and host. Both arguments must be groups of one network.
     #[must_use]
     pub fn joined(&self, other: &Self) -> Self {
-        let both = self.switches.iter().zip(&other.switches).map(|(one, other)| {
-            Arc::new(Choices::of((0..one.of_host.len()).map(|host| {
-                let mut ports = [one.ports(host), other.ports(host)].concat();
-                ports.sort_unstable();
-                ports.dedup();
-                ports
-            })))
-        });
+        let both = self.switches.iter().zip(&other.switches);
+        let both = both.map(|(one, other)| Arc::new(one.joined(other)));
         Self { switches: both.collect() }
     }
 
