@@ -130,6 +130,10 @@ pub(crate) fn check_use(spec: &Spec, ports: &Ports) -> Result<(), Fault> {
     if let Some(time) = ports.failover {
         fails_over(spec, time)?;
     }
+    let is_free = spec.host.message_overhead == Time::ZERO || ports.used() != PortUse::Spray;
+    ensure(is_free, "host.message_overhead", || {
+        "cannot be combined with ports.use = \"spray\", with which ports take packets one by one; use \"stripe\"".to_owned()
+    })?;
     for (index, job) in spec.job.iter().enumerate() {
         let at = |key: &str| format!("job.{index}.{key}");
         ensure(!job.algorithms.reduces_in_network(), &at("algorithms"), || {

@@ -81,7 +81,7 @@ pub fn host_ports(seed: u64) -> Table {
     put(&mut ports, "count", int(count));
     let wiring = draw.pick(&["planes", "rails", "block"]);
     put(&mut ports, "wiring", wiring);
-    let used = draw.pick(&["rank", "hash", "stripe"]);
+    let used = draw.pick(&["rank", "hash", "stripe", "spray"]);
     if draw.chance(80) {
         put(&mut ports, "use", used);
         if used == "rank" && draw.chance(60) {

@@ -57,36 +57,76 @@ impl Running {
         let coming = self.coming.iter().filter(|(flow, list)| is_concerned(flow) && !list.is_empty());
         let mut flows: Vec<FlowAddress> = coming.map(|(&flow, _)| flow).collect();
         flows.sort_unstable_by_key(|flow| (flow.host, flow.source, flow.destination));
+        let mut moved = Vec::new();
         for flow in flows {
-            for piece in self.withdraw(flow, at) {
+            moved.extend(self.withdraw(flow, at));
+        }
+        let setup = &self.setup;
+        let can_move = |posted: &PostedPiece| {
+            is_concerned(&posted.flow) && setup.can_move(&posted.travel.parcel, at.failed)
+        };
+        for host in &mut self.hosts {
+            let (waiting, rest): (Vec<PostedPiece>, Vec<PostedPiece>) =
+                host.line.drain(..).partition(can_move);
+            host.line.extend(rest);
+            let piece = |PostedPiece { travel, .. }| {
+                let bytes = travel.bytes;
+                MovedPiece { travel, bytes, has_ended: false, is_leaving: true }
+            };
+            moved.extend(waiting.into_iter().map(piece));
+        }
+        let mut sprayed: Vec<Travel> = Vec::new();
+        for piece in moved {
+            let parcel = piece.travel.parcel;
+            if !self.setup.sprays() || !has_bytes(&parcel) || parcel.bytes == 0 {
                 self.post_again(piece, at);
+                continue;
+            }
+            self.put_back(piece);
+            if sprayed.iter().all(|travel| travel.parcel != parcel) {
+                sprayed.push(piece.travel);
             }
         }
-        let mut waiting = Vec::new();
-        for host in &mut self.hosts {
-            let (moved, rest): (Vec<PostedPiece>, Vec<PostedPiece>) =
-                host.line.drain(..).partition(|posted| is_concerned(&posted.flow));
-            host.line.extend(rest);
-            waiting.extend(moved);
+        for travel in sprayed {
+            self.spray_again(travel, at);
         }
-        for PostedPiece { travel, .. } in waiting {
-            self.post_again(
-                MovedPiece { travel, bytes: travel.bytes, has_ended: false, is_leaving: true },
-                at,
-            );
+    }
+
+    /// Adds a packet that moves to the rest of its message, from which all ports take packets.
+    fn put_back(&mut self, MovedPiece { travel, bytes, has_ended, is_leaving }: MovedPiece) {
+        let chunk = self.setup.ports.as_ref().map_or(1, |ports| ports.chunk);
+        self.moved_bytes += bytes;
+        let alone = PiecesLeft { leaving: is_leaving.into(), coming: 1, rest: 0, left: Time::ZERO };
+        let joined = self.joined.entry(travel.parcel).or_insert(alone);
+        let has_left = joined.leaving == 0;
+        let before = joined.rest.div_ceil(chunk) as u32;
+        joined.rest += bytes;
+        let more = joined.rest.div_ceil(chunk) as u32 - before;
+        joined.leaving -= u32::from(is_leaving);
+        joined.coming = joined.coming - u32::from(!has_ended) + more;
+        if !has_left {
+            joined.leaving += more;
+        }
+    }
+
+    /// Has the ports that are left begin to send the rest of a message.
+    fn spray_again(&mut self, travel: Travel, at: &mut Instant) {
+        let Some(joined) = self.joined.get_mut(&travel.parcel) else { return };
+        let rest = Parcel { bytes: joined.rest, ..travel.parcel };
+        let pieces = self.setup.first_packets(&rest, |port| at.failed.now.contains(&port));
+        joined.rest -= pieces.iter().map(|(_, bytes)| bytes).sum::<u64>();
+        for (flow, bytes) in pieces {
+            let travel =
+                Travel { pieces: travel.pieces.max(2), bytes: bytes.max(self.setup.least), ..travel };
+            self.post(at.ctx, at.hosts, PostedPiece { flow, travel }, at.number);
         }
     }
 
     /// Takes the pieces of a flow that have not arrived back from its host, if they can use other ports. Returns them.
     fn withdraw(&mut self, flow: FlowAddress, at: &mut Instant) -> Vec<MovedPiece> {
         let Instant { ctx, hosts, failed, .. } = at;
-        let (Some(ports), Some(mut travels)) = (&self.setup.ports, self.coming.remove(&flow)) else {
-            return Vec::new();
-        };
-        let can_move = |travel: &Travel| {
-            ports.has_live((travel.parcel.from, travel.parcel.to), |pair| failed.are_live(pair))
-        };
-        if !travels.front().is_some_and(can_move) {
+        let Some(mut travels) = self.coming.remove(&flow) else { return Vec::new() };
+        if !travels.front().is_some_and(|travel| self.setup.can_move(&travel.parcel, failed)) {
             self.coming.insert(flow, travels);
             return Vec::new();
         }
@@ -135,13 +175,13 @@ impl Running {
         self.moved_bytes += bytes;
         let rest = Parcel { bytes, ..parcel };
         let pieces = self.setup.pieces(&rest, |port| at.failed.now.contains(&port));
-        let count = pieces.len() as u16;
-        let alone = PiecesLeft { leaving: is_leaving.into(), coming: 1, left: Time::ZERO };
+        let count = pieces.len() as u32;
+        let alone = PiecesLeft { leaving: is_leaving.into(), coming: 1, rest: 0, left: Time::ZERO };
         let joined = self.joined.entry(parcel).or_insert(alone);
         // Once the whole parcel has left, its rank does not wait for this any more.
         let has_left = joined.leaving == 0;
-        joined.leaving -= u16::from(is_leaving);
-        joined.coming -= u16::from(!has_ended);
+        joined.leaving -= u32::from(is_leaving);
+        joined.coming -= u32::from(!has_ended);
         joined.coming += count;
         if !has_left {
             joined.leaving += count;

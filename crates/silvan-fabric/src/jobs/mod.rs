@@ -34,7 +34,7 @@ use std::sync::Arc;
 use silvan_engine::saved::Saved;
 use silvan_engine::{Event, Time};
 use silvan_network::port::Port;
-use silvan_network::traffic::{JobPorts, Piece, Sends};
+use silvan_network::traffic::{JobPorts, Piece, PortUse, Sends};
 use silvan_trace::Trace;
 use silvan_trace::execute::{Execution, Inside, Parameters, Parcel, Ranks};
 
@@ -133,17 +133,39 @@ impl Setup {
         Ranks::some(Arc::clone(&self.trace), &self.parameters, self.start, has)
     }
 
+    /// Whether a pair of ports is left for a parcel.
+    fn can_move(&self, &Parcel { from, to, .. }: &Parcel, failed: &FailedPorts) -> bool {
+        self.ports.as_ref().is_some_and(|ports| ports.has_live((from, to), |pair| failed.are_live(pair)))
+    }
+
+    /// Whether each port takes the next packet of a parcel when it has sent the last one.
+    fn sprays(&self) -> bool {
+        self.ports.as_ref().is_some_and(|ports| ports.used == PortUse::Spray)
+    }
+
     /// The pieces of a parcel between ranks of different hosts, with the flow of each. Ports of hosts for which `is_down` is
     /// true are not used if there are others.
     fn pieces(&self, parcel: &Parcel, is_down: impl Fn(u32) -> bool) -> Vec<(FlowAddress, u64)> {
-        let (from, to) = (&self.places[parcel.from as usize], &self.places[parcel.to as usize]);
+        let &Parcel { from, to, index, bytes, .. } = parcel;
         let Some(ports) = &self.ports else {
+            let (from, to) = (&self.places[from as usize], &self.places[to as usize]);
             let flow = FlowAddress { host: from.host, source: from.source + to.slot, destination: to.host };
-            return vec![(flow, parcel.bytes)];
+            return vec![(flow, bytes)];
         };
-        let senders = &self.senders[parcel.from as usize];
         let is_live = |(from, to)| !is_down(from) && !is_down(to);
-        let pieces = ports.pieces((parcel.from, parcel.to), parcel.index, parcel.bytes, is_live);
+        self.with_flows(parcel, ports.pieces((from, to), index, bytes, is_live))
+    }
+
+    /// The packets with which the ports begin if they take packets in turn; see [`JobPorts::first_packets`].
+    fn first_packets(&self, parcel: &Parcel, is_down: impl Fn(u32) -> bool) -> Vec<(FlowAddress, u64)> {
+        let &Parcel { from, to, index, bytes, .. } = parcel;
+        let is_live = |(from, to)| !is_down(from) && !is_down(to);
+        let first = self.ports.as_ref().map(|ports| ports.first_packets((from, to), index, bytes, is_live));
+        self.with_flows(parcel, first.unwrap_or_default())
+    }
+
+    fn with_flows(&self, parcel: &Parcel, pieces: Vec<Piece>) -> Vec<(FlowAddress, u64)> {
+        let (senders, to) = (&self.senders[parcel.from as usize], &self.places[parcel.to as usize]);
         let with_flow = |Piece { from, to: destination, bytes }: Piece| {
             let source = senders.iter().find(|place| place.host == from).map_or(0, |place| place.source);
             (FlowAddress { host: from, source: source + to.slot, destination }, bytes)
@@ -330,7 +352,9 @@ impl Jobs {
     fn schedule(&mut self, ctx: &mut Context) {
         let of_external = self.external.as_ref().and_then(|external| external.next());
         let of_jobs = self.list.iter().filter_map(Running::next);
-        let Some(next) = of_jobs.chain(of_external).chain(self.failed.next()).min() else { return };
+        // Failures of ports do not matter any more once the jobs are over.
+        let of_ports = self.failed.next().filter(|_| self.list.iter().any(|job| !job.is_over()));
+        let Some(next) = of_jobs.chain(of_external).chain(of_ports).min() else { return };
         if self.scheduled.is_none_or(|time| next < time) {
             self.scheduled = Some(next);
             ctx.queue.push(Event { time: next, key: key(Class::Job, 0, Port::FIRST), data: 0 });

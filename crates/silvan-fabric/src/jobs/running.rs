@@ -1,7 +1,7 @@
 //! A running job, in one partition.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 use hdrhistogram::Histogram;
@@ -46,9 +46,11 @@ pub(super) struct PostedPiece {
 #[derive(Debug, Clone, Copy, Saved)]
 pub(super) struct PiecesLeft {
     /// Number of pieces that have not left completely; zero once the parcel has left.
-    pub leaving: u16,
+    pub leaving: u32,
     /// Number of pieces that have not arrived.
-    pub coming: u16,
+    pub coming: u32,
+    /// Payload that no port has taken yet. The numbers of pieces include it.
+    pub rest: u64,
     /// The time at which the last of the pieces that have left did so.
     pub left: Time,
 }
@@ -65,6 +67,9 @@ pub(super) struct Running {
     pub(super) coming: FxHashMap<FlowAddress, VecDeque<Travel>>,
     /// The parcels of several pieces that are under way.
     pub(super) joined: FxHashMap<Parcel, PiecesLeft>,
+    /// The next packets of parcels of which each port takes one after the other: by the time at which a host will have sent the
+    /// packet before, its flow and its parcel.
+    next_packets: BTreeMap<(Time, u32), (FlowAddress, Travel)>,
     /// The links between ranks of one host.
     links: Interfaces,
     /// Sorted by host.
@@ -138,6 +143,7 @@ impl Running {
             leaving: FxHashMap::default(),
             coming: FxHashMap::default(),
             joined: FxHashMap::default(),
+            next_packets: BTreeMap::new(),
             links: Interfaces::default(),
             hosts,
             ends: BinaryHeap::new(),
@@ -190,18 +196,25 @@ impl Running {
         (room, failed): (&mut Room, &FailedPorts),
         job: u16,
     ) {
-        let pieces = self.setup.pieces(&parcel, |port| failed.now.contains(&port));
-        let count = pieces.len() as u16;
+        let is_down = |port: u32| failed.now.contains(&port);
+        let mut pieces = self.setup.pieces(&parcel, is_down);
+        let mut count = pieces.len() as u32;
         let (mut row, mut alone) = (None, Time::ZERO);
         if has_bytes(&parcel) {
             self.sent_bytes[parcel.from as usize] += parcel.bytes;
             alone = self.alone(&pieces);
             row = self.log(ctx.now, &parcel, (pieces[0].0, alone), room);
         }
+        let mut rest = 0;
+        if let Some(ports) = self.setup.ports.as_ref().filter(|_| self.setup.sprays()) {
+            count = ports.packets(parcel.bytes) as u32;
+            pieces = self.setup.first_packets(&parcel, is_down);
+            rest = parcel.bytes - pieces.iter().map(|(_, bytes)| bytes).sum::<u64>();
+        }
         if count > 1 {
             let is_near = self.setup.places[parcel.to as usize].at.0 == self.partition;
             let coming = if is_near { count } else { 0 };
-            self.joined.insert(parcel, PiecesLeft { leaving: count, coming, left: Time::ZERO });
+            self.joined.insert(parcel, PiecesLeft { leaving: count, coming, rest, left: Time::ZERO });
         }
         for (flow, bytes) in pieces {
             let least = bytes.max(self.setup.least);
@@ -221,6 +234,32 @@ impl Running {
             self.hosts[at].is_sending = true;
         }
         self.dispatch(ctx, hosts, posted, job);
+    }
+
+    /// Has ports that have sent a packet of a parcel take the next one.
+    fn post_next(&mut self, ctx: &mut Context, hosts: &mut [Host], failed: &FailedPorts, job: u16) {
+        let chunk = self.setup.ports.as_ref().map_or(0, |ports| ports.chunk);
+        while let Some(next) = self.next_packets.first_entry()
+            && next.key().0 <= ctx.now
+        {
+            let (mut flow, travel) = next.remove();
+            let joined = self.joined.get_mut(&travel.parcel).filter(|joined| joined.rest > 0);
+            let Some(joined) = joined else { continue };
+            let bytes = joined.rest.min(chunk);
+            joined.rest -= bytes;
+            if !failed.are_live((flow.host, flow.destination)) {
+                let packet = Parcel { bytes, ..travel.parcel };
+                flow = self.setup.first_packets(&packet, |port| failed.now.contains(&port))[0].0;
+            }
+            let bytes = bytes.max(self.setup.least);
+            let posted = PostedPiece { flow, travel: Travel { bytes, ..travel } };
+            let at = self.at_host(flow.host);
+            if self.is_sequential(&travel.parcel) && self.hosts[at].is_sending {
+                self.hosts[at].line.push_front(posted);
+            } else {
+                self.post(ctx, hosts, posted, job);
+            }
+        }
     }
 
     /// Whether a parcel waits until its host has sent earlier ones. Permissions do not wait.
@@ -271,7 +310,7 @@ impl Running {
     /// Records that a parcel of a flow from another partition was posted.
     pub fn expect_from_afar(&mut self, flow: FlowAddress, travel: Travel) {
         if travel.pieces > 1 {
-            let all = PiecesLeft { leaving: 0, coming: travel.pieces, left: Time::ZERO };
+            let all = PiecesLeft { leaving: 0, coming: travel.pieces, rest: 0, left: Time::ZERO };
             self.joined.entry(travel.parcel).or_insert(all);
         }
         self.expect(flow, travel);
@@ -386,7 +425,8 @@ impl Application for Running {
     /// The time of the next action of a rank or, with sequential sends, of the next message of a host.
     fn next(&self) -> Option<Time> {
         let end = self.ends.peek().map(|Reverse((time, _))| *time);
-        self.ranks.next().into_iter().chain(end).min()
+        let packet = self.next_packets.keys().next().map(|(time, _)| *time);
+        self.ranks.next().into_iter().chain(end).chain(packet).min()
     }
 
     fn received(&mut self, flow: FlowAddress, at: &mut Instant) -> bool {
@@ -404,9 +444,13 @@ impl Application for Running {
 
     fn left(&mut self, flow: FlowAddress, end: Time) -> bool {
         let travel = self.leaving.get_mut(&flow).and_then(VecDeque::pop_front);
-        let Some(Travel { parcel, row, pieces, .. }) = travel else { return false };
+        let Some(travel) = travel else { return false };
+        let Travel { parcel, row, pieces, .. } = travel;
         if self.is_sequential(&parcel) {
             self.ends.push(Reverse((end, flow.host)));
+        }
+        if pieces > 1 && self.joined.get(&parcel).is_some_and(|joined| joined.rest > 0) {
+            self.next_packets.insert((end, flow.host), (flow, travel));
         }
         let end = if pieces > 1 { self.last_to_leave(&parcel, end) } else { Some(end) };
         let Some(end) = end else { return true };
@@ -422,6 +466,7 @@ impl Application for Running {
     fn step(&mut self, at: &mut Instant) {
         let Instant { ctx, hosts, number: job, room, handed, failed } = at;
         let job = *job;
+        self.post_next(ctx, hosts, failed, job);
         self.release(ctx, hosts, job);
         let setup = Arc::clone(&self.setup);
         let outside = PostedMessages { parcels: handed };

@@ -107,7 +107,7 @@ pub(crate) struct Travel {
     /// The row in the log of the partition that sent the message; `None` if the message is not logged.
     pub row: Option<u32>,
     /// Number of pieces of the parcel, each of which uses other ports.
-    pub pieces: u16,
+    pub pieces: u32,
     /// Payload of this piece in bytes, at least that of the smallest message.
     pub bytes: u64,
     /// The time that the whole message takes on an empty network, with the ports that its host selected first. Zero if the parcel

@@ -34,6 +34,8 @@ pub enum PortUse {
     Hash,
     /// The packets of each message are divided among all ports in turn.
     Stripe,
+    /// Each port sends the next packet of a message when it has sent the last one, so slower ports send fewer packets.
+    Spray,
 }
 
 /// The port at which a message arrives if each rank has a port.
@@ -70,7 +72,8 @@ pub struct JobPorts {
     pub used: PortUse,
     /// Where messages arrive with [`PortUse::Rank`].
     pub arrival: ArrivalPort,
-    /// Payload that goes to a port before it is the next port's turn, with [`PortUse::Stripe`]: that of a full packet.
+    /// Payload that goes to a port before it is the next port's turn, with [`PortUse::Stripe`] and [`PortUse::Spray`]: that of a
+    /// full packet.
     pub chunk: u64,
     /// The links between ranks of a host; `None` if their messages are copied, see [`Job::memory_rate`].
     pub inner: Option<InnerLinks>,
@@ -102,7 +105,7 @@ impl JobPorts {
         let ports = self.ports(rank);
         match self.used {
             PortUse::Rank => ports[self.number[rank as usize] as usize % ports.len()],
-            PortUse::Hash | PortUse::Stripe => ports[0],
+            PortUse::Hash | PortUse::Stripe | PortUse::Spray => ports[0],
         }
     }
 
@@ -121,7 +124,7 @@ impl JobPorts {
                 (first, arrival + others.len() * count - first)
             }
             PortUse::Hash => ((mixed(from, to) % count as u64) as usize, 0),
-            PortUse::Stripe => (0, 0),
+            PortUse::Stripe | PortUse::Spray => (0, 0),
         };
         let pair = |port: usize| (own[port % count], others[(port + shift) % others.len()]);
         let all: Vec<(u32, u32)> = (first..first + count).map(pair).collect();
@@ -134,9 +137,34 @@ impl JobPorts {
         self.pairs(ranks, &is_live).first().is_some_and(|&pair| is_live(pair))
     }
 
+    /// The packets of a message with which the ports begin, with [`PortUse::Spray`]: one on each pair of ports for which
+    /// `is_live` is true. `turn` varies the first port.
+    pub fn first_packets(
+        &self,
+        ranks: (u32, u32),
+        turn: u32,
+        bytes: u64,
+        is_live: impl Fn((u32, u32)) -> bool,
+    ) -> Vec<Piece> {
+        let pairs = self.pairs(ranks, is_live);
+        let count = pairs.len() as u64;
+        let first = mixed(ranks.0, turn) % count;
+        let piece = |at: u64| {
+            let (from, to) = pairs[((first + at) % count) as usize];
+            Piece { from, to, bytes: self.chunk.min(bytes - at * self.chunk) }
+        };
+        (0..count.min(self.packets(bytes))).map(piece).collect()
+    }
+
+    /// Number of packets of a message.
+    #[must_use]
+    pub fn packets(&self, bytes: u64) -> u64 {
+        bytes.div_ceil(self.chunk).max(1)
+    }
+
     /// Divides a message between ranks of different hosts among the pairs of ports for which `is_live` is true; see
     /// [`PortUse`]. If it is false for the port of a rank or of a hash, the next pair is used. `turn` varies the port of the
-    /// first piece.
+    /// first piece. With [`PortUse::Spray`], this is the division if all ports are equally fast.
     pub fn pieces(
         &self,
         ranks: (u32, u32),
@@ -145,12 +173,12 @@ impl JobPorts {
         is_live: impl Fn((u32, u32)) -> bool,
     ) -> Vec<Piece> {
         let pairs = self.pairs(ranks, is_live);
-        if self.used != PortUse::Stripe {
+        if !matches!(self.used, PortUse::Stripe | PortUse::Spray) {
             let (from, to) = pairs[0];
             return vec![Piece { from, to, bytes }];
         }
         let count = pairs.len() as u64;
-        let chunks = bytes.div_ceil(self.chunk).max(1);
+        let chunks = self.packets(bytes);
         let first = mixed(ranks.0, turn) % count;
         let piece = |at: u64| {
             let own_chunks = (chunks - at).div_ceil(count);
@@ -301,6 +329,13 @@ mod tests {
             );
             found.dedup_by_key(|piece| piece.0);
             assert_eq!(found.len() as u64, bytes.div_ceil(100).clamp(1, 3), "different ports");
+        }
+        for bytes in [0, 99, 250, 1_234] {
+            let first = ports.first_packets((0, 5), 3, bytes, |_| true);
+            let sizes: Vec<u64> = first.iter().map(|piece| piece.bytes).collect();
+            let expected: Vec<u64> = (0..3).map(|at| (bytes.saturating_sub(100 * at)).min(100)).collect();
+            assert_eq!(sizes, expected[..first.len()], "{bytes} bytes");
+            assert_eq!(first.len() as u64, ports.packets(bytes).min(3));
         }
         let first: Vec<u32> = (0..40).map(|turn| pieces(&ports, (0, 5), turn, 8)[0].0).collect();
         assert!((0..3).all(|port| first.contains(&port)), "short messages take turns");
