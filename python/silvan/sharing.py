@@ -130,6 +130,8 @@ def links(result: Result, name: str) -> list[Shared]:
 
 def _routes(result: Result) -> FlowRoutes | None:
     """Return the routes of a run; None if the flows on a link are unknown."""
+    if any("port_use" in job for job in result.summary.get("jobs", ())):
+        return None  # results do not state which ports of its hosts a message has used
     try:
         routes = result.scenario.routes()
     except FabricError:

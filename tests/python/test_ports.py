@@ -148,7 +148,7 @@ def test_a_message_moves_to_the_remaining_planes(lost, failover, use):
     sent = planes * PORT * start
     assert span_s(result) == pytest.approx(start + (size - sent) / ((planes - 1) * PORT), rel=2e-3)
     (job,) = result.summary["jobs"]
-    # H1 does not know that the port of H2 has failed. With spray, its port takes more packets until it repeats
+    # H1 does not know that the port of H2 has failed. With spray, its port takes packets until it repeats
     # the first ones after 200 us.
     unknown = float(failover.split()[0]) * 1e-6 if "H2" in lost else 0
     expected = size / planes - PORT * start if use == "stripe" else PORT * min(unknown, 200e-6)
@@ -193,6 +193,56 @@ def test_a_message_without_another_port_waits_until_one_is_back():
     result = run(transfer(5_000_000, 2, event))
     (job,) = result.summary["jobs"]
     assert (job["moved_bytes"], job["finished_ns"] > 1.1e6) == (0, True)
+
+
+def test_messages_move_to_a_port_that_returns():
+    event = """
+        links = "H1.1"
+        start = "100 us"
+        lasts = "200 us"
+        [[event]]
+        kind = "down"
+        links = "H1.2"
+        start = "100 us"
+    """
+    result = run(transfer(5_000_000, 2, event, failover="20 us"))
+    (job,) = result.summary["jobs"]
+    assert job["moved_bytes"] == pytest.approx(1_250_000, abs=50_000)
+    assert span_s(result) == pytest.approx(300e-6 + 2.5e6 / PORT, rel=1e-2)
+
+
+def test_any_connected_ports_replace_those_that_have_failed():
+    program = '{ kind = "collective", operation = "broadcast", ranks = 2, bytes = "10 MB" }'
+    event = """
+        [recovery]
+        kind = "selective-repeat"
+        timeout = "100 us"
+        [[event]]
+        kind = "down"
+        links = ["H1.[1-3]", "H2.4"]
+        start = "400 us"
+    """
+    text = on_rails(program, "hosts = ['H1', 'H2']", 'failover = "20 us"').replace(
+        "per_host = 4", "per_host = 1"
+    )
+    result = run(text.replace("[[job]]", event + "[[job]]"))
+    assert span_s(result) == pytest.approx(10e6 / PORT + 20e-6, rel=2e-2)
+    assert sent_bytes(result)["H1.4"] == result.summary["jobs"][0]["moved_bytes"] > 0
+
+
+def test_a_slow_job_names_no_links_if_its_ports_are_unknown():
+    text = (
+        exchange(8, 2, size="200 KB")
+        .replace("wiring", "use = 'rank'\nwiring")
+        .replace("[[job]]", "[[job]]\nranks_per_host = 2")
+    )
+    text = text.replace("ranks = 8", "ranks = 16").replace(
+        'kind = "star"', 'kind = "two-level-fat-tree"\nspines = 1\nhosts_per_leaf = 4'
+    )
+    result = run(text.replace("hosts = 8", "leaves = 2"))
+    (job,) = result.summary["jobs"]
+    assert (job["port_use"], job["slowdown"] > 1.05) == ("rank", True)
+    assert not [line for line in result.account if "share links" in line]
 
 
 def test_a_message_moves_from_a_rail_to_the_next():

@@ -230,6 +230,7 @@ pub(crate) fn of_job(spec: &Spec, topology: &Topology, machines: &[u32]) -> Opti
         inner: ports
             .inner_rate
             .map(|rate| InnerLinks { rate, latency: ports.inner_latency.unwrap_or(Time::ZERO) }),
+        crosses: spec.event.iter().any(|event| event.kind.takes_down()) && topology.parts().len() == 1,
         failover: ports.failover,
     }))
 }

@@ -350,6 +350,9 @@ class JobSummary(_JobSummaryAlways, total=False):
     #: appear as additional ranks. The other fields of this summary count units only in messages, bytes
     #: and message slowdowns.
     units: int
+    #: How messages use the ports of hosts: "rank", "hash", "stripe" or "spray"; None if hosts have one
+    #: port.
+    port_use: str
     #: Payload that moved to other ports because its port had failed, bytes; None without
     #: `ports.failover`.
     moved_bytes: int

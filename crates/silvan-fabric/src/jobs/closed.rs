@@ -43,6 +43,9 @@ pub struct JobSummary {
     pub messages: u64,
     /// Total payload of the messages that crossed the network, counted when they were posted, bytes.
     pub bytes: u64,
+    /// How messages use the ports of hosts: "rank", "hash", "stripe" or "spray"; None if hosts have one port.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port_use: Option<&'static str>,
     /// Payload that moved to other ports because its port had failed, bytes; None without `ports.failover`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moved_bytes: Option<u64>,
@@ -105,6 +108,7 @@ pub(crate) struct Closed {
     pub spent: Vec<Spent>,
     pub sent_bytes: Vec<u64>,
     pub received_bytes: Vec<u64>,
+    pub port_use: Option<PortUse>,
     /// Payload that moved to other ports, if messages do.
     pub moved_bytes: Option<u64>,
     /// Slowdowns of messages, in thousandths.
@@ -154,6 +158,7 @@ impl Closed {
             spent: places.iter().enumerate().map(spent).collect(),
             execution: job.ranks.close(),
             alone: alone.clone(),
+            port_use: ports.as_ref().map(|ports| ports.used),
             moved_bytes,
             sent_bytes: job.sent_bytes,
             received_bytes: job.received_bytes,
@@ -199,6 +204,7 @@ impl Closed {
             unfinished_operations: self.execution.unfinished,
             messages,
             bytes: self.sent_bytes.iter().sum(),
+            port_use: self.port_use.map(PortUse::name),
             moved_bytes: self.moved_bytes,
             message_slowdown_mean: (messages > 0)
                 .then(|| self.slowdown_sum as f64 / messages as f64 / 1_000.0),

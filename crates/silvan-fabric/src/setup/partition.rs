@@ -117,10 +117,14 @@ impl Builder<'_> {
         let nodes = Nodes { switches, hosts: hosts.len(), together: &together };
         // A program learns about messages at their time, and the sender of a message that moves to another port knows which
         // packets have arrived, so no partition may be ahead of another one.
-        let is_single = external.is_some() || jobs.iter().any(jobs::Setup::moves_messages);
+        let moves = jobs.iter().any(jobs::Setup::moves_messages);
+        let is_single = external.is_some() || moves;
         let threads = if is_single { 1 } else { self.model.config.threads.max(1) };
-        let (partitioning, lookahead) =
+        let (partitioning, mut lookahead) =
             Partitioning::of_threads(usize::from(threads), &effects, nodes, is_awaited);
+        if moves {
+            lookahead = Err("messages move from failed ports (ports.failover)");
+        }
         let places = self.places(&partitioning, hosts, switches);
         let all_meet = is_awaited || !jobs.is_empty();
         let neighbors = Neighbors::new(partitioning.count, self.partitions_of_channels(&places), all_meet);

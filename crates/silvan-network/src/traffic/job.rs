@@ -38,6 +38,19 @@ pub enum PortUse {
     Spray,
 }
 
+impl PortUse {
+    /// The name in scenarios.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rank => "rank",
+            Self::Hash => "hash",
+            Self::Stripe => "stripe",
+            Self::Spray => "spray",
+        }
+    }
+}
+
 /// The port at which a message arrives if each rank has a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -77,6 +90,8 @@ pub struct JobPorts {
     pub chunk: u64,
     /// The links between ranks of a host; `None` if their messages are copied, see [`Job::memory_rate`].
     pub inner: Option<InnerLinks>,
+    /// Whether messages may use any pair of ports if no usual pair is left: ports fail, and all ports are connected.
+    pub crosses: bool,
     /// The time from the failure of a port until its messages that have not arrived move to other ports; `None` if they wait.
     pub failover: Option<Time>,
 }
@@ -128,7 +143,14 @@ impl JobPorts {
         };
         let pair = |port: usize| (own[port % count], others[(port + shift) % others.len()]);
         let all: Vec<(u32, u32)> = (first..first + count).map(pair).collect();
-        let live: Vec<(u32, u32)> = all.iter().copied().filter(|&pair| is_live(pair)).collect();
+        let mut live: Vec<(u32, u32)> = all.iter().copied().filter(|&pair| is_live(pair)).collect();
+        if live.is_empty() && self.crosses {
+            let crossing = |(place, &(from, _)): (usize, &(u32, u32))| {
+                let receivers = all.iter().cycle().skip(place).take(all.len());
+                receivers.map(|&(_, to)| (from, to)).find(|&pair| is_live(pair))
+            };
+            live = all.iter().enumerate().filter_map(crossing).collect();
+        }
         if live.is_empty() { all } else { live }
     }
 
@@ -245,6 +267,14 @@ impl Job {
         };
         match ports.machine_of[from as usize] == ports.machine_of[to as usize] {
             true => Vec::new(),
+            false if ports.crosses => {
+                let receivers = ports.ports(to);
+                ports
+                    .ports(from)
+                    .iter()
+                    .flat_map(|&from| receivers.iter().map(move |&to| (from, to)))
+                    .collect()
+            }
             // If ports fail, other pairs are used.
             false => ports.pairs((from, to), |_| true),
         }
@@ -264,6 +294,7 @@ mod tests {
             arrival: ArrivalPort::Own,
             chunk: 100,
             inner: None,
+            crosses: false,
             failover: None,
         }
     }
@@ -294,6 +325,9 @@ mod tests {
         assert_eq!(used(&ports, (1, 6), &[1]), [(2, 3, 1_000)], "the next pair");
         assert_eq!(used(&ports, (1, 6), &[5]), [(2, 3, 1_000)]);
         assert_eq!(used(&ports, (1, 6), &[0, 1, 2]), [(1, 5, 1_000)], "none is left");
+        assert_eq!(used(&ports, (1, 6), &[0, 1, 3]), [(1, 5, 1_000)], "no usual pair is left");
+        ports.crosses = true;
+        assert_eq!(used(&ports, (1, 6), &[0, 1, 3]), [(2, 5, 1_000)], "any ports");
         ports.used = PortUse::Stripe;
         let mut shares = used(&ports, (1, 6), &[4]);
         shares.sort_unstable();

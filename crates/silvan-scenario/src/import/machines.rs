@@ -8,7 +8,7 @@ use silvan_network::topology::{
     Topology,
 };
 
-use super::ImportError;
+use super::{ImportError, clip};
 
 /// One end of a link.
 pub(super) enum Side {
@@ -105,6 +105,11 @@ impl Cluster {
                 let name = named.cloned().unwrap_or_else(|| format!("{host}.{number}"));
                 hosts.push(Host { name, lid: None, lmc: 0, guid: None });
             }
+        }
+        let names =
+            hosts.iter().map(|host| &host.name).chain(self.switches.iter().map(|switch| &switch.name));
+        if let Some(name) = names.into_iter().find(|name| name.contains(char::is_control)) {
+            return wrong(format!("the name {} contains a control character; write plain text", clip(name)));
         }
         let number: HashMap<(usize, usize), u32> = ports.iter().copied().zip(0..).collect();
         let end = |link: usize, side: usize, of: &Side| match of {

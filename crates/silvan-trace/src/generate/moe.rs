@@ -70,8 +70,8 @@ pub struct Moe {
     /// Popularity of the experts by Zipf's law: expert i has weight i^-zipf. Default: 0, equal weights.
     #[schemars(range(min = 0.0, max = 4.0))]
     pub zipf: f64,
-    /// The weight of each expert, instead of `zipf`. The experts of a token are drawn by weight until they differ, so with
-    /// `top_k` above 1, the loads of experts differ less than their weights.
+    /// The weight of each expert, instead of `zipf`. All experts of a token are drawn by weight, and all again if some are
+    /// equal, so with `top_k` above 1, the loads of experts differ less than their weights.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub weights: Vec<f64>,
     /// Whether the weights are assigned to experts at random, differently in each layer of each step.

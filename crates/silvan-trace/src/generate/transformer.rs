@@ -132,7 +132,7 @@ impl Transformer {
             within(name, number, 1, 1 << 24)?;
         }
         within("feed-forward", self.feed_forward, 0, 1 << 26)?;
-        within("micro-batches", u64::from(self.micro_batches), 1, 1 << 16)?;
+        within("micro_batches", u64::from(self.micro_batches), 1, 1 << 16)?;
         within("steps", u64::from(self.steps), 1, 1 << 16)?;
         within("bytes", self.bytes, 1, 8)?;
         within("gradient-bytes", self.gradient_bytes, 1, 8)?;

@@ -133,6 +133,14 @@ fn the_fastest_links_connect_ranks() {
 }
 
 #[test]
+fn names_are_plain_text() {
+    let text = RAILS.replace("{name: rail,", "{name: \"ra\\eil\",").replace("\"rail[", "\"ra\\eil[");
+    let message = read(&text).unwrap_err();
+    assert!(message.ends_with(".0 contains a control character; write plain text"), "{message}");
+    assert!(!message.contains(char::is_control), "{message:?}");
+}
+
+#[test]
 fn what_remains_of_a_list_is_noted() {
     let text =
         RAILS.replace("\"port[1:3]\"", "port").replace("component: \"port[0]\"", "component: \"port[2]\"");
