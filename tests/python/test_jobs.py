@@ -49,6 +49,18 @@ def test_shipped_jobs_run_to_their_end(name):
     assert {one["operation"] for row in rows for one in row["collectives"]} == operations
 
 
+def test_a_computation_counts_until_the_end_of_the_run():
+    text = """
+        duration = "100 us"
+        topology = { kind = "star", hosts = 4 }
+        [[job]]
+        start = "20 us"
+        program = { kind = "collective", operation = "barrier", ranks = 4, compute = "1000 s" }
+    """
+    (job,) = silvan.run(silvan.Scenario.from_toml(text)).summary["jobs"]
+    assert (job["computing_share"], job["busy_share"], job["finished_ns"]) == (1.0, 1.0, None)
+
+
 def test_two_jobs_that_share_links_are_told_where_and_with_whom(together):
     exchange, ring = together.summary["alone"]
     for row, other in ((exchange, "ring"), (ring, "exchange")):

@@ -195,6 +195,14 @@ def test_a_message_without_another_port_waits_until_one_is_back():
     assert (job["moved_bytes"], job["finished_ns"] > 1.1e6) == (0, True)
 
 
+def test_an_explanation_says_that_it_does_not_know_failed_ports():
+    result = run(transfer(1_000_000, 2, 'links = "H1.2"\nstart = "20 us"', failover="200 us"))
+    (found,) = silvan.why(result, job="job.0")
+    assert "moved from failed ports" in str(found).splitlines()[-1]
+    (found,) = silvan.why(run(exchange(2, 2)), job="job.0")
+    assert "failed ports" not in str(found)
+
+
 def test_messages_move_to_a_port_that_returns():
     event = """
         links = "H1.1"

@@ -102,3 +102,19 @@ fn an_operation_beyond_the_range_of_time_blocks_only_its_own_rank() {
     let execution = ranks.close();
     assert_eq!((execution.unfinished, execution.finished[1]), (1, Time::from_ns(5)));
 }
+
+#[test]
+fn computations_count_until_the_end_of_a_run() {
+    // Two computations of rank 0 wait for its CPU, and rank 1 has two CPUs.
+    let trace = goal_of(
+        "num_ranks 2\nrank 0 {\ncalc 10\ncalc 10\n}\nrank 1 {\ncalc 10 cpu 0\ncalc 2 cpu 1\nl: calc 30 cpu 1\n}\n",
+    );
+    for (end, expected) in [(5, [(5, 5), (10, 5)]), (15, [(15, 15), (25, 15)]), (99, [(20, 20), (42, 32)])] {
+        let mut ranks = Ranks::new(&trace, &Parameters::default(), Time::ZERO);
+        ranks.advance(Time::from_ns(end), &mut Outbox::default()).unwrap();
+        ranks.cut(Time::from_ns(end));
+        let execution = ranks.close();
+        let found = [0, 1].map(|rank| (execution.computing[rank].0 / 1_000, execution.busy[rank].0 / 1_000));
+        assert_eq!(found, expected, "after {end} ns");
+    }
+}

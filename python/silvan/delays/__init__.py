@@ -51,11 +51,14 @@ class Why:
     _network: subjects.Network
     #: Runs without the first cause, and what they gained; None unless a proof was requested.
     proof: Proof | None = None
+    #: What the explanation does not contain; empty if it is complete.
+    caution: str = ""
 
     @property
     def sentences(self) -> list[str]:
         """The explanation, one line per cause."""
-        return [clean(line) for line in text.sentences(self.explanation, self._network, self.proof)]
+        lines = text.sentences(self.explanation, self._network, self.proof)
+        return [clean(line) for line in (*lines, *([self.caution] if self.caution else []))]
 
     @property
     def subject(self) -> str:
@@ -129,4 +132,17 @@ def why(
         )
         found = [network.explain(message) for message in messages]
     question = Question(result, job, step, most_departures, progress)
-    return [Why(one, network, proven(question, network, one) if prove else None) for one in found]
+    proofs = [proven(question, network, one) if prove else None for one in found]
+    return [Why(one, network, proof, _caution(result)) for one, proof in zip(found, proofs, strict=True)]
+
+
+def _caution(result: Result) -> str:
+    """Return what the explanations of a run lack: the time until messages moved from failed ports."""
+    moved = [job["job"] for job in result.summary.get("jobs", ()) if job.get("moved_bytes")]
+    if not moved:
+        return ""
+    names = ", ".join(f"`{name}`" for name in moved)
+    return (
+        f"Caution: messages of job {names} moved from failed ports to others. The delay until then counts "
+        "for the ports to which they moved; the failure is not named as its cause."
+    )

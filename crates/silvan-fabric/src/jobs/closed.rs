@@ -131,8 +131,9 @@ fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
 }
 
 impl Closed {
-    pub(super) fn new<'h>(job: Running, host: &impl Fn(u32) -> &'h Host, now: Time) -> Self {
+    pub(super) fn new<'h>(mut job: Running, host: &impl Fn(u32) -> &'h Host, now: Time) -> Self {
         let until = job.done.unwrap_or(now);
+        job.ranks.cut(until);
         let Setup { name, trace, places, ports, senders, units, alone, start, .. } = &*job.setup;
         let spent_at = |place: &Place| {
             let at = job.hosts.iter().find(|at| at.host == place.host);

@@ -377,6 +377,22 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         Ok(())
     }
 
+    /// Does not count the time for which CPUs will be busy after the end of a run, with operations that have begun or wait for
+    /// a CPU. These times begin at the end or before, because a CPU is never idle while an operation waits for it.
+    pub fn cut(&mut self, end: Time) {
+        for (rank, busy) in self.ranks.iter_mut().zip(&mut self.outcome.busy) {
+            busy.0 -= rank.busy_until.saturating_sub(end.0).min(busy.0);
+            rank.busy_until = rank.busy_until.min(end.0);
+        }
+        for &Reverse((time, what, rank, index)) in &self.agenda.events {
+            let operation = self.trace.operation(self.trace.of_rank(rank).start + index as usize);
+            if what == What::Finished && operation.kind == Kind::Calc {
+                let span = later(0, u128::from(operation.size) * 1000);
+                self.outcome.computing[rank as usize].0 -= time.saturating_sub(end.0).min(span);
+            }
+        }
+    }
+
     /// Returns the result, even if some operations have not finished.
     pub fn close(mut self) -> Execution {
         self.outcome.span = self.outcome.finished.iter().copied().max().unwrap_or_default();
