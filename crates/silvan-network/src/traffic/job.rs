@@ -327,7 +327,7 @@ mod tests {
         assert_eq!(used(&ports, (1, 6), &[0, 1, 2]), [(1, 5, 1_000)], "none is left");
         assert_eq!(used(&ports, (1, 6), &[0, 1, 3]), [(1, 5, 1_000)], "no usual pair is left");
         ports.crosses = true;
-        assert_eq!(used(&ports, (1, 6), &[0, 1, 3]), [(2, 5, 1_000)], "any ports");
+        assert_eq!(used(&ports, (1, 6), &[0, 1, 3]), [(2, 4, 1_000)], "any ports");
         ports.used = PortUse::Stripe;
         let mut shares = used(&ports, (1, 6), &[4]);
         shares.sort_unstable();
