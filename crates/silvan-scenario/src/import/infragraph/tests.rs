@@ -136,7 +136,7 @@ fn the_fastest_links_connect_ranks() {
 fn names_are_plain_text() {
     let text = RAILS.replace("{name: rail,", "{name: \"ra\\eil\",").replace("\"rail[", "\"ra\\eil[");
     let message = read(&text).unwrap_err();
-    assert!(message.ends_with(".0 contains a control character; write plain text"), "{message}");
+    assert!(message.ends_with(".0` contains a control character; write plain text"), "{message}");
     assert!(!message.contains(char::is_control), "{message:?}");
 }
 
