@@ -140,6 +140,30 @@ def draw_less(monkeypatch: pytest.MonkeyPatch, *, nothing: bool) -> None:
     monkeypatch.setattr(Figure, "savefig", savefig)
 
 
+def on_rails(program: str, more: str = "", ports: str = "") -> str:
+    """Return a scenario of 4 hosts with 4 ports each on 4 rails."""
+    return f"""
+        duration = "100 ms"
+        [topology]
+        kind = "two-level-fat-tree"
+        leaves = 4
+        spines = 4
+        hosts_per_leaf = 4
+        link_rate = "100 Gbit/s"
+        link_delay = "1 ns"
+        [packet]
+        mtu = "4096 B"
+        [ports]
+        count = 4
+        wiring = "rails"
+        {ports}
+        [[job]]
+        ranks_per_host = 4
+        program = {program}
+        {more}
+    """
+
+
 def script(path: Path, *lines: str) -> Path:
     """Write an executable shell script."""
     path.write_text("\n".join(["#!/bin/sh", *lines, ""]))

@@ -7,9 +7,11 @@ import math
 import pytest
 
 import silvan
+from conftest import on_rails
 
 #: Bytes per second of a port of 100 Gbit/s, and of a link within a host.
 PORT, INNER = 12.5e9, 450e9
+INSIDE = 'inner_rate = "3600 Gbit/s"'
 
 
 def job(text: str, **changes: object) -> tuple[float, silvan.Result]:
@@ -28,30 +30,6 @@ def on_a_star(program: str, hosts: int = 8, more: str = "") -> str:
         topology = {{ kind = "star", hosts = {hosts}, link_rate = "100 Gbit/s", link_delay = "1 ns" }}
         packet = {{ mtu = "4096 B" }}
         [[job]]
-        {more}
-        program = {program}
-    """
-
-
-def on_rails(program: str, more: str = "") -> str:
-    """Return a job of four ranks per host on four hosts with four ports, on four rails."""
-    return f"""
-        duration = "1 s"
-        [topology]
-        kind = "two-level-fat-tree"
-        leaves = 4
-        spines = 4
-        hosts_per_leaf = 4
-        link_rate = "100 Gbit/s"
-        link_delay = "1 ns"
-        [packet]
-        mtu = "4096 B"
-        [ports]
-        count = 4
-        wiring = "rails"
-        inner_rate = "3600 Gbit/s"
-        [[job]]
-        ranks_per_host = 4
         {more}
         program = {program}
     """
@@ -115,7 +93,7 @@ def test_hosts_receive_each_token_once_and_spread_it_over_inner_links():
     hosts, gpus, tokens, size, drawn, experts = 4, 4, 4096, 8192, 8, 64
     sizes = {"dispatch_bytes": f"{size} B", "combine_bytes": "0 B"}
     given = {"ranks": hosts * gpus, "experts": experts, "top_k": drawn, "tokens": tokens}
-    span, result = job(on_rails(moe(**given, **sizes, dispatch="host"), LINEAR))
+    span, result = job(on_rails(moe(**given, **sizes, dispatch="host"), LINEAR, INSIDE))
 
     def reached(groups: int) -> float:
         """Return the share of tokens that use at least one expert of a group of equal experts."""
@@ -130,7 +108,7 @@ def test_hosts_receive_each_token_once_and_spread_it_over_inner_links():
     spines = result.numpy("links")
     assert not any(str(link).startswith("L2.") for link in spines["link"][spines["sent_bytes"] > 0])
     # Without the inner links, a token goes to each rank with one of its experts.
-    _, result = job(on_rails(moe(**given, **sizes), LINEAR))
+    _, result = job(on_rails(moe(**given, **sizes), LINEAR, INSIDE))
     away = (hosts - 1) * gpus * tokens * reached(hosts * gpus) * size
     assert all(sent == pytest.approx(away, abs=12 * size) for sent in sent_bytes(result).values())
     assert away > 1.5 * between
@@ -139,7 +117,7 @@ def test_hosts_receive_each_token_once_and_spread_it_over_inner_links():
 def test_a_hierarchical_all_reduce_takes_the_times_of_its_phases():
     hosts, gpus, size = 4, 4, 32 << 20
     program = f'{{ kind = "collective", operation = "all-reduce", ranks = 16, bytes = "{size} B" }}'
-    span, result = job(on_rails(program, 'algorithms = { all_reduce = "hierarchical" }'))
+    span, result = job(on_rails(program, 'algorithms = { all_reduce = "hierarchical" }', INSIDE))
     within = 2 * (gpus - 1) / gpus * size / INNER
     between = 2 * (hosts - 1) / hosts * (size / gpus) / PORT
     assert span == pytest.approx(within + between, rel=5e-3)

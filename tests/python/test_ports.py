@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import silvan
-from conftest import command
+from conftest import command, on_rails
 
 #: Bytes per second of a port of 100 Gbit/s.
 PORT = 12.5e9
@@ -273,30 +273,6 @@ def test_a_message_moves_from_a_rail_to_the_next():
     assert job["moved_bytes"] == pytest.approx(10e6 - 400e-6 * PORT, abs=50_000)
     assert span_s(result) == pytest.approx(10e6 / PORT + 20e-6, rel=2e-2)
     assert sent_bytes(result)["H1.2"] == job["moved_bytes"]
-
-
-def on_rails(program: str, more: str = "", ports: str = "") -> str:
-    """Return a scenario of 4 hosts with 4 ports each on 4 rails."""
-    return f"""
-        duration = "100 ms"
-        [topology]
-        kind = "two-level-fat-tree"
-        leaves = 4
-        spines = 4
-        hosts_per_leaf = 4
-        link_rate = "100 Gbit/s"
-        link_delay = "1 ns"
-        [packet]
-        mtu = "4096 B"
-        [ports]
-        count = 4
-        wiring = "rails"
-        {ports}
-        [[job]]
-        ranks_per_host = 4
-        program = {program}
-        {more}
-    """
 
 
 def hierarchical(hosts: int, gpus: int, size: int) -> str:

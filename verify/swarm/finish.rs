@@ -1,5 +1,6 @@
 //! Checks that all generated traffic was delivered, in a scenario whose traffic has an end.
 
+use silvan_engine::Time;
 use silvan_fabric::outcome::{ClassSummary, Outcome, Values};
 use silvan_network::traffic::{Arrivals, Flow, Pattern, Traffic};
 use silvan_scenario::Scenario;
@@ -21,15 +22,16 @@ pub fn unfinished(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
         return found;
     }
     // Results contain the whole nanoseconds of the time at which a trigger fired.
-    let triggered = |class: &str| match summary.triggers.iter().find(|trigger| trigger.class == class) {
-        Some(trigger) => trigger.started_ns.map(|ns| (ns * 1_000, ns * 1_000 + 999)),
-        None => Some((0, 0)),
+    let started = |class: &str, start: Time| {
+        let (first, last) = match summary.triggers.iter().find(|trigger| trigger.class == class) {
+            Some(trigger) => trigger.started_ns.map(|ns| (ns * 1_000, ns * 1_000 + 999))?,
+            None => (0, 0),
+        };
+        Some((start.0.max(first), start.0.max(last)))
     };
     for (flow, result) in spec.flow.iter().zip(&summary.flows) {
-        let Some((first, last)) = triggered(&result.flow) else { continue };
-        let bytes = result.received_bytes;
-        if let Some(what) = of_flow(flow, (flow.start.0.max(first), flow.start.0.max(last)), scenario, bytes)
-        {
+        let Some(start) = started(&result.flow, flow.start) else { continue };
+        if let Some(what) = of_flow(flow, start, scenario, result.received_bytes) {
             found.push(format!("flow {}: {what}", result.flow));
         }
     }
@@ -41,10 +43,9 @@ pub fn unfinished(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
             break;
         }
         let Some(class) = classes.next() else { break };
-        let Some((first, last)) = triggered(&class.class) else { continue };
+        let Some(start) = started(&class.class, traffic.start) else { continue };
         let names: Vec<&str> = summary.hosts.iter().map(|host| host.host.as_str()).collect();
         debug_assert_eq!(names.len(), hosts);
-        let start = (traffic.start.0.max(first), traffic.start.0.max(last));
         if let Some(what) = of_pattern(traffic, start, scenario, (class, &names)) {
             found.push(format!("{}: {what}", class.class));
         }

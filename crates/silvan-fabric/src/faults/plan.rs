@@ -248,7 +248,6 @@ impl<'t> Names<'t> {
         for (at, name) in event.links.iter().enumerate() {
             let key = || format!("event.{index}.links.{at}");
             let links = self.at_port(name);
-            let links = if links.is_empty() { self.of_machine(name) } else { links.to_vec() };
             if links.is_empty() {
                 return Err(Reason::NoSuchLink(name.clone()).at(key()));
             }
@@ -285,10 +284,7 @@ impl<'t> Names<'t> {
         let mut taken = vec![false; self.topology.hosts.len()];
         let of_name = |(at, name): (usize, &String)| {
             let key = || format!("event.{index}.hosts.{at}");
-            let own = match self.nodes.get(name.as_str()) {
-                Some(NodeRef::Host(host)) => std::slice::from_ref(host),
-                _ => self.topology.machine_named(name).map_or(&[][..], |machine| &machine.ports),
-            };
+            let own = self.ports_of(name);
             let first = *own.first().ok_or_else(|| Reason::NoSuchHost(name.clone()).at(key()))?;
             for &host in own {
                 if std::mem::replace(&mut taken[host as usize], true) {
@@ -300,10 +296,12 @@ impl<'t> Names<'t> {
         event.hosts.iter().enumerate().map(of_name).collect()
     }
 
-    /// The links of all ports of a host with several ports; empty if there is no such host.
-    fn of_machine(&self, name: &str) -> Vec<usize> {
-        let ports = self.topology.machine_named(name).into_iter().flat_map(|machine| &machine.ports);
-        ports.flat_map(|&port| self.of_host(port as usize)).copied().collect()
+    /// The ports of a host, each of which is a host of the network; empty if there is no such host.
+    fn ports_of(&self, name: &str) -> &[u32] {
+        match self.nodes.get(name) {
+            Some(NodeRef::Host(host)) => std::slice::from_ref(host),
+            _ => self.topology.machine_named(name).map_or(&[][..], |machine| &machine.ports),
+        }
     }
 
     /// The links of a host.
@@ -311,13 +309,14 @@ impl<'t> Names<'t> {
         self.links.get(&(NodeRef::Host(host as u32), 1)).map_or(&[], Vec::as_slice)
     }
 
-    /// The links at a port: "S1:3", or the name of a host. Empty if there is no such port.
-    fn at_port(&self, name: &str) -> &[usize] {
-        if let Some(&NodeRef::Host(host)) = self.nodes.get(name) {
-            return self.of_host(host as usize);
+    /// The links at a port, such as "S1:3", or of all ports of a host. Empty if there is no such port or host.
+    fn at_port(&self, name: &str) -> Vec<usize> {
+        let ports = self.ports_of(name);
+        if !ports.is_empty() {
+            return ports.iter().flat_map(|&port| self.of_host(port as usize)).copied().collect();
         }
         let of_switch = |(node, port): (&str, &str)| {
-            self.links.get(&(*self.nodes.get(node)?, port.parse().ok()?)).map(Vec::as_slice)
+            self.links.get(&(*self.nodes.get(node)?, port.parse().ok()?)).cloned()
         };
         name.rsplit_once(':').and_then(of_switch).unwrap_or_default()
     }

@@ -22,7 +22,7 @@ pub(super) struct FailedPorts {
     /// Number of changes that have taken effect.
     passed: usize,
     /// Hosts of the network, each of which is one port.
-    pub now: BTreeSet<u32>,
+    now: BTreeSet<u32>,
 }
 
 impl FailedPorts {

@@ -49,6 +49,17 @@ impl Missing<'_> {
     }
 }
 
+impl PiecesLeft {
+    /// Counts `count` other pieces instead of what has not arrived of a piece.
+    fn replace(&mut self, piece: &MovedPiece, count: u32) {
+        // Once the whole parcel has left, its rank does not wait for this any more.
+        if self.leaving > 0 {
+            self.leaving = self.leaving - u32::from(piece.is_leaving) + count;
+        }
+        self.coming = self.coming - u32::from(!piece.has_ended) + count;
+    }
+}
+
 impl Running {
     /// Moves the messages that use a port, and have not arrived, to other ports of their hosts. Messages between hosts without
     /// another pair of ports stay.
@@ -93,28 +104,42 @@ impl Running {
     }
 
     /// Adds a packet that moves to the rest of its message, from which all ports take packets.
-    fn put_back(&mut self, MovedPiece { travel, bytes, has_ended, is_leaving }: MovedPiece) {
+    fn put_back(&mut self, piece: MovedPiece) {
         let chunk = self.setup.ports.as_ref().map_or(1, |ports| ports.chunk);
-        self.moved_bytes += bytes;
-        let alone = PiecesLeft { leaving: is_leaving.into(), coming: 1, rest: 0, left: Time::ZERO };
-        let joined = self.joined.entry(travel.parcel).or_insert(alone);
-        let has_left = joined.leaving == 0;
-        let before = joined.rest.div_ceil(chunk) as u32;
-        joined.rest += bytes;
-        let more = joined.rest.div_ceil(chunk) as u32 - before;
-        joined.leaving -= u32::from(is_leaving);
-        joined.coming = joined.coming - u32::from(!has_ended) + more;
-        if !has_left {
-            joined.leaving += more;
-        }
+        self.moved_bytes += piece.bytes;
+        let joined = self.joined(&piece);
+        let before = joined.rest.div_ceil(chunk);
+        joined.rest += piece.bytes;
+        let more = joined.rest.div_ceil(chunk) - before;
+        joined.replace(&piece, more as u32);
     }
 
     /// Has the ports that are left begin to send the rest of a message.
     fn spray_again(&mut self, travel: Travel, at: &mut Instant) {
         let Some(joined) = self.joined.get_mut(&travel.parcel) else { return };
         let rest = Parcel { bytes: joined.rest, ..travel.parcel };
-        let pieces = self.setup.first_packets(&rest, |port| at.failed.now.contains(&port));
+        let pieces = self.setup.first_packets(&rest, at.failed);
         joined.rest -= pieces.iter().map(|(_, bytes)| bytes).sum::<u64>();
+        self.post_all(travel, pieces, at);
+    }
+
+    /// Posts a piece to the ports that are left.
+    fn post_again(&mut self, piece: MovedPiece, at: &mut Instant) {
+        let parcel = piece.travel.parcel;
+        let bytes = if has_bytes(&parcel) && parcel.bytes > 0 { piece.bytes } else { 0 };
+        self.moved_bytes += bytes;
+        let pieces = self.setup.pieces(&Parcel { bytes, ..parcel }, at.failed);
+        self.joined(&piece).replace(&piece, pieces.len() as u32);
+        self.post_all(piece.travel, pieces, at);
+    }
+
+    /// The pieces of the parcel of a piece.
+    fn joined(&mut self, piece: &MovedPiece) -> &mut PiecesLeft {
+        let alone = PiecesLeft { leaving: piece.is_leaving.into(), coming: 1, rest: 0, left: Time::ZERO };
+        self.joined.entry(piece.travel.parcel).or_insert(alone)
+    }
+
+    fn post_all(&mut self, travel: Travel, pieces: Vec<(FlowAddress, u64)>, at: &mut Instant) {
         for (flow, bytes) in pieces {
             let travel =
                 Travel { pieces: travel.pieces.max(2), bytes: bytes.max(self.setup.least), ..travel };
@@ -165,32 +190,6 @@ impl Running {
         hosts[flow.host as usize].withdraw(ctx, flow, total);
         hosts[flow.destination as usize].give_up(ctx, flow, next, &sent);
         moved
-    }
-
-    /// Posts a piece to the ports that are left.
-    fn post_again(&mut self, piece: MovedPiece, at: &mut Instant) {
-        let MovedPiece { travel, bytes, has_ended, is_leaving } = piece;
-        let parcel = travel.parcel;
-        let bytes = if has_bytes(&parcel) && parcel.bytes > 0 { bytes } else { 0 };
-        self.moved_bytes += bytes;
-        let rest = Parcel { bytes, ..parcel };
-        let pieces = self.setup.pieces(&rest, |port| at.failed.now.contains(&port));
-        let count = pieces.len() as u32;
-        let alone = PiecesLeft { leaving: is_leaving.into(), coming: 1, rest: 0, left: Time::ZERO };
-        let joined = self.joined.entry(parcel).or_insert(alone);
-        // Once the whole parcel has left, its rank does not wait for this any more.
-        let has_left = joined.leaving == 0;
-        joined.leaving -= u32::from(is_leaving);
-        joined.coming -= u32::from(!has_ended);
-        joined.coming += count;
-        if !has_left {
-            joined.leaving += count;
-        }
-        for (flow, bytes) in pieces {
-            let travel =
-                Travel { pieces: travel.pieces.max(2), bytes: bytes.max(self.setup.least), ..travel };
-            self.post(at.ctx, at.hosts, PostedPiece { flow, travel }, at.number);
-        }
     }
 }
 

@@ -143,23 +143,22 @@ impl Setup {
         self.ports.as_ref().is_some_and(|ports| ports.used == PortUse::Spray)
     }
 
-    /// The pieces of a parcel between ranks of different hosts, with the flow of each. Ports of hosts for which `is_down` is
-    /// true are not used if there are others.
-    fn pieces(&self, parcel: &Parcel, is_down: impl Fn(u32) -> bool) -> Vec<(FlowAddress, u64)> {
+    /// The pieces of a parcel between ranks of different hosts, with the flow of each. Ports that have failed are not used if
+    /// there are others.
+    fn pieces(&self, parcel: &Parcel, failed: &FailedPorts) -> Vec<(FlowAddress, u64)> {
         let &Parcel { from, to, index, bytes, .. } = parcel;
         let Some(ports) = &self.ports else {
             let (from, to) = (&self.places[from as usize], &self.places[to as usize]);
             let flow = FlowAddress { host: from.host, source: from.source + to.slot, destination: to.host };
             return vec![(flow, bytes)];
         };
-        let is_live = |(from, to)| !is_down(from) && !is_down(to);
-        self.with_flows(parcel, ports.pieces((from, to), index, bytes, is_live))
+        self.with_flows(parcel, ports.pieces((from, to), index, bytes, |pair| failed.are_live(pair)))
     }
 
     /// The packets with which the ports begin if they take packets in turn; see [`JobPorts::first_packets`].
-    fn first_packets(&self, parcel: &Parcel, is_down: impl Fn(u32) -> bool) -> Vec<(FlowAddress, u64)> {
+    fn first_packets(&self, parcel: &Parcel, failed: &FailedPorts) -> Vec<(FlowAddress, u64)> {
         let &Parcel { from, to, index, bytes, .. } = parcel;
-        let is_live = |(from, to)| !is_down(from) && !is_down(to);
+        let is_live = |pair| failed.are_live(pair);
         let first = self.ports.as_ref().map(|ports| ports.first_packets((from, to), index, bytes, is_live));
         self.with_flows(parcel, first.unwrap_or_default())
     }

@@ -196,8 +196,7 @@ impl Running {
         (room, failed): (&mut Room, &FailedPorts),
         job: u16,
     ) {
-        let is_down = |port: u32| failed.now.contains(&port);
-        let mut pieces = self.setup.pieces(&parcel, is_down);
+        let mut pieces = self.setup.pieces(&parcel, failed);
         let mut count = pieces.len() as u32;
         let (mut row, mut alone) = (None, Time::ZERO);
         if has_bytes(&parcel) {
@@ -208,7 +207,7 @@ impl Running {
         let mut rest = 0;
         if let Some(ports) = self.setup.ports.as_ref().filter(|_| self.setup.sprays()) {
             count = ports.packets(parcel.bytes) as u32;
-            pieces = self.setup.first_packets(&parcel, is_down);
+            pieces = self.setup.first_packets(&parcel, failed);
             rest = parcel.bytes - pieces.iter().map(|(_, bytes)| bytes).sum::<u64>();
         }
         if count > 1 {
@@ -249,7 +248,7 @@ impl Running {
             joined.rest -= bytes;
             if !failed.are_live((flow.host, flow.destination)) {
                 let packet = Parcel { bytes, ..travel.parcel };
-                flow = self.setup.first_packets(&packet, |port| failed.now.contains(&port))[0].0;
+                flow = self.setup.first_packets(&packet, failed)[0].0;
             }
             let bytes = bytes.max(self.setup.least);
             let posted = PostedPiece { flow, travel: Travel { bytes, ..travel } };

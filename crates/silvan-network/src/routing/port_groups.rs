@@ -98,13 +98,15 @@ impl PortGroups {
         let wiring = topology.wiring();
         let homes = PortGraph::new(topology, &wiring).homes;
         let mut switches = vec![ChoicesBuilder::default(); topology.switches.len()];
+        let mut distances: HashMap<u32, Vec<u32>> = HashMap::new();
         // For each switch, the ports that lead nearer to the switch of the last host, with the number of their group, if it
         // has one. Consecutive hosts are often at the same switch.
         let mut last: Vec<(Vec<u16>, Option<u32>)> = vec![Default::default(); switches.len()];
         for (host, home) in homes.iter().enumerate() {
             if host == 0 || homes[host - 1] != *home {
-                let hops = home.map(|home| graph.hops_to(home as usize));
-                let ports = |switch| hops.as_ref().map_or_else(Vec::new, |hops| nearer(&graph, hops, switch));
+                let hops =
+                    home.map(|home| &*distances.entry(home).or_insert_with(|| graph.hops_to(home as usize)));
+                let ports = |switch| hops.map_or_else(Vec::new, |hops| nearer(&graph, hops, switch));
                 last.iter_mut().enumerate().for_each(|(switch, last)| *last = (ports(switch), None));
             }
             for (switch, (builder, (ports, known))) in switches.iter_mut().zip(&mut last).enumerate() {

@@ -168,14 +168,19 @@ impl JobPorts {
         bytes: u64,
         is_live: impl Fn((u32, u32)) -> bool,
     ) -> Vec<Piece> {
-        let pairs = self.pairs(ranks, is_live);
-        let count = pairs.len() as u64;
-        let first = mixed(ranks.0, turn) % count;
-        let piece = |at: u64| {
-            let (from, to) = pairs[((first + at) % count) as usize];
-            Piece { from, to, bytes: self.chunk.min(bytes - at * self.chunk) }
+        let piece = |((from, to), at): ((u32, u32), u64)| {
+            let bytes = self.chunk.min(bytes - at * self.chunk);
+            Piece { from, to, bytes }
         };
-        (0..count.min(self.packets(bytes))).map(piece).collect()
+        self.in_turn(ranks, turn, is_live).into_iter().zip(0..self.packets(bytes)).map(piece).collect()
+    }
+
+    /// The pairs of ports in the order in which they get packets; `turn` varies the first one.
+    fn in_turn(&self, ranks: (u32, u32), turn: u32, is_live: impl Fn((u32, u32)) -> bool) -> Vec<(u32, u32)> {
+        let mut pairs = self.pairs(ranks, is_live);
+        let first = mixed(ranks.0, turn) % pairs.len() as u64;
+        pairs.rotate_left(first as usize);
+        pairs
     }
 
     /// Number of packets of a message.
@@ -194,23 +199,20 @@ impl JobPorts {
         bytes: u64,
         is_live: impl Fn((u32, u32)) -> bool,
     ) -> Vec<Piece> {
-        let pairs = self.pairs(ranks, is_live);
         if !matches!(self.used, PortUse::Stripe | PortUse::Spray) {
-            let (from, to) = pairs[0];
+            let (from, to) = self.pairs(ranks, is_live)[0];
             return vec![Piece { from, to, bytes }];
         }
-        let count = pairs.len() as u64;
-        let chunks = self.packets(bytes);
-        let first = mixed(ranks.0, turn) % count;
-        let piece = |at: u64| {
+        let pairs = self.in_turn(ranks, turn, is_live);
+        let (count, chunks) = (pairs.len() as u64, self.packets(bytes));
+        let piece = |((from, to), at): ((u32, u32), u64)| {
             let own_chunks = (chunks - at).div_ceil(count);
             // The last chunk may be shorter.
             let is_last = (chunks - 1) % count == at;
             let short = if is_last { chunks * self.chunk - bytes } else { 0 };
-            let (from, to) = pairs[((first + at) % count) as usize];
             Piece { from, to, bytes: own_chunks * self.chunk - short }
         };
-        (0..count.min(chunks)).map(piece).collect()
+        pairs.into_iter().zip(0..chunks).map(piece).collect()
     }
 }
 

@@ -53,6 +53,11 @@ pub fn is_hpcc(text: &str) -> bool {
     links > 0 && links >= others
 }
 
+/// Whether a line lists numbers of nodes. A line with other words describes a link.
+pub(super) fn is_list(line: &str) -> bool {
+    line.split_whitespace().all(|word| word.parse::<u64>().is_ok())
+}
+
 /// The lines that have content, with their numbers.
 pub(super) fn rows(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let is_row = |line: &str| !line.is_empty() && !line.starts_with('#') && !noise::is_noise(line);
@@ -108,8 +113,6 @@ pub fn parse(text: &str, origin: &str) -> Result<Wiring, ImportError> {
     }
     let mut builder = Builder::new(nodes);
     let mut last = number;
-    // A line with other words than numbers describes a link.
-    let is_list = |line: &str| line.split_whitespace().all(|word| word.parse::<u64>().is_ok());
     while (builder.cluster.switches.len() as u64) < switch_count
         && let Some((number, line)) = lines.next_if(|(_, line)| is_list(line))
     {

@@ -114,9 +114,8 @@ pub fn parse(text: &str, origin: &str) -> Result<Wiring, ImportError> {
     let gpus = sizes.gpus().map_err(wrong)?;
     let listed = sizes.nvswitches + sizes.switches;
     let mut reader = Reader::new(sizes, gpus as u32);
-    let is_list = |line: &str| line.split_whitespace().all(|word| word.parse::<u64>().is_ok());
     let mut last = number;
-    while let Some((number, line)) = lines.next_if(|(_, line)| is_list(line)) {
+    while let Some((number, line)) = lines.next_if(|(_, line)| hpcc::is_list(line)) {
         last = number;
         let add = |field: &str| reader.switch(field).map_err(|what| ImportError::at(origin, number, what));
         line.split_whitespace().try_for_each(add)?;

@@ -1,6 +1,6 @@
 //! Collective operations without a root.
 
-use super::{Algorithm, Call, Round, Sizes, Take, rooted, trees};
+use super::{Algorithm, Call, Round, Sizes, Take, part, rooted, trees};
 
 /// The distances 1, 2, 4, ... below `end`.
 fn doubling(end: u32) -> impl Iterator<Item = u32> {
@@ -11,8 +11,7 @@ pub(super) fn all_reduce<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> Resu
     let bytes = call.vector();
     match call.algorithm {
         Algorithm::Ring => {
-            let ranks = u64::from(call.ranks);
-            let chunk = |index: u32| bytes / ranks + u64::from(u64::from(index) < bytes % ranks);
+            let chunk = |index: u32| part(bytes, u64::from(call.ranks), u64::from(index));
             // After the first ring, each rank has the complete chunk of the next rank, so the second ring starts with
             // that chunk.
             ring(call, call.ahead(me, 0), &chunk, me, take)?;
@@ -41,11 +40,8 @@ pub(super) fn all_reduce<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> Resu
 /// All messages between the ranks of a host are sent at the same time.
 fn hierarchical<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> Result<(), E> {
     let each = if call.ranks.is_multiple_of(call.ranks_per_host) { call.ranks_per_host } else { 1 };
-    let part = |whole: u64, parts: u32, index: u32| {
-        whole / u64::from(parts) + u64::from(u64::from(index) < whole % u64::from(parts))
-    };
     let (first, own) = (me / each * each, me % each);
-    let share = |index: u32| part(call.vector(), each, index);
+    let share = |index: u32| part(call.vector(), u64::from(each), u64::from(index));
     let others = || (1..each).map(|step| (own + step) % each);
     let mut given = Round::default();
     for other in others() {
@@ -180,8 +176,8 @@ pub(super) fn all_gather<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> Resu
 /// starts at its rank, over long distances first. Before this distance, the rank has the blocks of the ranks that are a
 /// multiple of twice the distance before it, and passes on those that the next rank of the tree still needs.
 fn aggregated(call: &Call<'_>, rank: u32, distance: u32) -> u64 {
-    let gone = (0..call.ranks - distance).step_by(2 * distance as usize);
-    super::sum(gone.map(|gone| call.block(call.back(rank, gone))))
+    let distances = (0..call.ranks - distance).step_by(2 * distance as usize);
+    super::sum(distances.map(|before| call.block(call.back(rank, before))))
 }
 
 pub(super) fn reduce_scatter<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> Result<(), E> {

@@ -408,3 +408,8 @@ impl<'s> Call<'s> {
 fn sum(sizes: impl Iterator<Item = u64>) -> u64 {
     sizes.fold(0, u64::saturating_add)
 }
+
+/// The size of one of `parts` parts of about the same size.
+const fn part(whole: u64, parts: u64, index: u64) -> u64 {
+    whole / parts + (index < whole % parts) as u64
+}

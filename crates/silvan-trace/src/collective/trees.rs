@@ -5,7 +5,7 @@
 //! The data moves in chunks. A node whose index in the tree ends in k zero bits is at level k. In each step, it sends one chunk
 //! to its parent, k steps after the leaves, and one chunk of the result to its children.
 
-use super::{Call, Round, STREAMS, Take};
+use super::{Call, Round, STREAMS, Take, part};
 
 /// One of the two trees. Its nodes are numbered from the root (0); `first` is true for the tree in which ranks are numbered
 /// from 0.
@@ -67,7 +67,7 @@ impl HalfVector {
     /// The size of a chunk, if it exists.
     fn chunk(&self, number: Option<u64>) -> Option<u64> {
         let number = number.filter(|&number| number < self.count)?;
-        Some(self.half / self.count + u64::from(number < self.half % self.count))
+        Some(part(self.half, self.count, number))
     }
 }
 
