@@ -9,38 +9,19 @@
 //! A receiving interface accepts messages one after the other, in the order in which their first bytes arrive. A
 //! message has arrived when both its sender and this interface have finished with it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 use silvan_engine::saved::Saved;
 
 use super::loggp::Cost;
 use super::ranks::{Agenda, Carrier, Parcel, Part, later};
-
-/// A message that is being sent, or that waits for an earlier message to the same rank.
-#[derive(Debug, Saved)]
-struct Sending {
-    parcel: Parcel,
-    cost: Cost,
-    /// Number of packets that have not left completely.
-    left: u64,
-}
-
-impl Sending {
-    /// The transmission time of the next packet.
-    fn packet(&self) -> u128 {
-        match self.left {
-            1 => self.cost.sending - self.cost.packet * u128::from(self.cost.packets - 1),
-            _ => self.cost.packet,
-        }
-    }
-}
+use super::turns::{Sending, Turns};
 
 /// An interface of a host.
 #[derive(Debug, Default, Saved)]
 struct Interface {
-    /// The messages of each pair of ranks, if there are any, in the order of their turns. A packet of the first pair is
-    /// being sent.
-    flows: VecDeque<VecDeque<Sending>>,
+    /// The messages that it sends.
+    turns: Turns,
     /// The time at which the packet that is being sent started.
     since: u64,
     /// The time at which the next message will be complete, unless another one is posted first.
@@ -52,56 +33,34 @@ struct Interface {
 impl Interface {
     /// Advances to the time `now`, before which no message is complete: all packets are full ones.
     fn progress(&mut self, now: u64) {
-        let round: u128 = self.flows.iter().map(|flow| flow[0].cost.packet).sum();
+        let round = self.turns.round();
         if round == 0 {
             self.since = now;
             return;
         }
-        let rounds = u128::from(now - self.since) / round;
         // A message whose last packet ends at this instant keeps this packet.
-        let fewest = self.flows.iter().map(|flow| flow[0].left - 1).min().unwrap_or(0);
-        let rounds = rounds.min(u128::from(fewest)) as u64;
-        self.flows.iter_mut().for_each(|flow| flow[0].left -= rounds);
-        self.since = later(self.since, u128::from(rounds) * round);
-        while let Some(flow) = self.flows.front_mut().filter(|flow| flow[0].left > 1) {
-            let end = later(self.since, flow[0].packet());
-            if end > now {
-                break;
-            }
-            flow[0].left -= 1;
-            self.since = end;
-            self.flows.rotate_left(1);
-        }
+        let rounds = (u128::from(now - self.since) / round).min(u128::from(self.turns.full_rounds()));
+        self.turns.skip(rounds as u64);
+        self.since = later(self.since, rounds * round);
+        let passed = self.turns.advance(u128::from(now - self.since));
+        self.since = later(self.since, passed);
     }
 
     /// Schedules the end of the message that will be complete next.
     fn plan(&mut self, agenda: &mut Agenda) {
-        let round: u128 = self.flows.iter().map(|flow| flow[0].cost.packet).sum();
-        let mut before = 0;
-        let ends = self.flows.iter().map(|flow| {
-            let (first, start) = (&flow[0], before);
-            before += first.cost.packet;
-            let last = first.cost.sending - first.cost.packet * u128::from(first.cost.packets - 1);
-            (start + u128::from(first.left - 1) * round + last, &first.parcel)
-        });
-        self.next = ends.min_by_key(|&(end, _)| end).map(|(end, parcel)| {
-            let end = later(self.since, end);
-            agenda.sent(end, parcel);
+        self.next = self.turns.next().map(|(time, parcel)| {
+            let end = later(self.since, time);
+            agenda.sent(end, &parcel);
             end
         });
     }
 
     /// Removes the message whose last packet has just left. Returns it, and the next message of its pair of ranks.
-    fn complete(&mut self, now: u64) -> Option<(Sending, Option<&Sending>)> {
+    fn complete(&mut self, now: u64) -> Option<(Sending, Option<Sending>)> {
         self.progress(now);
-        let mut flow = self.flows.pop_front()?;
-        let done = flow.pop_front()?;
+        let done = self.turns.complete()?;
         self.since = now;
-        if flow.is_empty() {
-            return Some((done, None));
-        }
-        self.flows.push_back(flow);
-        Some((done, self.flows.back().and_then(VecDeque::front)))
+        Some(done)
     }
 }
 
@@ -143,14 +102,8 @@ impl Interfaces {
         }
         let interface = self.interface(host, parcel);
         interface.progress(now);
-        let pair = |flow: &VecDeque<Sending>| (flow[0].parcel.from, flow[0].parcel.to);
-        let sending = Sending { parcel: *parcel, cost, left: cost.packets };
-        match interface.flows.iter().position(|flow| pair(flow) == (parcel.from, parcel.to)) {
-            Some(at) => interface.flows[at].push_back(sending),
-            None => {
-                agenda.head(later(now, u128::from(cost.latency)), parcel);
-                interface.flows.push_back(VecDeque::from([sending]));
-            }
+        if interface.turns.push(Sending { parcel: *parcel, cost }) {
+            agenda.head(later(now, u128::from(cost.latency)), parcel);
         }
         interface.plan(agenda);
     }
@@ -162,7 +115,7 @@ impl Interfaces {
         if interface.next != Some(now) {
             return;
         }
-        let Some((Sending { parcel, cost, .. }, next)) = interface.complete(now) else { return };
+        let Some((Sending { parcel, cost }, next)) = interface.complete(now) else { return };
         if let Some(next) = next {
             agenda.head(later(now, u128::from(next.cost.latency)), &next.parcel);
         }
@@ -213,76 +166,145 @@ impl<C: Fn(&Parcel) -> Cost> Carrier for Interleaved<C> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+
+    use silvan_engine::saved::{Reader, Writer};
+
     use super::*;
 
-    /// A message with packets of 10 ps. Its last packet may be shorter.
-    fn sending(to: u32, sending: u128) -> Sending {
-        let parcel = Parcel { rank: 0, index: to, part: Part::Whole, from: 0, to, bytes: 1, nic: 0 };
-        let packets = sending.div_ceil(10) as u64;
-        let packet = if packets > 1 { 10 } else { sending };
-        let cost = Cost { latency: 0, span: sending, sending, receiving: sending, packets, packet };
-        Sending { parcel, cost, left: packets }
+    /// A message that is posted at a time.
+    #[derive(Debug, Clone, Copy)]
+    struct Posted {
+        at: u64,
+        /// Messages to one rank are sent one after the other.
+        to: u32,
+        sending: u128,
+        packet: u128,
     }
 
-    /// The times at which messages with the given posting times and lengths are complete, computed packet by
-    /// packet from the definition. A new message has its turn after all others.
-    fn by_packets(posted: &[(u64, u128)]) -> Vec<u64> {
+    /// Messages to different ranks with packets of 10 ps. Their last packets may be shorter.
+    fn to_different_ranks(posted: &[(u64, u128)]) -> Vec<Posted> {
+        let one = |(to, &(at, sending))| Posted { at, to, sending, packet: 10 };
+        (0..).zip(posted).map(one).collect()
+    }
+
+    fn sending(index: usize, Posted { to, sending, packet, .. }: Posted) -> Sending {
+        let parcel =
+            Parcel { rank: 0, index: index as u32, part: Part::Whole, from: 0, to, bytes: 1, nic: 0 };
+        let packets = sending.div_ceil(packet) as u64;
+        let packet = if packets > 1 { packet } else { sending };
+        let cost = Cost { latency: 0, span: sending, sending, receiving: sending, packets, packet };
+        Sending { parcel, cost }
+    }
+
+    /// Adds a message to the queue of its pair of ranks. A new queue has its turn after all others.
+    fn post(ring: &mut VecDeque<(u32, VecDeque<(usize, u128)>)>, message: usize, posted: Posted) {
+        match ring.iter_mut().find(|(to, _)| *to == posted.to) {
+            Some((_, queue)) => queue.push_back((message, posted.sending)),
+            None => ring.push_back((posted.to, VecDeque::from([(message, posted.sending)]))),
+        }
+    }
+
+    /// The times at which messages are complete, computed packet by packet from the definition.
+    fn by_packets(posted: &[Posted]) -> Vec<u64> {
         let mut ends = vec![0; posted.len()];
-        let (mut ring, mut now, mut next): (VecDeque<(usize, u128)>, u64, usize) = (VecDeque::new(), 0, 0);
+        let (mut ring, mut now, mut next) = (VecDeque::new(), 0, 0);
         while next < posted.len() || !ring.is_empty() {
             if ring.is_empty() {
-                now = now.max(posted[next].0);
-            }
-            while next < posted.len() && posted[next].0 <= now {
-                ring.push_back((next, posted[next].1));
+                now = now.max(posted[next].at);
+                post(&mut ring, next, posted[next]);
                 next += 1;
             }
-            let (message, left) = ring[0];
-            let end = now + left.min(10) as u64;
+            let (message, left) = ring[0].1[0];
+            let packet = posted[message].packet;
+            let end = now + left.min(packet) as u64;
             // Messages that are posted while a packet is sent precede the rest of its message.
-            while next < posted.len() && posted[next].0 < end {
-                ring.push_back((next, posted[next].1));
+            while next < posted.len() && posted[next].at < end {
+                post(&mut ring, next, posted[next]);
                 next += 1;
             }
             now = end;
-            ring.pop_front();
-            if left > 10 {
-                ring.push_back((message, left - 10));
+            let (to, mut queue) = ring.pop_front().unwrap();
+            if left > packet {
+                queue[0].1 -= packet;
             } else {
                 ends[message] = now;
+                queue.pop_front();
+            }
+            if !queue.is_empty() {
+                ring.push_back((to, queue));
             }
         }
         ends
     }
 
-    /// The same times, computed with the events of the interface.
-    fn by_events(posted: &[(u64, u128)]) -> Vec<u64> {
+    /// The same times, computed with the events of the interface. With few messages, it is saved and
+    /// restored before some of the events.
+    fn by_events(posted: &[Posted]) -> Vec<u64> {
         let (mut interface, mut agenda) = (Interface::default(), Agenda::default());
         let mut ends = vec![0; posted.len()];
         let mut next = 0;
-        loop {
-            let due = posted.get(next).map_or(u64::MAX, |&(at, _)| at);
+        for event in 0.. {
+            let due = posted.get(next).map_or(u64::MAX, |posted| posted.at);
+            if event % 7 == 6 && posted.len() < 100 {
+                interface = restored(&interface);
+            }
             match interface.next.filter(|&end| end <= due) {
                 Some(end) => {
                     let (done, _) = interface.complete(end).unwrap();
-                    ends[done.parcel.to as usize] = end;
+                    ends[done.parcel.index as usize] = end;
                 }
-                None if due == u64::MAX => return ends,
+                None if due == u64::MAX => break,
                 None => {
                     interface.progress(due);
-                    interface.flows.push_back(VecDeque::from([sending(next as u32, posted[next].1)]));
+                    interface.turns.push(sending(next, posted[next]));
                     next += 1;
                 }
             }
             interface.plan(&mut agenda);
         }
+        ends
+    }
+
+    fn restored(interface: &Interface) -> Interface {
+        let mut bytes = Vec::new();
+        let mut writer = Writer::new(&mut bytes);
+        interface.save(&mut writer);
+        writer.finish().unwrap();
+        Interface::load(&mut Reader::new(bytes.as_slice())).unwrap()
+    }
+
+    /// Draws messages to `ranks` ranks whose packets take up to 10 * `packets` ps.
+    fn drawn(draw: &mut impl FnMut(u64) -> u64, count: u32, ranks: u64, packets: u64) -> Vec<Posted> {
+        let mut at = 0;
+        let one = |_| {
+            // Avoid the ends of packets, where the result depends on the order of events.
+            at += [0, draw(4), draw(50)][draw(3) as usize] * 10;
+            let most = [3, 30, 400][draw(3) as usize];
+            Posted {
+                at: at + u64::from(at > 0) * 3,
+                to: draw(ranks) as u32,
+                sending: 10 * u128::from(1 + draw(most)),
+                packet: 10 * u128::from(1 + draw(packets)),
+            }
+        };
+        (0..count).map(one).collect()
     }
 
     #[test]
     fn messages_of_one_packet_finish_one_after_the_other() {
-        assert_eq!(by_events(&[(0, 10), (0, 10), (0, 7)]), [10, 20, 27]);
+        assert_eq!(by_events(&to_different_ranks(&[(0, 10), (0, 10), (0, 7)])), [10, 20, 27]);
         // Two packets and a half, one, and two: 1 2 3 1 3 1.
-        assert_eq!(by_events(&[(0, 25), (0, 10), (0, 20)]), [55, 20, 50]);
+        assert_eq!(by_events(&to_different_ranks(&[(0, 25), (0, 10), (0, 20)])), [55, 20, 50]);
+    }
+
+    #[test]
+    fn equal_messages_to_many_ranks_finish_in_the_last_round() {
+        let (ranks, packets) = (5_000, 1_000_000);
+        let posted = to_different_ranks(&vec![(0, 10 * packets); ranks]);
+        let before = 10 * (packets as u64 - 1) * ranks as u64;
+        let wanted: Vec<u64> = (1..=ranks as u64).map(|turn| before + 10 * turn).collect();
+        assert_eq!(by_events(&posted), wanted);
     }
 
     #[test]
@@ -292,16 +314,11 @@ mod tests {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (seed >> 33) % below
         };
-        for _ in 0..500 {
-            let mut at = 0;
-            let one = |_| {
-                // Avoid the ends of packets, where the result depends on the order of events.
-                at += [0, draw(4), draw(50)][draw(3) as usize] * 10;
-                let most = [3, 30, 400][draw(3) as usize];
-                (at + u64::from(at > 0) * 3, 10 * u128::from(1 + draw(most)))
-            };
-            let posted: Vec<(u64, u128)> = (0..8).map(one).collect();
-            assert_eq!(by_events(&posted), by_packets(&posted), "{posted:?}");
+        for (count, ranks, packets) in [(8, 1 << 20, 1), (8, 4, 3), (60, 1 << 20, 1), (60, 10, 3)] {
+            for _ in 0..200 {
+                let posted = drawn(&mut draw, count, ranks, packets);
+                assert_eq!(by_events(&posted), by_packets(&posted), "{posted:?}");
+            }
         }
     }
 }

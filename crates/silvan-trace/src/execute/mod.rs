@@ -38,6 +38,7 @@ mod loggp;
 mod matching;
 mod ranks;
 mod stuck;
+mod turns;
 
 use silvan_engine::saved::Saved;
 use silvan_engine::{Rate, Time};
