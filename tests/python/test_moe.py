@@ -89,6 +89,20 @@ def test_two_micro_batches_hide_their_exchanges():
     assert hidden == pytest.approx(layers * 6e-3 + exchange / 2, rel=2e-3)
 
 
+def test_a_training_step_sends_gradients_back_and_reduces_shared_ones():
+    ranks, tokens, away, back, gradient, layers, shared = 8, 4096, 4096, 8192, 16_384, 2, 64 << 20
+    given = {"ranks": ranks, "experts": 64, "top_k": 1, "tokens": tokens, "layers": layers}
+    sizes = {"dispatch_bytes": f"{away} B", "combine_bytes": f"{back} B", "gradient_bytes": f"{gradient} B"}
+    times = {"expert_compute": "2 ms", "other_compute": "1 ms", "shared_gradients": f"{shared} B"}
+    program = moe(**given, **sizes, **times).replace(" }", ", backward = true }")
+    more = 'algorithms = { all_to_all = "linear", all_reduce = "ring" }'
+    span, result = job(on_a_star(program, more=more))
+    exchanged = layers * (ranks - 1) * tokens // ranks * (away + back + 2 * gradient)
+    reduced = 2 * (ranks - 1) * shared // ranks
+    assert set(sent_bytes(result).values()) == {exchanged + reduced}
+    assert span == pytest.approx(layers * 3 * 3e-3 + (exchanged + reduced) / PORT, rel=2e-3)
+
+
 def test_hosts_receive_each_token_once_and_spread_it_over_inner_links():
     hosts, gpus, tokens, size, drawn, experts = 4, 4, 4096, 8192, 8, 64
     sizes = {"dispatch_bytes": f"{size} B", "combine_bytes": "0 B"}

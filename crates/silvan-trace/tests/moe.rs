@@ -143,6 +143,58 @@ fn micro_batches_compute_while_others_communicate() {
 }
 
 #[test]
+fn a_training_step_has_a_backward_pass_and_reduces_shared_gradients() {
+    let costs =
+        Parameters { gap_per_byte_fs: Parameters::gap_of(Rate::from_gbit(400)), ..Parameters::default() };
+    let span = |model: &Moe| execute(&trace(model, 1), &costs).unwrap().span.0 as f64 * 1e-6;
+    let model = Moe {
+        ranks: 8,
+        top_k: 1,
+        tokens: 2048,
+        dispatch_bytes: Bytes(4000),
+        combine_bytes: Bytes(8000),
+        layers: 3,
+        steps: 2,
+        expert_compute: Time::from_us(400),
+        other_compute: Time::from_us(300),
+        backward: true,
+        ..Moe::default()
+    };
+    let exchange = |bytes: f64| 7.0 * 256.0 * bytes / 50e3;
+    let step =
+        |gradient: f64| 3.0 * (3.0 * 700.0 + exchange(4000.0) + exchange(8000.0) + 2.0 * exchange(gradient));
+    assert!((span(&model) / (2.0 * step(8000.0)) - 1.0).abs() < 1e-3);
+    let model = Moe { gradient_bytes: Some(Bytes(2000)), ..model };
+    assert!((span(&model) / (2.0 * step(2000.0)) - 1.0).abs() < 1e-3);
+    // Recursive doubling sends the vector three times.
+    let shared = Moe { shared_gradients: Bytes(50_000_000), ..model.clone() };
+    assert!((span(&shared) / (2.0 * (step(2000.0) + 3000.0)) - 1.0).abs() < 1e-3);
+    // Each half of the tokens communicates while the other one computes. One reduction follows both.
+    let halves = Moe { overlap: true, steps: 1, ..shared };
+    assert!((span(&halves) / (3.0 * 3.0 * 700.0 + 3000.0) - 1.0).abs() < 1e-3);
+}
+
+#[test]
+fn gradients_return_to_the_experts_that_processed_their_tokens() {
+    // Experts differ in each layer, so a backward pass in another order would compute at other ranks.
+    let forward = Moe { layers: 3, zipf: 1.0, shuffle: true, tokens: 4096, ..dispatch(8, 2) };
+    let both = Moe { backward: true, gradient_bytes: Some(Bytes(1)), ..forward.clone() };
+    let sizes = |model: &Moe| -> Vec<u64> {
+        let trace = trace(model, 1);
+        let of_rank = trace.of_rank(0).map(|at| trace.operation(at));
+        of_rank.filter(|one| one.kind == Kind::Send && one.size > 0).map(|one| one.size).collect()
+    };
+    let (forward, both) = (sizes(&forward), sizes(&both));
+    let layer = |sizes: &[u64], number: usize| sizes[number * 7..][..7].to_vec();
+    // A dispatch of each forward layer; then the gradients of the last layer: to the experts and back.
+    for number in 0..3 {
+        assert_eq!(layer(&both, number), layer(&forward, number));
+        assert_eq!(layer(&both, 3 + 2 * number), layer(&forward, 2 - number));
+    }
+    assert_ne!(layer(&forward, 0), layer(&forward, 2));
+}
+
+#[test]
 fn experts_are_popular_by_seed_and_layer() {
     let model = |seed, shuffle| Moe { layers: 2, zipf: 1.0, shuffle, seed, tokens: 64, ..dispatch(8, 2) };
     assert_eq!(trace(&model(1, true), 1), trace(&model(1, true), 1));
@@ -156,6 +208,10 @@ fn impossible_sizes_are_refused() {
     let said = |model: Moe| model.trace(&Choice::default(), 1 << 20).unwrap_err();
     assert_eq!(said(Moe { experts: 63, ..base() }), "63 experts cannot be divided among 8 ranks");
     assert_eq!(said(Moe { top_k: 33, ..base() }), "top_k = 33: must be 1 to 32");
+    let refused = "shared_gradients has no effect without a backward pass: set backward = true";
+    assert_eq!(said(Moe { shared_gradients: Bytes(1), ..base() }), refused);
+    let refused = "gradient_bytes has no effect without a backward pass: set backward = true";
+    assert_eq!(said(Moe { gradient_bytes: Some(Bytes(0)), ..base() }), refused);
     assert_eq!(said(Moe { zipf: f64::NAN, ..base() }), "zipf = NaN: must be 0 to 4");
     assert_eq!(said(Moe { weights: vec![1.0; 8], ..base() }), "8 weights for 64 experts");
     let few = (0..64).map(|expert| f64::from(u8::from(expert < 7))).collect();

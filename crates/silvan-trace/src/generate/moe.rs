@@ -3,6 +3,11 @@
 //! In each layer, a router selects `top_k` experts for each token. The rank of the token dispatches it to the ranks of these
 //! experts, and combines what they return. Both are all-to-all exchanges of blocks of different sizes. The numbers of tokens
 //! are expected values (see [`super::experts`]), rounded so that the tokens for each destination are right in total.
+//!
+//! In the backward pass, the gradients of the results go the way of the tokens, and those of the tokens the way of the
+//! results. Both computations of a layer take twice as long.
+
+use std::rc::Rc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -39,7 +44,7 @@ pub enum Dispatch {
     Host,
 }
 
-/// Forward passes through layers of a mixture of experts.
+/// Layers of a mixture of experts: inference, or with `backward` a training step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Moe {
@@ -58,8 +63,17 @@ pub struct Moe {
     pub combine_bytes: Bytes,
     /// Number of layers.
     pub layers: u32,
-    /// Number of passes through all layers. A rank starts a pass when it has finished the previous one.
+    /// Number of forward passes through all layers, or of training steps. A rank starts one when it has finished the previous
+    /// one.
     pub steps: u32,
+    /// Whether a step also has a backward pass, in which computations take twice as long.
+    pub backward: bool,
+    /// Size of the gradient of a token in the backward pass, on its way to the experts and back. Default: `combine_bytes`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gradient_bytes: Option<Bytes>,
+    /// Size of the gradients of all weights that each rank holds, such as those of the attention. All ranks reduce them after
+    /// the backward pass of a step, by the algorithm for all-reduce.
+    pub shared_gradients: Bytes,
     /// Computation time of the experts of a rank per layer, if it processes the mean number of tokens. It is proportional to
     /// the number of tokens.
     pub expert_compute: Time,
@@ -97,6 +111,9 @@ impl Default for Moe {
             combine_bytes: Bytes(14_336),
             layers: 1,
             steps: 1,
+            backward: false,
+            gradient_bytes: None,
+            shared_gradients: Bytes(0),
             expert_compute: Time::ZERO,
             other_compute: Time::ZERO,
             placement: ExpertPlacement::Contiguous,
@@ -177,6 +194,15 @@ impl TokenGroups {
     }
 }
 
+/// Messages of one direction of an exchange.
+#[derive(Clone, Copy)]
+struct Way {
+    /// Whether messages go to the experts.
+    is_dispatch: bool,
+    /// Size of a token or of its gradient.
+    bytes: u64,
+}
+
 /// A part of the tokens of all ranks.
 struct MicroBatch {
     /// The CPU of its messages.
@@ -193,6 +219,8 @@ struct Passes<'p> {
     build: TraceBuilder,
     /// Ranks per host, or 1 if tokens are sent to ranks.
     each: u32,
+    /// The ranks that reduce gradients: all.
+    replicas: Group,
 }
 
 impl Moe {
@@ -208,6 +236,16 @@ impl Moe {
         within("combine_bytes", self.combine_bytes.0, 0, 1 << 20)?;
         within("layers", u64::from(self.layers), 1, 1 << 12)?;
         within("steps", u64::from(self.steps), 1, 1 << 12)?;
+        within("gradient_bytes", self.gradient_bytes.map_or(0, |bytes| bytes.0), 0, 1 << 20)?;
+        within("shared_gradients", self.shared_gradients.0, 0, 1 << 50)?;
+        for (name, is_given) in [
+            ("gradient_bytes", self.gradient_bytes.is_some()),
+            ("shared_gradients", self.shared_gradients.0 > 0),
+        ] {
+            if is_given && !self.backward {
+                return Err(format!("{name} has no effect without a backward pass: set backward = true"));
+            }
+        }
         if !(0.0..=MOST_ZIPF).contains(&self.zipf) {
             return Err(format!("zipf = {}: must be 0 to {MOST_ZIPF}", self.zipf));
         }
@@ -254,11 +292,16 @@ impl Moe {
         let each = self.each(algorithms)?;
         let build = TraceBuilder::new(u64::from(self.ranks), limit).map_err(text)?;
         let partners = if each > 1 { self.ranks / each + each - 2 } else { self.ranks - 1 };
-        let passes = u64::from(self.layers) * u64::from(self.steps) * if self.overlap { 2 } else { 1 };
+        let twice = |condition: bool| if condition { 2 } else { 1 };
+        let passes =
+            u64::from(self.layers) * u64::from(self.steps) * twice(self.overlap) * twice(self.backward);
         // Each rank sends to and receives from each partner, in a dispatch and in a combination.
         let messages = 4 * u64::from(partners) * u64::from(self.ranks);
         build.allow(messages.saturating_mul(passes)).map_err(text)?;
-        Passes { model: self, algorithms, build, each }.all()
+        let members = (0..self.ranks).collect();
+        // After the numbers of all groups that exchange tokens.
+        let replicas = Group { number: 2 * (1 + each + self.ranks / each), members };
+        Passes { model: self, algorithms, build, each, replicas }.all()
     }
 
     /// The weights of the experts of each rank.
@@ -286,7 +329,7 @@ impl Moe {
 
 impl Passes<'_> {
     fn all(mut self) -> Result<Trace, String> {
-        let Moe { ranks, experts, tokens, layers, steps, shuffle, seed, overlap, .. } = *self.model;
+        let Moe { ranks, experts, tokens, layers, steps, backward, shuffle, seed, overlap, .. } = *self.model;
         let mut weights = match self.model.weights.as_slice() {
             [] => (1..=experts).map(|expert| zipf(expert, self.model.zipf)).collect(),
             given => {
@@ -302,37 +345,75 @@ impl Passes<'_> {
             ranks: (0..ranks).map(Sequence::new).collect(),
         };
         let mut batches: Vec<MicroBatch> = (0..).zip(parts).map(batch).collect();
-        let mut load = self.model.load(&weights, self.each)?;
+        let mut load = Rc::new(self.model.load(&weights, self.each)?);
         for step in 0..steps {
+            let mut loads = Vec::with_capacity(layers as usize);
             for layer in 0..layers {
                 if shuffle {
                     let place = u64::from(step) * u64::from(layers) + u64::from(layer);
                     Stream::new(seed, "popularity of experts", place).shuffle(&mut weights);
-                    load = self.model.load(&weights, self.each)?;
+                    load = Rc::new(self.model.load(&weights, self.each)?);
                 }
-                for batch in &mut batches {
-                    for rank in 0..ranks {
-                        self.layer(batch, &load, rank)?;
-                    }
-                }
+                self.layer(&mut batches, &load, Self::forward)?;
+                loads.push(Rc::clone(&load));
             }
-            if let [one, other] = batches.as_mut_slice() {
-                for (one, other) in one.ranks.iter_mut().zip(&mut other.ranks) {
-                    one.join(other);
-                    other.join(one);
-                }
+            if backward {
+                loads.iter().rev().try_for_each(|load| self.layer(&mut batches, load, Self::backward))?;
             }
+            self.end_step(&mut batches)?;
         }
         self.build.finish().map_err(text)
     }
 
-    fn layer(&mut self, batch: &mut MicroBatch, load: &ExpertLoad, rank: u32) -> Result<(), String> {
-        let Moe { other_compute, expert_compute, .. } = *self.model;
+    fn layer(
+        &mut self,
+        batches: &mut [MicroBatch],
+        load: &ExpertLoad,
+        pass: fn(&mut Self, &mut MicroBatch, &ExpertLoad, u32) -> Result<(), String>,
+    ) -> Result<(), String> {
+        for batch in batches {
+            (0..self.model.ranks).try_for_each(|rank| pass(self, batch, load, rank))?;
+        }
+        Ok(())
+    }
+
+    /// Waits for all micro-batches of each rank, and reduces the gradients of the weights that all ranks hold.
+    fn end_step(&mut self, batches: &mut [MicroBatch]) -> Result<(), String> {
+        let (first, others) = batches.split_first_mut().ok_or("no micro-batches")?;
+        for (rank, sequence) in first.ranks.iter_mut().enumerate() {
+            others.iter().for_each(|other| sequence.join(&other.ranks[rank]));
+            if self.model.shared_gradients.0 > 0 {
+                let sizes = Sizes::Uniform(self.model.shared_gradients.0);
+                self.replicas.collective(
+                    &mut self.build,
+                    sequence,
+                    Collective::AllReduce,
+                    sizes,
+                    self.algorithms,
+                )?;
+            }
+            others.iter_mut().for_each(|other| other.ranks[rank].join(sequence));
+        }
+        Ok(())
+    }
+
+    fn forward(&mut self, batch: &mut MicroBatch, load: &ExpertLoad, rank: u32) -> Result<(), String> {
+        let Moe { other_compute, expert_compute, dispatch_bytes, combine_bytes, .. } = *self.model;
         let share = batch.tokens as f64 / self.model.tokens as f64;
         self.compute(batch, rank, other_compute, share)?;
-        self.exchange(batch, load, rank, true)?;
+        self.exchange(batch, load, rank, Way { is_dispatch: true, bytes: dispatch_bytes.0 })?;
         self.compute(batch, rank, expert_compute, share * load.work[rank as usize])?;
-        self.exchange(batch, load, rank, false)
+        self.exchange(batch, load, rank, Way { is_dispatch: false, bytes: combine_bytes.0 })
+    }
+
+    fn backward(&mut self, batch: &mut MicroBatch, load: &ExpertLoad, rank: u32) -> Result<(), String> {
+        let Moe { other_compute, expert_compute, gradient_bytes, combine_bytes, .. } = *self.model;
+        let share = 2.0 * batch.tokens as f64 / self.model.tokens as f64;
+        let bytes = gradient_bytes.unwrap_or(combine_bytes).0;
+        self.exchange(batch, load, rank, Way { is_dispatch: true, bytes })?;
+        self.compute(batch, rank, expert_compute, share * load.work[rank as usize])?;
+        self.exchange(batch, load, rank, Way { is_dispatch: false, bytes })?;
+        self.compute(batch, rank, other_compute, share)
     }
 
     /// Adds a share of a computation, rounded to nanoseconds.
@@ -348,7 +429,7 @@ impl Passes<'_> {
         batch: &mut MicroBatch,
         load: &ExpertLoad,
         rank: u32,
-        is_dispatch: bool,
+        way: Way,
     ) -> Result<(), String> {
         let (tokens, each, groups) = (batch.tokens, self.each, &batch.groups);
         let sequence = &mut batch.ranks[rank as usize];
@@ -356,7 +437,7 @@ impl Passes<'_> {
         sequence.move_to(batch.cpu);
         if each == 1 {
             let sent = |from, to| load.to_rank(tokens, from, to);
-            return self.all_to_all(&groups.all, sequence, is_dispatch, &sent);
+            return self.all_to_all(&groups.all, sequence, way, &sent);
         }
         let to_host = |from, to| load.to_host(tokens, from, to / each);
         // A rank passes on the tokens of the ranks with its number on all hosts, and its own.
@@ -365,12 +446,12 @@ impl Passes<'_> {
             rail.map(|from| load.to_rank(tokens, from, to)).sum()
         };
         let (rail, host) = (&groups.rails[(rank % each) as usize], &groups.hosts[(rank / each) as usize]);
-        if is_dispatch {
-            self.all_to_all(rail, sequence, true, &to_host)?;
-            return self.all_to_all(host, sequence, true, &spread);
+        if way.is_dispatch {
+            self.all_to_all(rail, sequence, way, &to_host)?;
+            return self.all_to_all(host, sequence, way, &spread);
         }
-        self.all_to_all(host, sequence, false, &spread)?;
-        self.all_to_all(rail, sequence, false, &to_host)
+        self.all_to_all(host, sequence, way, &spread)?;
+        self.all_to_all(rail, sequence, way, &to_host)
     }
 
     /// Adds the messages of a rank in an exchange. `tokens` is the number of tokens from one rank to another in a dispatch; in
@@ -379,11 +460,11 @@ impl Passes<'_> {
         &mut self,
         group: &Group,
         sequence: &mut Sequence,
-        is_dispatch: bool,
+        Way { is_dispatch, bytes }: Way,
         tokens: &dyn Fn(u32, u32) -> u64,
     ) -> Result<(), String> {
         let me = sequence.rank();
-        let list = |is_away: bool, bytes: u64| -> Vec<u64> {
+        let list = |is_away: bool| -> Vec<u64> {
             let count = |&other: &u32| match (other == me, is_away) {
                 (true, _) => 0,
                 (false, true) => tokens(me, other),
@@ -391,8 +472,7 @@ impl Passes<'_> {
             };
             group.members.iter().map(|other| count(other).saturating_mul(bytes)).collect()
         };
-        let bytes = if is_dispatch { self.model.dispatch_bytes.0 } else { self.model.combine_bytes.0 };
-        let (sends, recvs) = (list(is_dispatch, bytes), list(!is_dispatch, bytes));
+        let (sends, recvs) = (list(is_dispatch), list(!is_dispatch));
         let sizes = Sizes::Matrix { sends: &sends, recvs: &recvs };
         group.collective(&mut self.build, sequence, Collective::AllToAll, sizes, self.algorithms)
     }
