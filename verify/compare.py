@@ -410,6 +410,10 @@ def _losses(result: silvan.Result, net: Network) -> list[Difference]:
             "repeated_bytes": net.repeated,
             "discarded_packets": net.discarded,
             "timeouts": net.timeouts,
+            "overtaken_packets": net.overtaken,
+            "retired_values": net.retired,
+            "restored_values": net.restored,
+            "probes": net.path_probes,
         }
         simulated = result.summary["losses"]["recovery"]
         found += [

@@ -51,7 +51,8 @@ def possible(found: Scenario) -> list[str]:
     rules = ["oblivious", "random"]
     if marking in ("none", "telemetry") or answers in ("backward", "ack-message"):
         return rules
-    return [*rules, "bitmap", *(["reps", "mixed"] * 2 if answers in ("ack-each", "ack-grant") else [])]
+    reuses = ["reps", "mixed"] * 2 if answers in ("ack-each", "ack-grant") else []
+    return [*rules, "bitmap", "path-states", *reuses]
 
 
 def many(first: int, count: int) -> Iterator[tuple[str, Scenario]]:

@@ -18,6 +18,8 @@ def base(seed: int) -> Scenario:
     """Generate a scenario without events. Some are on a fabric with a second file of tables."""
     kinds = (drawing, drawing, rdma_drawing, ecmp_drawing, pause_drawing, trimming_drawing)
     found: Scenario = kinds[seed % len(kinds)].variant(seed)
+    if found.get("ecmp", {}).get("spraying") == "bitmap" and seed % 4:
+        found["ecmp"] = {**found["ecmp"], "spraying": "path-states"}
     # The buffers that pause frames require depend on the network.
     has_pauses = found.get("flow_control", {}).get("kind") == "pfc"
     if seed % 2 == 0 and not has_pauses and not found.get("ecmp") and lid_drawing.fits(found):
@@ -70,8 +72,35 @@ def variant(seed: int) -> Scenario:
     if (is_lossy or drawn & {"down", "errors", "stop"}) and rng.random() < 0.7:
         kind = rng.choice(["selective-repeat", "go-back-n"])
         timeout = max(rng.choice([duration // 200, duration // 30, duration // 5]), 1)
-        add(found, "recovery", {"kind": kind, "timeout": f"{timeout} ps"})
+        table = {"kind": kind, "timeout": f"{timeout} ps"}
+        if kind == "selective-repeat" and acknowledges_each(found) and rng.random() < 0.6:
+            table["reordering"] = rng.choice([1, 2, 5, 20])
+        add(found, "recovery", table)
+        retire(found, rng, duration)
     return found
+
+
+def acknowledges_each(found: Scenario) -> bool:
+    """Return whether each packet has an acknowledgement."""
+    try:
+        return plan(found).congestion.notification in ("ack-each", "ack-grant")
+    except NotCovered:
+        return False
+
+
+def retire(found: Scenario, rng: random.Random, duration: int) -> None:
+    """Draw how values with states are retired, if lost packets are sent again."""
+    rule = found.get("ecmp", {})
+    if "recovery" in found and rule.get("spraying") == "path-states":
+        interval = max(rng.choice([duration // 100, duration // 10]), 1)
+        found["ecmp"] = {
+            **rule,
+            "retirement": {
+                "spares": rng.choice([0, 1, 4]),
+                "least_active": rng.randint(1, rule.get("values", 64)),
+                "probe_interval": f"{interval} ps",
+            },
+        }
 
 
 def is_on_fabric(found: Scenario) -> bool:

@@ -237,6 +237,10 @@ class Ecmp:
     spraying: str
     values: int
     by_lid: bool = False
+    #: With path states: spare values, the least number of values in use, and the interval of probes.
+    spares: int = 0
+    least_active: int = 1
+    probe_ps: int = 0
 
 
 @dataclass(frozen=True)
@@ -299,6 +303,8 @@ class RecoveryPlan:
     goes_back: bool
     timeout_ps: int
     has_acks: bool
+    #: The distance in the order of sending at which an acknowledged packet shows a loss; 0 if none does.
+    reordering: int = 0
 
 
 @dataclass(frozen=True)
@@ -512,7 +518,8 @@ def _recovery(table: Mapping[str, Any] | None, parts: Congestion) -> RecoveryPla
     if parts.acknowledge is not None:
         raise NotCovered("recovery: an acknowledgement covers several packets")
     has_acks = parts.notification in ("ack-each", "ack-grant")
-    return RecoveryPlan(table["kind"] == "go-back-n", time_ps(table["timeout"]), has_acks)
+    goes_back, reordering = table["kind"] == "go-back-n", table.get("reordering", 0)
+    return RecoveryPlan(goes_back, time_ps(table["timeout"]), has_acks, reordering)
 
 
 def _event(table: Mapping[str, Any]) -> EventPlan:
@@ -681,7 +688,16 @@ def _ecmp(table: Mapping[str, Any] | None, plan_: Plan, *, may_deadlock: bool) -
         return None
     given = {key: value for key, value in table.items() if key != "enabled"}
     spraying, values = given.pop("spraying", "none"), given.pop("values", 64)
-    found = Ecmp(_free_ports("ecmp", plan_, may_deadlock=may_deadlock), spraying, values)
+    retirement = dict(given.pop("retirement", {}))
+    found = Ecmp(
+        _free_ports("ecmp", plan_, may_deadlock=may_deadlock),
+        spraying,
+        values,
+        spares=retirement.pop("spares", 16),
+        least_active=retirement.pop("least_active", max(values // 4, 1)),
+        probe_ps=time_ps(retirement.pop("probe_interval", "100 us")),
+    )
+    nothing_left("ecmp.retirement", retirement)
     nothing_left("ecmp", given)
     return found
 

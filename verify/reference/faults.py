@@ -35,6 +35,11 @@ class Fault:
     #: Number of lost packets that the receiver dropped.
     dropped: int = 0
 
+    @property
+    def is_down(self) -> bool:
+        """Whether the link is down."""
+        return self.down_until == NEVER
+
     def loses(self, packet: Packet, started: int) -> bool:
         """Return whether a packet that is due now is lost, and count it if so."""
         is_bad = self.stream is not None and self.loss_ppb > 0 and self.stream.chance(self.loss_ppb, 10**9)

@@ -279,6 +279,8 @@ class Host:
             answer.becn, answer.validated = packet.fecn, packet.validated
             answer.severity, answer.answers, answer.entropy = packet.severity, packet, packet.entropy
             answer.covers = self.covered(packet)
+            if self.recovery and self.recovery.rule.reordering:
+                answer.earlier = self.recovery.before(packet)
             delay = self.congestion.notification_delay
             if delay:
                 self.net.at(self.net.now + delay, lambda: self.reply(answer), rank=TIMERS)
@@ -301,17 +303,41 @@ class Host:
         elif packet.kind == "receipt":
             assert self.recovery
             self.recovery.take_receipt(packet)
+        elif packet.kind == "path-probe":
+            reply = self.control_packet(packet.flow, packet.flow.origin, packet.lane, "path-reply")
+            reply.becn, reply.entropy = packet.fecn, packet.entropy
+            self.reply(reply)
+        elif packet.kind == "path-reply":
+            states = self.sprayer.path(packet.flow).states if self.sprayer else None
+            assert states
+            states.take_answer(packet.entropy, is_marked=packet.becn)
         else:
-            if self.sprayer:
-                self.sprayer.take_answer(packet.flow, packet.entropy, is_marked=packet.becn)
-            if self.has_receipts and packet.answers and not self.settled(packet.flow, packet.answers.number):
-                return
-            self.net.becn_received += packet.becn
-            if packet.becn or self.congestion.has_windows:
-                self.answered(packet)
-            counts = self.awaits_acks and (self.recovery is None or self.has_receipts)
-            if packet.answers and counts and acknowledged(packet.flow, packet.covers, self.net.now):
-                self.end(packet.flow)
+            self.take_answer(packet)
+
+    def take_answer(self, packet: Packet) -> None:
+        """Process a notification or an acknowledgement."""
+        if self.sprayer:
+            self.sprayer.take_answer(packet.flow, packet.entropy, is_marked=packet.becn)
+        if self.has_receipts and packet.answers and not self.settled(packet.flow, packet.answers.number):
+            self.find_gaps(packet)
+            return
+        self.net.becn_received += packet.becn
+        if packet.becn or self.congestion.has_windows:
+            self.answered(packet)
+        counts = self.awaits_acks and (self.recovery is None or self.has_receipts)
+        if packet.answers and counts and acknowledged(packet.flow, packet.covers, self.net.now):
+            self.end(packet.flow)
+        self.find_gaps(packet)
+
+    def find_gaps(self, ack: Packet) -> None:
+        """Send packets again that an acknowledgement shows to be lost, if the order of sending counts."""
+        if self.recovery and self.recovery.rule.reordering and ack.answers:
+            self.recovery.find_gaps(ack.flow, ack.answers, ack.earlier)
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the host's link is down."""
+        return self.out.fault is not None and self.out.fault.is_down
 
     def take_grant(self, packet: Packet) -> None:
         """Process a grant of credit for a flow."""
@@ -359,12 +385,15 @@ class Host:
         """Whether acknowledgements report which packets have arrived, for loss recovery."""
         return self.recovery is not None and self.recovery.rule.has_acks
 
-    def settled(self, flow: Flow, number: int) -> bool:
-        """Process the acknowledgement of a packet, and return whether the packet was outstanding."""
+    def settled(self, flow: Flow, number: int, *, by_others: bool = False) -> bool:
+        """Process the acknowledgement of a packet, and return whether the packet was outstanding.
+
+        With `by_others`, the acknowledgement of another packet reports it as arrived.
+        """
         assert self.recovery
         kept = self.recovery.sent.get(flow, {}).get(number)
         was_outstanding, arrived = self.recovery.settle(flow, number)
-        if kept and not self.has_receipts:
+        if kept and (by_others or not self.has_receipts):
             arrived.append(kept[0])
         for packet in arrived:
             flow.control.arrived(packet.payload + self.net.plan.header)
@@ -389,7 +418,7 @@ class Host:
             size = packet.payload + self.net.plan.header
             flow.control.lose(Loss(self.net.now, packet.injected, size, at_last=False, is_answer=False))
             if self.sprayer:
-                self.sprayer.take_answer(flow, packet.entropy, is_marked=True, skips=4)
+                self.sprayer.lose(flow, packet.entropy)
         # The lost packets may have requested credit.
         self.ask(flow, flow.control.missing_grant())
         self.set_timer(flow)

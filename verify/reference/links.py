@@ -77,6 +77,8 @@ class Packet:
     answers: Packet | None = None
     #: In an acknowledgement, the bytes that it covers.
     covers: int = 0
+    #: In an acknowledgement: the numbers of packets before that one that have arrived, if the order counts.
+    earlier: frozenset[int] = frozenset()
     #: In an acknowledgement of several packets: their bytes on the wire, and how long the last one waited.
     covered_size: int = 0
     waited: int = 0

@@ -76,7 +76,9 @@ class Network:
         ) = 0
         self.trimmed = self.resent = self.most_headers = self.lost_payload = 0
         #: With loss recovery: packets that receivers discarded, bytes that were queued again, and timeouts.
-        self.discarded = self.repeated = self.timeouts = 0
+        self.discarded = self.repeated = self.timeouts = self.overtaken = 0
+        #: Entropy values that were taken out of use and used again, and their probes.
+        self.retired = self.restored = self.path_probes = 0
         self.samples: list[Sample] = []
         #: Values of counts at the last sample, by count and flow.
         self._at_last_sample: dict[tuple[str, str], int] = {}

@@ -22,6 +22,13 @@ class Recovery:
         #: was requested.
         self.arrived: dict[Flow, set[int]] = {}
         self.asked: set[Flow] = set()
+        #: For each flow, all packets in the order of sending, with the times of sending, the number of them
+        #: whose fate is clear, the highest place of an acknowledged one, and the numbers that other
+        #: acknowledgements report.
+        self.order: dict[Flow, list[tuple[int, int]]] = {}
+        self.judged: dict[Flow, int] = {}
+        self.highest: dict[Flow, int] = {}
+        self.reported: dict[Flow, set[int]] = {}
         #: The times at which flows that wait for a grant request it again.
         self.waits: dict[Flow, int] = {}
 
@@ -29,6 +36,7 @@ class Recovery:
         """Store a packet that is being sent, and start its timeout."""
         now = self.host.net.now
         self.sent.setdefault(flow, {})[packet.number] = packet, now
+        self.order.setdefault(flow, []).append((packet.number, now))
         self.host.at_timer(now + self.rule.timeout_ps, lambda: self.expire(flow, packet.number, now))
 
     def expire(self, flow: Flow, number: int, sent_at: int) -> None:
@@ -36,8 +44,37 @@ class Recovery:
         if self.host.is_stopped:
             return
         if self.sent.get(flow, {}).get(number, (None, -1))[1] == sent_at:
+            if number in self.reported.get(flow, ()):
+                self.host.settled(flow, number, by_others=True)
+                return
             self.host.net.timeouts += 1
             self.repeat(flow, number)
+
+    def before(self, packet: Packet) -> frozenset[int]:
+        """Return which of the 64 packets before a packet have arrived."""
+        arrived = self.arrived.get(packet.flow, set())
+        return frozenset(one for one in range(packet.number - 64, packet.number) if one in arrived)
+
+    def find_gaps(self, flow: Flow, packet: Packet, earlier: frozenset[int]) -> None:
+        """Process what the acknowledgement of a packet says about the packets that were sent before."""
+        order, judged = self.order[flow], self.judged.get(flow, 0)
+        place = order.index((packet.number, packet.injected))
+        self.highest[flow] = max(self.highest.get(flow, -1), place)
+        if not self.sent.get(flow) and not flow.lost:
+            # All packets have been acknowledged.
+            self.judged[flow], self.reported[flow] = len(order), set()
+            return
+        self.reported.setdefault(flow, set()).update(earlier)
+        end = self.highest[flow] - self.rule.reordering + 1
+        for number, sent_at in order[judged : max(end, judged)]:
+            self.judged[flow] = self.judged.get(flow, 0) + 1
+            if self.sent.get(flow, {}).get(number, (None, -1))[1] != sent_at:
+                continue
+            if number in self.reported[flow]:
+                self.host.settled(flow, number, by_others=True)
+            else:
+                self.host.net.overtaken += 1
+                self.repeat(flow, number)
 
     def repeat(self, flow: Flow, number: int) -> None:
         """Send a packet again, and with go-back-N all unacknowledged packets after it."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from verify.reading import Ecmp
+from verify.reference.path_states import PathStates
 from verify.reference.streams import Stream
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ class Path:
     step: int = 0
     due: dict[int, int] = field(default_factory=dict)
     again: deque[int] = field(default_factory=deque)
+    states: PathStates | None = None
 
     @property
     def value(self) -> int:
@@ -35,7 +37,7 @@ class Sprayer:
     """Selects the entropy values of one host's packets."""
 
     def __init__(self, host: Host, rule: Ecmp) -> None:
-        self.rule = rule
+        self.rule, self.host = rule, host
         net = host.net
         self.random = Stream(net.plan.seed, "entropy", net.number[host.name])
         self.paths: dict[Flow, Path] = {}
@@ -43,13 +45,17 @@ class Sprayer:
     def path(self, flow: Flow) -> Path:
         """Return the state of a flow."""
         if flow not in self.paths:
-            self.paths[flow] = Path(self.random.below(self.rule.values))
+            path = self.paths[flow] = Path(self.random.below(self.rule.values))
+            if self.rule.spraying == "path-states":
+                path.states = PathStates(self.host, flow, self.rule)
         return self.paths[flow]
 
     def next(self, flow: Flow) -> int:
         """Select the entropy value of the next packet of a flow."""
         path = self.path(flow)
         kind = self.rule.spraying
+        if path.states:
+            return path.states.next(lambda: self.place(path))
         if kind in ("reps", "mixed") and path.again:
             return path.again.popleft()
         if kind in ("reps", "random"):
@@ -72,11 +78,26 @@ class Sprayer:
         self.turn(path)
         return value
 
+    def place(self, path: Path) -> int:
+        """Return the current place of the round, and advance the round."""
+        place = path.value
+        self.turn(path)
+        return place
+
     def turn(self, path: Path) -> None:
         """Advance the round. Each round has a random order."""
         path.step += 1
         if path.step == self.rule.values:
             path.step, path.flip = 0, self.random.below(self.rule.values)
+
+    def lose(self, flow: Flow, value: int) -> None:
+        """Process the loss of a packet that no switch reported."""
+        if self.rule.spraying == "path-states":
+            states = self.path(flow).states
+            assert states
+            states.lose(value)
+        else:
+            self.take_answer(flow, value, is_marked=True, skips=4)
 
     def take_answer(self, flow: Flow, value: int, *, is_marked: bool, skips: int = 1) -> None:
         """Process the answer to a packet with an entropy value: add skips, or store the value for reuse."""
@@ -84,6 +105,10 @@ class Sprayer:
         if kind in ("oblivious", "random"):
             return
         path = self.path(flow)
+        if path.states:
+            if is_marked:
+                path.states.pass_over(value)
+            return
         if is_marked and kind != "reps":
             path.due[value] = min(path.due.get(value, 0) + skips, MOST_DUE)
         if not is_marked and kind != "bitmap":

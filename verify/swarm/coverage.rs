@@ -111,7 +111,7 @@ mod tests {
     use super::*;
     use crate::case::read;
     use crate::draw::draw;
-    use crate::draw::ecmp::{hashing, lids, priority};
+    use crate::draw::ecmp::{hashing, lids, priority, retirement};
     use crate::draw::events;
     use crate::draw::rdma::{Around, congestion};
     use crate::draw::sources;
@@ -208,11 +208,14 @@ mod tests {
             let recovery = Value::Table(events::recovery(seed, 10_000, false));
             let lossy = Table::from_iter([("lossy_lanes".to_owned(), events::lossy_lanes(seed, 2).into())]);
             let flow_control = Value::Table(lossy);
+            let states = Value::Table(retirement(seed, 10_000, 64));
+            let retirement = Table::from_iter([("retirement".to_owned(), states)]);
             let tables = [
                 ("event", list),
                 ("rerouting", rerouting),
                 ("recovery", recovery),
                 ("flow_control", flow_control),
+                ("ecmp", Value::Table(retirement)),
             ]
             .map(|(key, value)| (key.to_owned(), value));
             drawn.extend(of_scenario(&Table::from_iter(tables)));

@@ -249,15 +249,31 @@ fn with_failing_ports(table: &Table, spec: &Spec, topology: &Topology) -> Option
     let mut other = table.clone();
     other.insert("event".to_owned(), Value::Array(list));
     let overtakes = ["adaptive_routing", "ecmp"].iter().any(|key| other.contains_key(*key));
-    let recovery = events::recovery(spec.seed, spec.duration.0, overtakes || spec.switch.trimming.is_some());
-    other.insert("recovery".to_owned(), Value::Table(recovery));
-    if let Some(congestion) = entry(&mut other, "congestion") {
-        congestion.remove("acknowledge");
-    }
+    recover(&mut other, spec, overtakes || spec.switch.trimming.is_some());
     if let (Some(time), Some(ports)) = (failover, entry(&mut other, "ports")) {
         ports.insert("failover".to_owned(), time);
     }
     matches!(read(&other), Ok(Ok(_))).then_some(other)
+}
+
+/// Lets the hosts of a scenario with events send lost packets again. Entropy values with states are retired.
+fn recover(table: &mut Table, spec: &Spec, overtakes: bool) {
+    let mut recovery = events::recovery(spec.seed, spec.duration.0, overtakes);
+    // Recovery needs an acknowledgement of each packet.
+    if let Some(congestion) = entry(table, "congestion") {
+        congestion.remove("acknowledge");
+    }
+    if let Some(rule) = table.get_mut("ecmp").and_then(Value::as_table_mut)
+        && rule.get("spraying").and_then(Value::as_str) == Some("path-states")
+    {
+        let values = rule.get("values").and_then(Value::as_integer).unwrap_or(64);
+        let retirement = ecmp::retirement(spec.seed, spec.duration.0, values as u64);
+        rule.insert("retirement".to_owned(), Value::Table(retirement));
+    }
+    table.insert("recovery".to_owned(), Value::Table(recovery.clone()));
+    if !matches!(read(table), Ok(Ok(_))) && recovery.remove("reordering").is_some() {
+        table.insert("recovery".to_owned(), Value::Table(recovery));
+    }
 }
 
 /// Whether jobs can use reduction units.
@@ -464,14 +480,11 @@ pub fn with_events(table: &Table, scenario: &Scenario) -> Option<Table> {
     if list.iter().any(loses) && !spec.seed.is_multiple_of(3) {
         let overtakes = ["adaptive_routing", "ecmp", "rerouting"].iter().any(|key| other.contains_key(*key))
             || spec.seed % 5 == 2;
-        let recovery = events::recovery(spec.seed, spec.duration.0, overtakes);
-        other.insert("recovery".to_owned(), Value::Table(recovery));
-        // Recovery needs an acknowledgement of each packet.
-        if let Some(congestion) = entry(&mut other, "congestion") {
-            congestion.remove("acknowledge");
-        }
+        other.insert("event".to_owned(), Value::Array(list));
+        recover(&mut other, spec, overtakes);
+    } else {
+        other.insert("event".to_owned(), Value::Array(list));
     }
-    other.insert("event".to_owned(), Value::Array(list));
     make_room(&mut other)?;
     Some(other)
 }

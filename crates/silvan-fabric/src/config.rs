@@ -12,6 +12,7 @@ use silvan_engine::{Bytes, Rate, Time};
 pub use silvan_network::packet_format::Packet;
 use silvan_network::routing::adaptive::Heuristic;
 pub use silvan_network::routing::path_bits::PathBits;
+pub use silvan_network::routing::path_states::Retirement;
 pub use silvan_network::routing::spraying::Spraying;
 use silvan_network::routing::{self, Tables};
 use silvan_network::traffic::{Flow, Job, Traffic};
@@ -647,11 +648,14 @@ pub struct Ecmp {
     /// Number of entropy values of a flow (with `spraying`), a power of two.
     #[schemars(range(min = 1, max = 32_768))]
     pub values: u16,
+    /// How values are retired after losses, and restored (with the spraying `path-states`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retirement: Option<Retirement>,
 }
 
 impl Default for Ecmp {
     fn default() -> Self {
-        Self { enabled: true, spraying: Spraying::None, values: 64 }
+        Self { enabled: true, spraying: Spraying::None, values: 64, retirement: None }
     }
 }
 

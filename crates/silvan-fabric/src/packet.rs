@@ -32,6 +32,8 @@ pub(crate) enum Kind {
     Header,
     Nack,
     Receipt,
+    PathProbe,
+    PathReply,
 }
 
 /// Identifies a flow in the network.
@@ -131,6 +133,13 @@ pub(crate) enum Contents {
     /// With loss recovery, from a receiver to the source of a data packet: the packet with its number has arrived, or is
     /// missing.
     Receipt { is_missing: bool },
+    /// From a source to the receiver of its flow: tests the entropy value that the packet has.
+    PathProbe,
+    /// Answers a probe of an entropy value.
+    PathReply {
+        /// Whether the probe was marked.
+        is_marked: bool,
+    },
 }
 
 impl Contents {
@@ -155,6 +164,8 @@ impl Contents {
             Self::Header { .. } => Kind::Header,
             Self::Nack { .. } => Kind::Nack,
             Self::Receipt { .. } => Kind::Receipt,
+            Self::PathProbe => Kind::PathProbe,
+            Self::PathReply { .. } => Kind::PathReply,
         }
     }
 
@@ -193,7 +204,7 @@ impl Kind {
     /// do not count.
     #[inline]
     pub fn answers(self) -> bool {
-        matches!(self, Self::Cnp | Self::Ack | Self::Grant | Self::Nack | Self::Receipt)
+        matches!(self, Self::Cnp | Self::Ack | Self::Grant | Self::Nack | Self::Receipt | Self::PathReply)
     }
 
     /// Whether packets of this kind must not overtake the data of their flow.
@@ -313,6 +324,8 @@ impl Contents {
             Kind::Header => Self::Header { bytes, created, is_last, injected, at_last_hop },
             Kind::Nack => Self::Nack { bytes, created, is_last, sent_at, at_last_hop, is_marked },
             Kind::Receipt => Self::Receipt { is_missing: false },
+            Kind::PathProbe => Self::PathProbe,
+            Kind::PathReply => Self::PathReply { is_marked: false },
         }
     }
 }
@@ -348,6 +361,9 @@ impl Packet {
 pub(crate) struct Marks {
     /// The packet number within the flow; 0 if it was not set.
     pub number: u64,
+    /// For an acknowledgement: bit k states whether the packet with the acknowledged number minus k + 1 has arrived, if the
+    /// sender considers the order of acknowledgements.
+    pub earlier: u64,
     /// The target that the packet carries to the receiver of its flow; 0 if it was not set.
     pub target: u32,
     /// For an acknowledgement of several packets, their number.
@@ -526,6 +542,11 @@ impl Pool {
     /// The packet number within the flow; 0 if it was not set.
     pub fn number(&self, id: PacketId) -> u64 {
         self.marks.get(id as usize).map_or(0, |marks| marks.number)
+    }
+
+    /// Sets which packets before the acknowledged one have arrived; see [`Marks::earlier`].
+    pub fn set_earlier(&mut self, id: PacketId, earlier: u64) {
+        self.marks_of(id).earlier = earlier;
     }
 
     /// Sets the group through which a packet makes a detour.

@@ -476,8 +476,10 @@ fn recorded(packet: &Packet, number: u64, now: Time) -> RecordedPacket {
         Kind::Data => RecordedRole::Data,
         Kind::Header => RecordedRole::Header,
         Kind::Cnp => RecordedRole::Notification,
-        Kind::Ack | Kind::Grant | Kind::Nack | Kind::Receipt => RecordedRole::Answer,
-        Kind::Request | Kind::SetUp | Kind::Probe | Kind::TearDown | Kind::Reply => RecordedRole::Other,
+        Kind::Ack | Kind::Grant | Kind::Nack | Kind::Receipt | Kind::PathReply => RecordedRole::Answer,
+        Kind::Request | Kind::SetUp | Kind::Probe | Kind::TearDown | Kind::Reply | Kind::PathProbe => {
+            RecordedRole::Other
+        }
     };
     let echo = match packet.contents {
         Contents::Cnp(echoed) | Contents::Ack(echoed) => Some((echoed.sent_at, echoed.is_marked)),

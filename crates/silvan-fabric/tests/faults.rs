@@ -329,7 +329,7 @@ fn recovered(outcome: &Outcome) -> (u64, u64, u64) {
 fn selective_repeat_sends_lost_packets_again_after_the_timeout() {
     let (topology, mut config) = ten_packets();
     config.events = vec![down("S1:2", us(15), us(20))];
-    config.recovery = Some(Recovery { kind: RecoveryKind::SelectiveRepeat, timeout: us(50) });
+    config.recovery = Some(Recovery::new(RecoveryKind::SelectiveRepeat, us(50)));
     for (name, outcome) in run_in_all_switches(&topology, &config) {
         assert_eq!((losses(&outcome).data_packets, outcome.summary.packets_delivered), (2, 10), "{name}");
         assert_eq!((recovered(&outcome), latency(&outcome).1), ((2, 0, 2), 50_000 + 1_550), "{name}");
@@ -338,8 +338,7 @@ fn selective_repeat_sends_lost_packets_again_after_the_timeout() {
     // again.
     for (timeout, repeated) in [(2_165, 0), (2_163, 10)] {
         config.events = vec![down("S1:2", us(99), us(1))];
-        config.recovery =
-            Some(Recovery { kind: RecoveryKind::SelectiveRepeat, timeout: Time::from_ns(timeout) });
+        config.recovery = Some(Recovery::new(RecoveryKind::SelectiveRepeat, Time::from_ns(timeout)));
         let outcome = run(&topology, &config);
         assert_eq!(
             (recovered(&outcome), outcome.summary.packets_delivered),
@@ -398,7 +397,7 @@ fn a_rerouted_flow_recovers_at_the_predicted_nanosecond() {
     for (name, outcome) in run_in_all_switches(&topology, &config) {
         assert_delivered(&outcome, us(10), lost, name);
     }
-    config.recovery = Some(Recovery { kind: RecoveryKind::SelectiveRepeat, timeout: us(53) });
+    config.recovery = Some(Recovery::new(RecoveryKind::SelectiveRepeat, us(53)));
     let repeated = |number| {
         Some(match number {
             0..=2 => at(number, 1_400),
@@ -436,7 +435,7 @@ fn a_flow_over_a_flapping_link_recovers_at_the_predicted_nanosecond() {
         assert_delivered(&outcome, us(1), lost, name);
     }
     let timeout = Time::from_ns(29_500);
-    config.recovery = Some(Recovery { kind: RecoveryKind::SelectiveRepeat, timeout });
+    config.recovery = Some(Recovery::new(RecoveryKind::SelectiveRepeat, timeout));
     let repeated = |number| match number {
         0..=9 => Some(at(number)),
         10..=29 => Some(at(number.min(12) + 30)),
@@ -480,7 +479,7 @@ fn a_flow_over_a_slower_link_recovers_at_the_predicted_nanosecond() {
 fn go_back_n_sends_all_packets_again_from_the_first_lost_one_on() {
     let (topology, mut config) = ten_packets();
     config.events = vec![down("S1:2", us(15), us(20))];
-    config.recovery = Some(Recovery { kind: RecoveryKind::GoBackN, timeout: us(70) });
+    config.recovery = Some(Recovery::new(RecoveryKind::GoBackN, us(70)));
     for (name, outcome) in run_in_all_switches(&topology, &config) {
         assert_eq!((losses(&outcome).data_packets, outcome.summary.packets_delivered), (2, 10), "{name}");
         assert_eq!((recovered(&outcome), latency(&outcome).1), ((3, 1, 0), 22_164 + 1_550), "{name}");
@@ -494,7 +493,7 @@ fn the_efficiency_of_go_back_n_with_random_losses() {
     let (topology, mut config) = three_switches(us(20_000));
     config.measure.interval = us(1_000);
     config.flows = vec![flow("A", "B")];
-    config.recovery = Some(Recovery { kind: RecoveryKind::GoBackN, timeout: us(100) });
+    config.recovery = Some(Recovery::new(RecoveryKind::GoBackN, us(100)));
     let errors =
         Event { loss_ppb: Some(1_000_000), lasts: None, ..event(EventKind::Errors, "S2:2", us(0), us(1)) };
     config.events = vec![errors];
@@ -511,7 +510,7 @@ fn the_efficiency_of_selective_repeat_with_random_losses() {
     let (topology, mut config) = three_switches(us(20_000));
     config.measure.interval = us(1_000);
     config.flows = vec![flow("A", "B")];
-    config.recovery = Some(Recovery { kind: RecoveryKind::SelectiveRepeat, timeout: us(100) });
+    config.recovery = Some(Recovery::new(RecoveryKind::SelectiveRepeat, us(100)));
     let errors =
         Event { loss_ppb: Some(10_000_000), lasts: None, ..event(EventKind::Errors, "S2:2", us(0), us(1)) };
     config.events = vec![errors];
@@ -542,7 +541,7 @@ fn overload() -> (Topology, Config) {
 #[test]
 fn a_lossy_lane_drops_what_does_not_fit_into_a_full_buffer() {
     let (topology, mut config) = overload();
-    for recovery in [None, Some(Recovery { kind: RecoveryKind::SelectiveRepeat, timeout: us(500) })] {
+    for recovery in [None, Some(Recovery::new(RecoveryKind::SelectiveRepeat, us(500)))] {
         let recovers = recovery.is_some();
         config.recovery = recovery;
         for (name, outcome) in run_in_all_switches(&topology, &config) {
@@ -623,7 +622,7 @@ fn links_with_retry_lose_the_same_packets_when_they_go_down() {
         Event { every: Some(us(31)), ..down("S2:2", us(20), us(7)) },
         Event { every: Some(us(43)), ..down("A", us(40), us(3)) },
     ];
-    for recovery in [None, Some(Recovery { kind: RecoveryKind::SelectiveRepeat, timeout: us(20) })] {
+    for recovery in [None, Some(Recovery::new(RecoveryKind::SelectiveRepeat, us(20)))] {
         config.recovery = recovery;
         config.link = LinkConfig::default();
         let without = run_in_all_switches(&topology, &config);
@@ -708,7 +707,7 @@ fn every_reaction_recovers_from_losses() {
         Flow { total: Some(Bytes(100_000)), ..flow(from, to) }
     };
     for kind in [RecoveryKind::SelectiveRepeat, RecoveryKind::GoBackN] {
-        config.recovery = Some(Recovery { kind, timeout: us(40) });
+        config.recovery = Some(Recovery::new(kind, us(40)));
         for mechanism in reactions() {
             config.congestion.mechanism = mechanism;
             config.events = vec![errors.clone()];
@@ -758,7 +757,7 @@ fn transfers_that_lost_packets_are_unfinished_without_recovery() {
     let unfinished = |config: &Config| run(&topology, config).summary.transfers.unwrap().unfinished;
     assert_eq!(unfinished(&config), 1);
     for kind in [RecoveryKind::SelectiveRepeat, RecoveryKind::GoBackN] {
-        config.recovery = Some(Recovery { kind, timeout: us(10) });
+        config.recovery = Some(Recovery::new(kind, us(10)));
         assert_eq!(unfinished(&config), 0);
     }
 }
@@ -836,7 +835,7 @@ fn run_changing(kind: u8, events: &[Change], load: &RandomLoad, threads: u16) ->
             [usize::from(config.rerouting.delay.is_none())];
         config.recovery = load.seed[0]
             .is_multiple_of(2)
-            .then_some(Recovery { kind: repeats, timeout: us(u64::from(load.seed[1] % 30 + 1)) });
+            .then_some(Recovery::new(repeats, us(u64::from(load.seed[1] % 30 + 1))));
         config.threads = threads;
         config.measure.interval = us(3);
         if kind == 1 {

@@ -525,7 +525,7 @@ fn with_links_that_change() {
                     if recovery != Some(RecoveryKind::GoBackN) {
                         config.rerouting.delay = Some(Time::from_ns(3_100));
                     }
-                    config.recovery = recovery.map(|kind| Recovery { kind, timeout: us(4) });
+                    config.recovery = recovery.map(|kind| Recovery::new(kind, us(4)));
                     let summary = same(&topology, &config, true).summary;
                     lost += summary.losses.unwrap().data_packets;
                 }
@@ -552,7 +552,7 @@ fn with_links_that_change_and_pause_frames() {
                 reaction: Some(Reaction::Dcqcn(Dcqcn::default())),
                 ..Congestion::default()
             };
-            config.recovery = Some(Recovery { kind: RecoveryKind::SelectiveRepeat, timeout: us(5) });
+            config.recovery = Some(Recovery::new(RecoveryKind::SelectiveRepeat, us(5)));
             changing(&mut config, "L3:5", "S1:1");
             (config.rerouting.delay, config.rerouting.port_delay) = (delay, port_delay);
             let summary = same(&two_rates(), &config, true).summary;
@@ -580,7 +580,7 @@ fn with_switches_that_store_packets() {
             let mut changed = config.clone();
             changing(&mut changed, leaf, spine);
             changed.rerouting.delay = Some(Time::from_ns(3_100));
-            changed.recovery = Some(Recovery { kind: RecoveryKind::SelectiveRepeat, timeout: us(4) });
+            changed.recovery = Some(Recovery::new(RecoveryKind::SelectiveRepeat, us(4)));
             assert!(same(&topology, &changed, true).summary.losses.unwrap().data_packets > 10);
 
             config.host.drain_rate = None;
@@ -608,7 +608,7 @@ fn with_hosts_that_change() {
         config.duration = us(90);
         config.host.injection_rate = Some(Rate::from_gbit(15));
         changing(&mut config, "L1.3:5", "L2.1:1");
-        config.recovery = recovery.map(|kind| Recovery { kind, timeout: us(4) });
+        config.recovery = recovery.map(|kind| Recovery::new(kind, us(4)));
         let of_host = |kind, host: &str, start_ns, lasts_ns| Event {
             links: Vec::new(),
             hosts: vec![host.into()],

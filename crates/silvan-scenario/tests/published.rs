@@ -88,6 +88,7 @@ fn every_scenario_is_valid_and_reads_back_as_resolved() {
             "mesh-64",
             "moe",
             "moving-forest",
+            "mrc",
             "multistage",
             "mvcm-hot-phase",
             "ndr-rtt",

@@ -224,6 +224,16 @@ class RecoverySummary(TypedDict):
     discarded_packets: int
     #: Number of timeouts of data packets.
     timeouts: int
+    #: Number of data packets that counted as lost because packets that were sent later had been
+    #: acknowledged (`recovery.reordering`).
+    overtaken_packets: int
+    #: Number of entropy values that hosts retired after losses, each time that they did so, with the
+    #: spraying `path-states`.
+    retired_values: int
+    #: Number of entropy values that were restored because a probe was answered.
+    restored_values: int
+    #: Number of probes of retired entropy values.
+    probes: int
 
 
 class _LossSummaryAlways(TypedDict):

@@ -14,7 +14,7 @@ pub fn hashing(seed: u64) -> (Table, Table) {
     if draw.chance(10) {
         put(&mut ecmp, "enabled", draw.chance(70));
     }
-    let spraying = draw.pick(&["none", "oblivious", "random", "bitmap", "reps", "mixed"]);
+    let spraying = draw.pick(&["none", "oblivious", "random", "bitmap", "reps", "mixed", "path-states"]);
     if spraying != "none" || draw.chance(30) {
         put(&mut ecmp, "spraying", spraying);
     }
@@ -29,6 +29,22 @@ pub fn hashing(seed: u64) -> (Table, Table) {
         }
     }
     (ecmp, host)
+}
+
+/// How entropy values of a seed are retired, with as many of them.
+pub fn retirement(seed: u64, duration: u64, values: u64) -> Table {
+    let mut draw = Draw { random: Stream::new(seed, "swarm retirement", 0), cycle: None, is_crowd: false };
+    let mut found = Table::new();
+    if draw.chance(70) {
+        put(&mut found, "spares", int(draw.pick(&[0, 1, 8, 100])));
+    }
+    if draw.chance(50) {
+        put(&mut found, "least_active", int(1 + draw.below(values)));
+    }
+    let interval = draw.pick(&[duration / 300, duration / 20]).max(1);
+    let value = draw.time(interval);
+    put(&mut found, "probe_interval", value);
+    found
 }
 
 /// The lane of control packets of a seed, and whether switches serve it before all others.

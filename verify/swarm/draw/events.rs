@@ -34,6 +34,9 @@ pub fn recovery(seed: u64, duration: u64, may_overtake: bool) -> Table {
     let timeout = draw.pick(&[duration / 300, duration / 30, duration / 3]).max(1);
     let value = draw.time(timeout);
     put(&mut found, "timeout", value);
+    if kind == "selective-repeat" && draw.chance(60) {
+        put(&mut found, "reordering", int(draw.pick(&[1, 3, 16, 200])));
+    }
     found
 }
 

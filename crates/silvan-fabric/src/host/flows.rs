@@ -312,6 +312,11 @@ impl FlowTable {
         first
     }
 
+    /// The lowest number of the flow's packets that are to be sent again.
+    pub fn lowest_lost(&self, id: FlowId) -> Option<u64> {
+        self.lost.get(&id)?.keys().next().copied()
+    }
+
     /// Payload that a flow is to send again, in bytes.
     pub fn lost_bytes(&self, id: FlowId) -> u64 {
         self.lost.get(&id).into_iter().flatten().map(|(_, packet)| u64::from(packet.bytes)).sum()

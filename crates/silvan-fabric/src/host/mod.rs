@@ -19,10 +19,12 @@ mod live;
 mod observe;
 mod outbox;
 mod own_flows;
+mod probing;
 mod react;
 mod recovery;
 mod respond;
 mod send;
+mod sent_order;
 mod sink;
 mod sizes;
 mod solo;
@@ -64,6 +66,7 @@ use live::Live;
 pub(crate) use observe::WantedWay;
 use outbox::{ControlLimit, Outbox};
 use own_flows::OwnFlows;
+pub(crate) use probing::PROBE;
 use recovery::LossRecovery;
 pub(crate) use recovery::{RecoveryRule, TIMEOUT};
 use sink::Undrained;
@@ -174,6 +177,8 @@ pub(crate) struct Host {
     order: Option<Box<Order>>,
     /// Selects entropy values, if packets have them; requires `order`.
     sprayer: Option<Box<Sprayer>>,
+    /// Whether an event for probes of entropy values is pending.
+    is_probe_planned: bool,
     /// Repeats packets after a timeout or a negative receipt; requires `order`.
     recovery: Option<Box<LossRecovery>>,
     /// The congestion log, if the host keeps one.
@@ -276,6 +281,7 @@ impl Host {
             is_watched: false,
             order: spec.order,
             sprayer: spec.sprayer,
+            is_probe_planned: false,
             recovery: spec.recovery.map(|rule| Box::new(LossRecovery::new(rule))),
             log: spec.log,
             hours: None,

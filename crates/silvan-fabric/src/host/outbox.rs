@@ -33,6 +33,8 @@ pub(super) struct ControlPacket {
     /// For a negative acknowledgement and, with loss recovery, for a receipt or an acknowledgement: the number of the
     /// packet.
     pub number: Option<u64>,
+    /// For an acknowledgement: see [`Marks::earlier`](crate::packet::Marks::earlier).
+    pub earlier: Option<u64>,
     /// For a request or a grant: the number of the connection of the flow's source.
     pub connection: u32,
     /// For an acknowledgement: the packets that it covers.
@@ -66,6 +68,7 @@ impl ControlPacket {
             entropy: 0,
             telemetry: Vec::new(),
             number: None,
+            earlier: None,
             connection: 0,
             packets: 0,
         }
@@ -258,6 +261,9 @@ impl Host {
         }
         if let Some(number) = control.number {
             ctx.packets.set_number(id, number);
+        }
+        if let Some(earlier) = control.earlier {
+            ctx.packets.set_earlier(id, earlier);
         }
         if matches!(contents.kind(), Kind::Request | Kind::Grant) {
             ctx.packets.set_connection(id, control.connection);

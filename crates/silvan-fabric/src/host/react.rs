@@ -147,13 +147,11 @@ impl Host {
             return ctx
                 .report_broken(format!("host {} handles a packet as a negative acknowledgement", self.id));
         };
-        if let Some(sprayer) = &mut self.sprayer {
-            // A loss at the last output does not depend on the route.
-            let feedback = if at_last_hop { RouteFeedback::of_mark(is_marked) } else { RouteFeedback::Lost };
-            sprayer.answered(packet.source, packet.src, entropy, feedback);
-        }
-        let of = self.flow_of(packet.source, packet.src);
         let flow = Connection { source: packet.source, destination: packet.src };
+        // A loss at the last output does not depend on the route.
+        let feedback = if at_last_hop { RouteFeedback::of_mark(is_marked) } else { RouteFeedback::Trimmed };
+        self.note_route(ctx, flow, entropy, feedback);
+        let of = self.flow_of(packet.source, packet.src);
         if self.recovery.is_some() && !self.settle_receipt(ctx, flow, number, true) {
             // The packet has been acknowledged, or it has been sent again after a timeout.
             return ctx.meters.discards_segment(packet);

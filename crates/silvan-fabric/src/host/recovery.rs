@@ -12,6 +12,9 @@
 //! then also informed of packets whose own acknowledgement was lost but that a later acknowledgement covers.
 //! An acknowledgement of a packet that is not outstanding is ignored.
 //!
+//! With selective repeat, a packet can also count as lost when a packet that was sent later has been acknowledged
+//! ([`super::sent_order`]).
+//!
 //! A flow that waits for a grant repeats its request after the timeout, and the receiver repeats its last
 //! grant. The reason is that requests, grants, and data packets that request credit can be lost.
 
@@ -30,9 +33,10 @@ use super::Host;
 use super::flows::{Connection, QueuedFlow};
 use super::index::FlowId;
 use super::outbox::ControlPacket;
+use super::sent_order::SentOrder;
 use crate::context::Context;
 use crate::link::{Class, key};
-use crate::packet::{Contents, FlowAddress, Packet, Segment};
+use crate::packet::{Contents, Echoed, FlowAddress, Marks, Packet, Segment};
 
 /// The `data` field of the events of this module, which belong to the class `HostTimer`.
 pub(crate) const TIMEOUT: u32 = 1;
@@ -44,6 +48,8 @@ pub(crate) struct RecoveryRule {
     pub goes_back: bool,
     /// Whether the receiver component acknowledges each packet.
     pub has_acks: bool,
+    /// The distance in the order of sending after which an acknowledged packet shows that one is lost.
+    pub reordering: Option<u16>,
 }
 
 /// A packet that has been sent but not acknowledged.
@@ -91,6 +97,8 @@ pub(crate) struct LossRecovery {
     /// The times at which packets time out, in the order of sending. Entries of packets that have been
     /// acknowledged or sent again are skipped.
     deadlines: VecDeque<(Time, Connection, u64)>,
+    /// The order in which flows sent their packets, with [`RecoveryRule::reordering`].
+    order: FxHashMap<Connection, SentOrder>,
     /// Flows that wait for a grant, with the times at which they repeat their requests, in the order of
     /// waiting. An entry is valid only if `waits_until` has the same time.
     requests: VecDeque<(Time, Connection)>,
@@ -116,6 +124,16 @@ impl Arrived {
         self.has_asked = false;
         Judgement::Accept
     }
+
+    /// The packets before a number that have arrived, as in [`Marks::earlier`].
+    fn before(&self, number: u64) -> u64 {
+        // Packets from `next` on have arrived only if they are ahead.
+        let all = u64::MAX.checked_shl(number.saturating_sub(self.next).min(64) as u32).unwrap_or(0);
+        let ahead = self.ahead.range(number.saturating_sub(64)..number);
+        let bits = ahead.fold(all, |bits, one| bits | 1 << (number - 1 - one));
+        // There are no packets before the first one.
+        bits & !u64::MAX.checked_shl(number.min(64) as u32).unwrap_or(0)
+    }
 }
 
 impl LossRecovery {
@@ -124,6 +142,7 @@ impl LossRecovery {
             rule,
             sent: FxHashMap::default(),
             deadlines: VecDeque::new(),
+            order: FxHashMap::default(),
             requests: VecDeque::new(),
             waits_until: FxHashMap::default(),
             is_planned: false,
@@ -163,6 +182,19 @@ impl LossRecovery {
             self.sent.remove(&flow);
         }
         missing
+    }
+
+    /// Removes and returns the next packet of a flow that has been overtaken at this distance and is outstanding, and whether
+    /// it has arrived.
+    fn take_overtaken(&mut self, flow: Connection, distance: u16) -> Option<(u64, bool)> {
+        let order = self.order.get_mut(&flow)?;
+        while let Some((number, sent_at)) = order.take_overtaken(distance) {
+            let outstanding = self.sent.get(&flow).and_then(|sent| sent.get(&number));
+            if outstanding.is_some_and(|one| one.sent_at == sent_at) {
+                return Some((number, order.has_arrived(number)));
+            }
+        }
+        None
     }
 
     /// Removes and returns the first flow that must repeat its request by `now`.
@@ -205,6 +237,9 @@ impl Host {
         };
         let sent = Outstanding { packet, sent_at: ctx.now, entropy };
         recovery.sent.entry(flow).or_default().insert(number, sent);
+        if recovery.rule.reordering.is_some() {
+            recovery.order.entry(flow).or_default().push(number, ctx.now);
+        }
         recovery.deadlines.push_back((ctx.now + recovery.rule.timeout, flow, number));
         self.plan_timeout(ctx);
     }
@@ -234,6 +269,11 @@ impl Host {
         while let Some((flow, number)) =
             self.recovery.as_mut().and_then(|recovery| recovery.take_late(ctx.now))
         {
+            let order = self.recovery.as_ref().and_then(|recovery| recovery.order.get(&flow));
+            if order.is_some_and(|order| order.has_arrived(number)) {
+                self.settle_receipt(ctx, flow, number, false);
+                continue;
+            }
             ctx.meters.timeouts += 1;
             self.repeat(ctx, flow, number);
         }
@@ -299,6 +339,7 @@ impl Host {
         for (number, lost) in missing {
             ctx.meters.repeats(class, lost.packet.bytes);
             self.flows.add_lost(of.flow, number, lost.packet);
+            self.note_route(ctx, flow, lost.entropy, RouteFeedback::Lost);
             self.note_lost(of, &lost, ctx.now);
         }
         // The missing packets may have carried requests for credit.
@@ -308,13 +349,9 @@ impl Host {
         self.reconsider_others(of, ctx.now);
     }
 
-    /// Informs the spraying and the reaction that a packet has been lost.
+    /// Informs the reaction that a packet has been lost.
     fn note_lost(&mut self, of: FlowRef, lost: &Outstanding, now: Time) {
-        let &Outstanding { packet, sent_at, entropy } = lost;
-        let &QueuedFlow { source, destination, .. } = self.flows.get(of.flow);
-        if let Some(sprayer) = &mut self.sprayer {
-            sprayer.answered(source, destination, entropy, RouteFeedback::Lost);
-        }
+        let &Outstanding { packet, sent_at, .. } = lost;
         let lost = Lost { now, sent_at, is_answer: false, payload: packet.bytes, at_last_hop: false };
         if let Some(reactor) = &mut self.reactor {
             reactor.lost(of, &lost);
@@ -353,10 +390,14 @@ impl Host {
         let flow = Connection { source, destination };
         let outstanding = self.recovery.as_mut().and_then(|recovery| {
             recovery.waits_until.remove(&flow);
+            recovery.order.remove(&flow);
             recovery.sent.remove(&flow)
         });
         for lost in outstanding.into_iter().flat_map(BTreeMap::into_values) {
             self.note_lost(of, &lost, ctx.now);
+        }
+        if let Some(sprayer) = &mut self.sprayer {
+            sprayer.forget(source, destination);
         }
         ctx.meters.withdraws(class, bytes, waiting);
         self.reset(source, destination);
@@ -384,6 +425,55 @@ impl Host {
         if let Some(order) = &mut self.order {
             order.give_up(&mut ctx.meters, flow, missing, ctx.now);
         }
+    }
+
+    /// With [`RecoveryRule::reordering`], handles what the acknowledgement of a packet says about other packets: repeats those
+    /// that it shows to be lost.
+    #[inline]
+    pub(super) fn find_gaps(&mut self, ctx: &mut Context, flow: Connection, echoed: &Echoed, marks: &Marks) {
+        if let Some(distance) = self.recovery.as_ref().and_then(|recovery| recovery.rule.reordering) {
+            self.repeat_overtaken(ctx, flow, (echoed, marks), distance);
+        }
+    }
+
+    #[inline(never)]
+    fn repeat_overtaken(
+        &mut self,
+        ctx: &mut Context,
+        flow: Connection,
+        (echoed, marks): (&Echoed, &Marks),
+        distance: u16,
+    ) {
+        let id = self.flows.find(flow.source, flow.destination);
+        let waiting = id.and_then(|id| self.flows.lowest_lost(id));
+        if let Some(recovery) = &mut self.recovery
+            && let Some(order) = recovery.order.get_mut(&flow)
+        {
+            let outstanding = recovery.sent.get(&flow).and_then(|sent| sent.keys().next().copied());
+            let oldest = outstanding.into_iter().chain(waiting).min();
+            order.acknowledge((marks.number, echoed.sent_at), marks.earlier, oldest);
+        }
+        while let Some((number, has_arrived)) =
+            self.recovery.as_mut().and_then(|recovery| recovery.take_overtaken(flow, distance))
+        {
+            if has_arrived {
+                self.settle_receipt(ctx, flow, number, false);
+            } else {
+                ctx.meters.overtaken += 1;
+                self.repeat(ctx, flow, number);
+            }
+        }
+    }
+
+    /// With [`RecoveryRule::reordering`], the packets of a flow to this host that have arrived before a number.
+    pub(super) fn arrived_before(&self, host: u32, source: u16, number: u64) -> Option<u64> {
+        let recovery = self.recovery.as_ref().filter(|recovery| recovery.rule.reordering.is_some())?;
+        recovery.arrived.get(&(host, source)).map(|arrived| arrived.before(number))
+    }
+
+    /// Whether packets of a flow have not been acknowledged.
+    pub(super) fn has_outstanding(&self, flow: Connection) -> bool {
+        self.recovery.as_ref().is_some_and(|recovery| recovery.sent.contains_key(&flow))
     }
 
     /// Whether acknowledgements of the receiver component are receipts.
@@ -491,7 +581,12 @@ mod tests {
     const FLOW: Connection = Connection { source: 3, destination: 7 };
 
     fn recovery(goes_back: bool, sent: &[(u64, u64)]) -> LossRecovery {
-        let mut recovery = LossRecovery::new(RecoveryRule { timeout: Time(100), goes_back, has_acks: false });
+        let mut recovery = LossRecovery::new(RecoveryRule {
+            timeout: Time(100),
+            goes_back,
+            has_acks: false,
+            reordering: None,
+        });
         for &(number, now) in sent {
             let packet = Segment { bytes: 10, created: Time(0), is_last: false };
             let one = Outstanding { packet, sent_at: Time(now), entropy: 0 };
@@ -512,6 +607,27 @@ mod tests {
         let verdicts = [0, 2, 3, 0, 1, 3].map(|number| next.take(number, true));
         let (asks, is_silent) = (OutOfSequence(true), OutOfSequence(false));
         assert_eq!(verdicts, [Accept, asks, is_silent, Duplicate, Accept, asks], "asks once per gap");
+    }
+
+    #[test]
+    fn acknowledgements_state_which_of_the_packets_before_have_arrived() {
+        let mut arrived = Arrived::default();
+        for number in [0, 1, 3, 5, 70] {
+            arrived.take(number, false);
+        }
+        // Bit k stands for number - 1 - k: first a number up to which all have arrived.
+        assert_eq!([0, 1, 2].map(|number| arrived.before(number)), [0, 0b1, 0b11]);
+        assert_eq!([3, 4, 6].map(|number| arrived.before(number)), [0b110, 0b1101, 0b11_0101]);
+        // 64 packets before 70 are 6 to 69; before 69, they are 5 to 68.
+        assert_eq!([70, 69, 71].map(|number| arrived.before(number)), [0, 1 << 63, 1]);
+        let mut all = Arrived::default();
+        (0..100).for_each(|number| {
+            all.take(number, false);
+        });
+        assert_eq!(
+            [63, 64, 99, 100].map(|number| all.before(number)),
+            [u64::MAX >> 1, u64::MAX, u64::MAX, u64::MAX]
+        );
     }
 
     #[test]

@@ -133,7 +133,8 @@ impl Host {
         for reply in replies.drain() {
             let control = self.control_of(reply);
             let number = number.filter(|_| self.recovery.is_some() && control.contents.kind() == Kind::Ack);
-            self.control.push_back(ControlPacket { number, ..control });
+            let earlier = number.and_then(|number| self.arrived_before(control.to, control.source, number));
+            self.control.push_back(ControlPacket { number, earlier, ..control });
         }
         // Put the empty list back, so that its allocation is reused.
         self.replies = replies;

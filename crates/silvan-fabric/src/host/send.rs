@@ -301,8 +301,9 @@ impl Host {
     fn select_entropy(&mut self, ctx: &mut Context, id: PacketId) {
         let Some(sprayer) = &mut self.sprayer else { return };
         let Packet { source, dst: destination, .. } = ctx.packets[id];
-        let entropy = sprayer.next(source, destination);
+        let entropy = sprayer.next(source, destination, ctx.now);
         ctx.packets.set_entropy(id, entropy);
+        self.plan_probe(ctx);
     }
 
     /// Writes the target and the connection of a flow into a packet of the flow that is about to be sent, if

@@ -67,16 +67,13 @@ impl Host {
             }
             Contents::Reply(number) => self.announcement_returned(ctx, packet, number),
             Contents::Cnp(echoed) | Contents::Ack(echoed) => {
-                if let Some(sprayer) = &mut self.sprayer {
-                    let feedback = RouteFeedback::of_mark(echoed.is_marked);
-                    sprayer.answered(packet.source, packet.src, marks.entropy, feedback);
-                }
                 let flow = Connection { source: packet.source, destination: packet.src };
+                self.note_route(ctx, flow, marks.entropy, RouteFeedback::of_mark(echoed.is_marked));
                 let is_ack = matches!(packet.contents, Contents::Ack(_));
                 let is_receipt = is_ack && self.acks_are_receipts();
                 if is_receipt && !self.settle_receipt(ctx, flow, marks.number, true) {
-                    // An answer to this packet has arrived before, or the packet has timed out.
-                    return;
+                    // An answer to this packet has arrived before, or the packet has counted as lost.
+                    return self.find_gaps(ctx, flow, &echoed, marks);
                 }
                 let counts = is_ack && (is_receipt || self.recovery.is_none());
                 let ends = counts && ctx.meters.acknowledged(packet.answered_flow(), echoed.bytes, ctx.now);
@@ -84,6 +81,7 @@ impl Host {
                 if ends && self.own_flow_acknowledged(packet.source, ctx.now) {
                     self.wake(ctx);
                 }
+                self.find_gaps(ctx, flow, &echoed, marks);
             }
             Contents::Request { amount, is_repeated } => {
                 self.requested(ctx, packet, marks, (amount, is_repeated));
@@ -92,6 +90,8 @@ impl Host {
             Contents::Header { .. } => self.answer_header(ctx, packet, (hops, marks)),
             Contents::Nack { .. } => self.was_lost(ctx, packet, marks.number, marks.entropy),
             Contents::Receipt { is_missing } => self.receipt(ctx, packet, marks.number, is_missing),
+            Contents::PathProbe => self.answer_probe(ctx, packet, marks.entropy),
+            Contents::PathReply { is_marked } => self.probe_answered(ctx, packet, marks.entropy, is_marked),
         }
     }
 

@@ -190,6 +190,12 @@ pub(crate) struct Meters {
     pub discarded_marked: u64,
     /// Number of timeouts of packets that were not acknowledged.
     pub timeouts: u64,
+    /// Number of packets that counted as lost because later ones had been acknowledged.
+    pub overtaken: u64,
+    /// Entropy values that were retired and restored, and probes that tested them.
+    pub retired: u64,
+    pub restored: u64,
+    pub path_probes: u64,
     /// Data packets that were sent again, which `packets_injected` includes.
     pub resent: u64,
     /// The most bytes of headers and other control packets that waited for one output.
@@ -266,6 +272,10 @@ impl Meters {
             self.discarded += other.discarded;
             self.discarded_marked += other.discarded_marked;
             self.timeouts += other.timeouts;
+            self.overtaken += other.overtaken;
+            self.retired += other.retired;
+            self.restored += other.restored;
+            self.path_probes += other.path_probes;
             self.resent += other.resent;
             self.most_header_bytes = self.most_header_bytes.max(other.most_header_bytes);
             self.deliveries.gather(&mut other.deliveries);

@@ -3,7 +3,7 @@
 use super::*;
 
 /// The counters that are added up, and those whose maximum is taken.
-fn counters(meters: &mut Meters) -> ([&mut u64; 19], (&mut u64, &mut u32)) {
+fn counters(meters: &mut Meters) -> ([&mut u64; 23], (&mut u64, &mut u32)) {
     let Meters {
         packets_injected,
         packets_delivered,
@@ -23,6 +23,10 @@ fn counters(meters: &mut Meters) -> ([&mut u64; 19], (&mut u64, &mut u32)) {
         discarded,
         discarded_marked,
         timeouts,
+        overtaken,
+        retired,
+        restored,
+        path_probes,
         resent,
         busiest_link_ps,
         most_header_bytes,
@@ -47,6 +51,10 @@ fn counters(meters: &mut Meters) -> ([&mut u64; 19], (&mut u64, &mut u32)) {
         discarded,
         discarded_marked,
         timeouts,
+        overtaken,
+        retired,
+        restored,
+        path_probes,
         resent,
     ];
     (sums, (busiest_link_ps, most_header_bytes))

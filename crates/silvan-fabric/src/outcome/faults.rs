@@ -48,6 +48,15 @@ pub struct RecoverySummary {
     pub discarded_packets: u64,
     /// Number of timeouts of data packets.
     pub timeouts: u64,
+    /// Number of data packets that counted as lost because packets that were sent later had been acknowledged
+    /// (`recovery.reordering`).
+    pub overtaken_packets: u64,
+    /// Number of entropy values that hosts retired after losses, each time that they did so, with the spraying `path-states`.
+    pub retired_values: u64,
+    /// Number of entropy values that were restored because a probe was answered.
+    pub restored_values: u64,
+    /// Number of probes of retired entropy values.
+    pub probes: u64,
 }
 
 /// The states in the table of changes, by index.
@@ -281,6 +290,10 @@ impl Section for LossSection {
             repeated_bytes: meters.classes.iter().map(|class| class.repeated_bytes).sum(),
             discarded_packets: meters.discarded,
             timeouts: meters.timeouts,
+            overtaken_packets: meters.overtaken,
+            retired_values: meters.retired,
+            restored_values: meters.restored,
+            probes: meters.path_probes,
         });
         let summary = LossSummary {
             links: rows.0.len() as u64,
@@ -306,10 +319,7 @@ fn loss_sentence(summary: &LossSummary, stuck: Option<String>) -> String {
         *summary;
     let again = match recovery {
         None => "; they were not sent again".to_owned(),
-        Some(RecoverySummary { resent_packets, discarded_packets, timeouts, .. }) => format!(
-            "; {resent_packets} packets were sent again, {discarded_packets} were discarded by receivers, and timeouts expired \
-             {timeouts} times"
-        ),
+        Some(recovery) => recovery_clause(&recovery),
     };
     let dropped = dropped_packets.map(|count| format!("; {count} of them were dropped at full buffers"));
     let dropped = dropped.unwrap_or_default();
@@ -321,6 +331,26 @@ fn loss_sentence(summary: &LossSummary, stuck: Option<String>) -> String {
     format!(
         "{data_packets} data packets with {payload_bytes} B of payload and {control_packets} control packets were lost on {links} \
          links, of which each direction counts{dropped}{again}.{stuck}"
+    )
+}
+
+/// How hosts repeated packets, as the end of a sentence.
+fn recovery_clause(recovery: &RecoverySummary) -> String {
+    let &RecoverySummary { resent_packets, discarded_packets, timeouts, overtaken_packets, .. } = recovery;
+    let &RecoverySummary { retired_values, restored_values, probes, .. } = recovery;
+    let overtaken = match overtaken_packets {
+        0 => String::new(),
+        count => format!(", later packets showed {count} to be lost"),
+    };
+    let retired = match retired_values {
+        0 => String::new(),
+        count => format!(
+            "; hosts retired {count} entropy values, and restored {restored_values} of them after {probes} probes"
+        ),
+    };
+    format!(
+        "; {resent_packets} packets were sent again, {discarded_packets} were discarded by receivers{overtaken}, and timeouts \
+         expired {timeouts} times{retired}"
     )
 }
 

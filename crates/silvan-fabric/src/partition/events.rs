@@ -7,7 +7,7 @@ use silvan_network::port::Port;
 
 use super::Handling;
 use crate::context::Context;
-use crate::host::{Host, TIMEOUT, take_turns};
+use crate::host::{Host, PROBE, TIMEOUT, take_turns};
 use crate::jobs::Jobs;
 use crate::link::{ChannelId, Class, Effect, EventKey, Stage, key, unkey};
 use crate::outputs::{BinnedSwitch, Outputs};
@@ -213,6 +213,7 @@ impl<A: Architecture> Handler<'_, A> {
                 }
             }
             Class::HostTimer if event.data == TIMEOUT => hosts[node].expire_outstanding(ctx),
+            Class::HostTimer if event.data == PROBE => hosts[node].send_probes(ctx),
             Class::HostTimer => hosts[node].expire_timers(ctx),
             // All arrivals of an instant are handled before wake-ups.
             Class::SwitchWake => {

@@ -631,6 +631,7 @@ impl<'a> Builder<'a> {
                 timeout: recovery.timeout,
                 goes_back: recovery.kind == RecoveryKind::GoBackN,
                 has_acks: parts.notification.acknowledges_each(),
+                reordering: recovery.reordering,
             }),
             log: self.model.config.measure.congestion_log.then(Box::default),
         }
@@ -646,14 +647,15 @@ impl<'a> Builder<'a> {
     /// The component that selects the entropy values or path bits of a host's packets; `None` unless the
     /// packets of a flow have several.
     fn sprayer(&self, host: u32) -> Option<Box<Sprayer>> {
-        let (spraying, values) = match self.model.config.path_bits {
-            PathBits::PerPacket => (Spraying::Oblivious, self.tables.lids() as u16),
+        let seed = self.model.config.seed;
+        let (spraying, values, retirement) = match self.model.config.path_bits {
+            PathBits::PerPacket => (Spraying::Oblivious, self.tables.lids() as u16, None),
             PathBits::Zero | PathBits::PerFlow => {
                 let ecmp = self.model.config.hashing().filter(|ecmp| ecmp.spraying.is_on())?;
-                (ecmp.spraying, ecmp.values)
+                (ecmp.spraying, ecmp.values, ecmp.retirement.clone())
             }
         };
-        Some(Box::new(Sprayer::new(spraying, values, self.model.config.seed, host)))
+        Some(Box::new(Sprayer::new(spraying, values, retirement.unwrap_or_default(), (seed, host))))
     }
 
     /// The name of an end of a link, such as "S1:3" or "H4".

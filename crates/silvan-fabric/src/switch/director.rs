@@ -52,7 +52,9 @@ impl Director {
             | Kind::Reply
             | Kind::Header
             | Kind::Nack
-            | Kind::Receipt => return None,
+            | Kind::Receipt
+            | Kind::PathProbe
+            | Kind::PathReply => return None,
         };
         (port != Tables::NO_ROUTE).then(|| Port::of_number(port))
     }
@@ -78,7 +80,9 @@ impl Director {
             | Kind::Reply
             | Kind::Header
             | Kind::Nack
-            | Kind::Receipt => {}
+            | Kind::Receipt
+            | Kind::PathProbe
+            | Kind::PathReply => {}
         }
         Some(*weight)
     }

@@ -20,7 +20,7 @@
 //! | [`deadlock`] | whether packets can wait for each other in a cycle |
 //! | [`sound`] | a fast check that all packets arrive and cannot wait for each other in a cycle |
 //! | [`ecmp`] | hash functions by which switches select among ports |
-//! | [`spraying`] | entropy values of packets |
+//! | [`spraying`], [`path_states`] | entropy values of packets, and their states after losses |
 //! | [`lanes`] | service levels of paths, and their mapping to lanes by switches |
 //! | [`lane_check`] | deadlock check per lane |
 //!
@@ -45,6 +45,7 @@ pub mod lane_check;
 pub mod lanes;
 pub mod minimal;
 pub mod path_bits;
+pub mod path_states;
 pub mod port_groups;
 mod ranks;
 pub mod shares;

@@ -1,16 +1,20 @@
 //! Packet spraying: a host gives each packet an entropy value, which switches hash in addition to the fields of the flow
 //! ([`super::ecmp`]). Packets of one flow then take many routes.
 //!
-//! The rules are those of the Ultra Ethernet Consortium's simulator (uet-htsim 2025), without its timeouts.
-//! Each host has its own random stream.
+//! The rules are those of the Ultra Ethernet Consortium's simulator (uet-htsim 2025), without its timeouts, and the states of
+//! paths of Multipath Reliable Connection ([`super::path_states`]). Each host has its own random stream.
 
 use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use silvan_engine::Time;
 use silvan_engine::random::Stream;
 use silvan_engine::saved::Saved;
+
+pub use super::path_states::RouteFeedback;
+use super::path_states::{PathSet, Probe, Probes, Retirement};
 
 /// How hosts select the entropy values of data packets. Control packets that answer a packet have its entropy
 /// value.
@@ -34,6 +38,10 @@ pub enum Spraying {
     /// A packet takes the oldest value that was acknowledged without a mark and has not been used since. If there is none,
     /// it takes a value as with `bitmap`.
     Mixed,
+    /// The states of paths of Multipath Reliable Connection (MRC, OCP 2026). A mark, or a loss that is reported before the last
+    /// output, makes a packet pass over the value once. After another loss, the value is retired (`retirement`): no packet
+    /// takes it until a probe with this value is answered.
+    PathStates,
 }
 
 impl Spraying {
@@ -46,7 +54,7 @@ impl Spraying {
     /// Whether entropy values depend on marks and losses.
     #[must_use]
     pub fn reads_marks(self) -> bool {
-        matches!(self, Self::Bitmap | Self::Reps | Self::Mixed)
+        matches!(self, Self::Bitmap | Self::Reps | Self::Mixed | Self::PathStates)
     }
 
     /// Whether entropy values of packets without a mark are used again.
@@ -63,41 +71,23 @@ const MOST_SKIPS: u8 = 15;
 /// The number of skips after a lost packet.
 const SKIPS_OF_LOSS: u8 = 4;
 
-/// The state of a route, as an answer reports it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RouteFeedback {
-    /// The packet arrived without a mark.
-    Good,
-    /// A switch marked the packet.
-    Marked,
-    /// The payload was lost before the last output.
-    Lost,
-}
-
-impl RouteFeedback {
-    /// The feedback of a packet that was not lost.
-    pub fn of_mark(is_marked: bool) -> Self {
-        if is_marked { Self::Marked } else { Self::Good }
-    }
-}
-
 /// A round over all entropy values. The value at each position is the position with some bits inverted.
 #[derive(Debug, Clone, Copy, Saved)]
-struct EntropyRound {
+pub(super) struct EntropyRound {
     at: u16,
     inverted: u16,
 }
 
 impl EntropyRound {
-    fn new(values: u16, random: &mut Stream) -> Self {
+    pub(super) fn new(values: u16, random: &mut Stream) -> Self {
         Self { at: 0, inverted: random.below(u32::from(values)) as u16 }
     }
 
-    fn value(self) -> u16 {
+    pub(super) fn value(self) -> u16 {
         self.at ^ self.inverted
     }
 
-    fn advance(&mut self, values: u16, random: &mut Stream) {
+    pub(super) fn advance(&mut self, values: u16, random: &mut Stream) {
         self.at += 1;
         if self.at == values {
             *self = Self::new(values, random);
@@ -113,6 +103,8 @@ struct SprayedFlow {
     skips: Box<[u8]>,
     /// Values to use again, the oldest first.
     recycled: VecDeque<u16>,
+    /// The states of the values, if the rule has them.
+    paths: Option<Box<PathSet>>,
 }
 
 /// Selects the entropy values of a host's packets.
@@ -121,34 +113,40 @@ pub struct Sprayer {
     rule: Spraying,
     /// The number of entropy values, a power of two.
     values: u16,
+    /// How values are retired, with [`Spraying::PathStates`].
+    retirement: Retirement,
     random: Stream,
     /// By traffic source and destination host.
     flows: FxHashMap<(u16, u32), SprayedFlow>,
+    probes: Probes,
 }
 
 impl Sprayer {
     /// The state of `host` without flows. `values` is the number of entropy values, a power of two; `seed` is
     /// the seed of the run.
-    pub fn new(rule: Spraying, values: u16, seed: u64, host: u32) -> Self {
+    pub fn new(rule: Spraying, values: u16, retirement: Retirement, (seed, host): (u64, u32)) -> Self {
         let random = Stream::new(seed, "entropy", u64::from(host));
-        Self { rule, values: values.max(1), random, flows: FxHashMap::default() }
+        let (values, flows) = (values.max(1), FxHashMap::default());
+        Self { rule, values, retirement, random, flows, probes: Probes::default() }
     }
 
     fn flow(&mut self, source: u16, destination: u32) -> (&mut SprayedFlow, &mut Stream) {
-        let Self { rule, values, random, flows } = self;
+        let Self { rule, values, retirement, random, flows, .. } = self;
         let skips = if matches!(rule, Spraying::Bitmap | Spraying::Mixed) { usize::from(*values) } else { 0 };
         let flow = flows.entry((source, destination)).or_insert_with(|| SprayedFlow {
             round: EntropyRound::new(*values, random),
             skips: vec![0; skips].into(),
             recycled: VecDeque::new(),
+            paths: (*rule == Spraying::PathStates).then(|| Box::new(PathSet::new(*values, retirement))),
         });
         (flow, random)
     }
 
     /// Selects the entropy value of the next packet from a traffic source of the host to a destination; 0
-    /// without spraying.
-    pub fn next(&mut self, source: u16, destination: u32) -> u16 {
+    /// without spraying. Probes of the flow that were suspended become due after the interval.
+    pub fn next(&mut self, source: u16, destination: u32, now: Time) -> u16 {
         let (rule, values) = (self.rule, self.values);
+        let due = now + self.retirement.probe_interval;
         let (flow, random) = self.flow(source, destination);
         match rule {
             Spraying::None => 0,
@@ -163,20 +161,46 @@ impl Sprayer {
                 Some(value) => value,
                 None => flow.unskipped(values, random),
             },
+            Spraying::PathStates => {
+                let SprayedFlow { round, paths, .. } = flow;
+                let Some(paths) = paths else { return 0 };
+                let value = paths.next(|| {
+                    let slot = round.value();
+                    round.advance(values, random);
+                    slot
+                });
+                let suspended = paths.take_suspended();
+                self.probes.add(due, suspended.map(|value| Probe { source, destination, value }));
+                value
+            }
         }
     }
 
-    /// Handles the answer to a packet with this entropy value. No effect if the rule ignores marks.
-    pub fn answered(&mut self, source: u16, destination: u32, value: u16, feedback: RouteFeedback) {
+    /// Handles the answer to a packet with this entropy value, or its loss. No effect if the rule ignores marks. Returns
+    /// whether the value has been retired.
+    pub fn answered(
+        &mut self,
+        (source, destination): (u16, u32),
+        value: u16,
+        feedback: RouteFeedback,
+        now: Time,
+    ) -> bool {
         let rule = self.rule;
         if !rule.reads_marks() {
-            return;
+            return false;
         }
         let (flow, _) = self.flow(source, destination);
+        if let Some(paths) = &mut flow.paths {
+            let (is_retired, needs_probe) = paths.answered(value, feedback);
+            if needs_probe {
+                self.repeat_probe(Probe { source, destination, value }, now);
+            }
+            return is_retired;
+        }
         let more = match feedback {
             RouteFeedback::Good => 0,
             RouteFeedback::Marked => 1,
-            RouteFeedback::Lost => SKIPS_OF_LOSS,
+            RouteFeedback::Trimmed | RouteFeedback::Lost => SKIPS_OF_LOSS,
         };
         if more > 0 {
             if let Some(skips) = flow.skips.get_mut(usize::from(value)) {
@@ -188,6 +212,49 @@ impl Sprayer {
                 flow.recycled.pop_front();
             }
         }
+        false
+    }
+
+    /// Forgets what a flow knows about its routes.
+    pub fn forget(&mut self, source: u16, destination: u32) {
+        self.flows.remove(&(source, destination));
+    }
+
+    /// The time at which the next probe is due.
+    pub fn next_probe(&self) -> Option<Time> {
+        self.probes.next()
+    }
+
+    /// Removes and returns the next probe that is due by `now` and whose value is still retired.
+    pub fn take_probe(&mut self, now: Time) -> Option<Probe> {
+        while let Some(probe) = self.probes.take(now) {
+            let paths = self.paths_of(&probe);
+            if paths.is_some_and(|paths| paths.confirm_probe(probe.value)) {
+                return Some(probe);
+            }
+        }
+        None
+    }
+
+    /// Makes a probe due after the interval.
+    pub fn repeat_probe(&mut self, probe: Probe, now: Time) {
+        self.probes.add(now + self.retirement.probe_interval, [probe].into_iter());
+    }
+
+    /// Suspends the probe of a value until the next packet of its flow.
+    pub fn suspend_probe(&mut self, probe: Probe) {
+        if let Some(paths) = self.paths_of(&probe) {
+            paths.suspend(probe.value);
+        }
+    }
+
+    /// Handles the answer to a probe. Returns whether the value was retired, and has been restored.
+    pub fn probe_answered(&mut self, probe: Probe, is_marked: bool) -> bool {
+        self.paths_of(&probe).is_some_and(|paths| paths.restore(probe.value, is_marked))
+    }
+
+    fn paths_of(&mut self, &Probe { source, destination, .. }: &Probe) -> Option<&mut PathSet> {
+        self.flows.get_mut(&(source, destination))?.paths.as_deref_mut()
     }
 }
 
@@ -220,20 +287,31 @@ impl SprayedFlow {
 mod tests {
     use super::*;
 
-    const ALL: [Spraying; 5] =
-        [Spraying::Oblivious, Spraying::Random, Spraying::Bitmap, Spraying::Reps, Spraying::Mixed];
+    const NOW: Time = Time(5);
+    const ALL: [Spraying; 6] = [
+        Spraying::Oblivious,
+        Spraying::Random,
+        Spraying::Bitmap,
+        Spraying::Reps,
+        Spraying::Mixed,
+        Spraying::PathStates,
+    ];
 
     fn sprayer(rule: Spraying, values: u16) -> Sprayer {
-        Sprayer::new(rule, values, 1, 7)
+        Sprayer::new(rule, values, Retirement { least_active: Some(1), ..Retirement::default() }, (1, 7))
     }
 
     fn take(sprayer: &mut Sprayer, count: usize) -> Vec<u16> {
-        (0..count).map(|_| sprayer.next(0, 9)).collect()
+        (0..count).map(|_| sprayer.next(0, 9, NOW)).collect()
+    }
+
+    fn answer(sprayer: &mut Sprayer, value: u16, feedback: RouteFeedback) {
+        assert!(!sprayer.answered((0, 9), value, feedback, NOW), "only path states retire values");
     }
 
     #[test]
     fn each_round_contains_every_value_once() {
-        for rule in [Spraying::Oblivious, Spraying::Bitmap, Spraying::Mixed] {
+        for rule in [Spraying::Oblivious, Spraying::Bitmap, Spraying::Mixed, Spraying::PathStates] {
             let mut sprayer = sprayer(rule, 16);
             let rounds: Vec<Vec<u16>> = (0..4).map(|_| take(&mut sprayer, 16)).collect();
             for round in &rounds {
@@ -249,8 +327,8 @@ mod tests {
     fn values_stay_below_their_number_and_flows_are_separate() {
         for rule in ALL {
             let mut sprayer = sprayer(rule, 8);
-            let one: Vec<u16> = (0..100).map(|_| sprayer.next(0, 1)).collect();
-            let other: Vec<u16> = (0..100).map(|_| sprayer.next(0, 2)).collect();
+            let one: Vec<u16> = (0..100).map(|_| sprayer.next(0, 1, NOW)).collect();
+            let other: Vec<u16> = (0..100).map(|_| sprayer.next(0, 2, NOW)).collect();
             assert!(one.iter().chain(&other).all(|&value| value < 8), "{rule:?}");
             assert_ne!(one, other, "{rule:?}");
             assert_eq!(sprayer.flows.len(), 2);
@@ -263,8 +341,8 @@ mod tests {
         let mut sprayer = sprayer(Spraying::Bitmap, 4);
         let order = take(&mut sprayer, 4);
         assert_eq!(order.len(), 4);
-        sprayer.answered(0, 9, 2, RouteFeedback::Marked);
-        sprayer.answered(0, 9, 2, RouteFeedback::Marked);
+        answer(&mut sprayer, 2, RouteFeedback::Marked);
+        answer(&mut sprayer, 2, RouteFeedback::Marked);
         // In each of the next two rounds, another value takes the place of value 2, so a round ends a packet earlier.
         let next = take(&mut sprayer, 6);
         assert!(!next.contains(&2), "{next:?}");
@@ -275,12 +353,12 @@ mod tests {
     #[test]
     fn a_loss_skips_its_value_four_times() {
         let mut sprayer = sprayer(Spraying::Bitmap, 4);
-        sprayer.answered(0, 9, 2, RouteFeedback::Lost);
+        answer(&mut sprayer, 2, RouteFeedback::Lost);
         assert_eq!(*sprayer.flows[&(0, 9)].skips, [0, 0, 4, 0]);
-        (0..4).for_each(|_| sprayer.answered(0, 9, 2, RouteFeedback::Lost));
+        (0..4).for_each(|_| answer(&mut sprayer, 2, RouteFeedback::Lost));
         assert_eq!(*sprayer.flows[&(0, 9)].skips, [0, 0, 15, 0]);
         let mut sprayer = self::sprayer(Spraying::Reps, 4);
-        sprayer.answered(0, 9, 2, RouteFeedback::Lost);
+        answer(&mut sprayer, 2, RouteFeedback::Lost);
         assert!(sprayer.flows[&(0, 9)].recycled.is_empty());
     }
 
@@ -288,7 +366,7 @@ mod tests {
     fn if_all_values_are_marked_a_packet_takes_one_nevertheless() {
         let mut sprayer = sprayer(Spraying::Bitmap, 4);
         for _ in 0..40 {
-            (0..4).for_each(|value| sprayer.answered(0, 9, value, RouteFeedback::Marked));
+            (0..4).for_each(|value| answer(&mut sprayer, value, RouteFeedback::Marked));
         }
         // At most 15 skips of each value are pending, and each packet removes one skip.
         let found = take(&mut sprayer, 10);
@@ -299,11 +377,11 @@ mod tests {
     #[test]
     fn reps_reuses_the_last_eight_values_without_a_mark() {
         let mut sprayer = sprayer(Spraying::Reps, 256);
-        (0..12).for_each(|value| sprayer.answered(0, 9, 100 + value, RouteFeedback::of_mark(value == 6)));
+        (0..12).for_each(|value| answer(&mut sprayer, 100 + value, RouteFeedback::of_mark(value == 6)));
         // Of eleven values without a mark, the last eight are stored.
         assert_eq!(take(&mut sprayer, 8), [103, 104, 105, 107, 108, 109, 110, 111]);
-        sprayer.answered(0, 9, 42, RouteFeedback::Good);
-        assert_eq!(sprayer.next(0, 9), 42);
+        answer(&mut sprayer, 42, RouteFeedback::Good);
+        assert_eq!(sprayer.next(0, 9, NOW), 42);
         let random = take(&mut sprayer, 64);
         assert!(random.iter().any(|&value| value != random[0]));
     }
@@ -311,10 +389,29 @@ mod tests {
     #[test]
     fn mixed_reuses_all_values_and_then_skips_marked_ones() {
         let mut sprayer = sprayer(Spraying::Mixed, 4);
-        (0..12).for_each(|value| sprayer.answered(0, 9, value % 4, RouteFeedback::Good));
+        (0..12).for_each(|value| answer(&mut sprayer, value % 4, RouteFeedback::Good));
         assert_eq!(take(&mut sprayer, 12), [0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3]);
-        sprayer.answered(0, 9, 1, RouteFeedback::Marked);
+        answer(&mut sprayer, 1, RouteFeedback::Marked);
         let next = take(&mut sprayer, 3);
         assert!(!next.contains(&1), "{next:?}");
+    }
+
+    #[test]
+    fn probes_follow_retirement_at_intervals_until_they_are_answered() {
+        let mut sprayer = sprayer(Spraying::PathStates, 4);
+        let interval = sprayer.retirement.probe_interval;
+        assert!(sprayer.answered((0, 9), 2, RouteFeedback::Lost, NOW));
+        assert_eq!((sprayer.next_probe(), sprayer.take_probe(NOW)), (Some(NOW + interval), None));
+        let probe = Probe { source: 0, destination: 9, value: 2 };
+        let first = NOW + interval;
+        assert_eq!(sprayer.take_probe(first), Some(probe));
+        sprayer.repeat_probe(probe, first);
+        assert_eq!(sprayer.take_probe(first + interval), Some(probe));
+        sprayer.suspend_probe(probe);
+        assert_eq!(sprayer.next_probe(), None);
+        sprayer.next(0, 9, first);
+        assert_eq!(sprayer.next_probe(), Some(first + interval), "the flow sends again");
+        assert!(sprayer.probe_answered(probe, false) && !sprayer.probe_answered(probe, false));
+        assert_eq!(sprayer.take_probe(first + interval), None, "the value is not retired any more");
     }
 }

@@ -3,11 +3,12 @@
 use silvan_congestion::marking::Marking;
 use silvan_congestion::reaction::Reaction;
 use silvan_congestion::{Components, Notification};
+use silvan_engine::Time;
 use silvan_fabric::config::{Assignment, Delivery, Ecmp, PathBits, RoutePer, Spraying};
 use silvan_fabric::queueing::{Memory, Queues};
 use silvan_network::routing::RoutingSpec;
 
-use super::{Check, ensure};
+use super::{Check, LONGEST_DELAY, ensure};
 use crate::spec::{RoutingSource, Spec};
 
 /// Checks `[ecmp]` and `routing.path_bits` with the settings that exclude them, and the key `host.delivery`.
@@ -24,6 +25,7 @@ pub(super) fn check(spec: &Spec) -> Check {
     ensure(ecmp.spraying.is_on() || ecmp.values == Ecmp::default().values, "ecmp.values", || {
         "has no effect: packets have no entropy values; set ecmp.spraying".to_owned()
     })?;
+    retirement(spec, ecmp)?;
     if !ecmp.enabled {
         return Ok(());
     }
@@ -64,6 +66,25 @@ fn path_bits(spec: &Spec) -> Check {
         "\"per-packet\" cannot be combined with this congestion.reaction, which compares the telemetry of one route; set \
          \"per-flow\""
             .to_owned()
+    })
+}
+
+/// Checks how entropy values are retired.
+fn retirement(spec: &Spec, ecmp: &Ecmp) -> Check {
+    let Some(retirement) = &ecmp.retirement else { return Ok(()) };
+    ensure(ecmp.spraying == Spraying::PathStates, "ecmp.retirement", || {
+        "has no effect: no values are retired; set ecmp.spraying = \"path-states\"".to_owned()
+    })?;
+    ensure(spec.recovery.is_some(), "ecmp.retirement", || {
+        "has no effect without [recovery]: hosts do not know which packets are lost; add it, or leave the key out".to_owned()
+    })?;
+    let least = retirement.least_active.unwrap_or(1);
+    ensure((1..=ecmp.values).contains(&least), "ecmp.retirement.least_active", || {
+        format!("must be between 1 and ecmp.values, {}", ecmp.values)
+    })?;
+    super::delay("ecmp.retirement.probe_interval", retirement.probe_interval, LONGEST_DELAY)?;
+    ensure(retirement.probe_interval > Time::ZERO, "ecmp.retirement.probe_interval", || {
+        "must be more than 0 s".to_owned()
     })
 }
 

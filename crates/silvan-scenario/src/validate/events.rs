@@ -176,6 +176,17 @@ fn recovery(spec: &Spec) -> Check {
     ensure(components.acknowledge.is_none(), "congestion.acknowledge", || {
         "cannot be combined with recovery, which needs an acknowledgement of each packet; leave one of them out".to_owned()
     })?;
+    if recovery.reordering.is_some() {
+        let key = "recovery.reordering";
+        ensure(recovery.repeats_only_lost(), key, || {
+            "needs packets that may arrive in any order; use recovery.kind = \"selective-repeat\"".to_owned()
+        })?;
+        ensure(components.notification.acknowledges_each(), key, || {
+            "needs an acknowledgement of each packet, which states when that packet was sent; set congestion.notification = \
+             \"ack-each\" or \"ack-grant\", or leave the key out"
+                .to_owned()
+        })?;
+    }
     if recovery.kind == RecoveryKind::GoBackN {
         let adapts = spec.adaptive_routing.as_ref();
         let adapts = adapts.is_some_and(|adaptive| adaptive.enabled && adaptive.is_per(RoutePer::Packet));

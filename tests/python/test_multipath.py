@@ -1,0 +1,207 @@
+"""Losses that later acknowledgements show, and entropy values that are retired and restored, as in MRC."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import silvan
+
+#: The time of a packet of 4096 bytes on a link of 100 Gbit/s, in nanoseconds.
+PACKET_NS = 4096 * 8 / 100
+
+
+def run(text: str, **changes: object) -> silvan.Result:
+    """Run a scenario given as text."""
+    return silvan.run(silvan.Scenario.from_toml(text, overrides=changes))
+
+
+def recovered(result: silvan.Result) -> dict[str, int]:
+    """Return the counts of loss recovery, and those of lost packets."""
+    losses = result.summary["losses"]
+    return {**losses["recovery"], "data": losses["data_packets"], "control": losses["control_packets"]}
+
+
+def ended_ns(result: silvan.Result, flow: int = 0) -> float:
+    """Return the time at which a flow has delivered all of its data."""
+    ended = result.summary["flows"][flow]["completed_ns"]
+    assert ended is not None
+    return float(ended)
+
+
+#: One flow that uses its links all the time. Only the last packets of the flow need the timeout.
+PAIR = """
+    duration = "30 ms"
+    [topology]
+    kind = "star"
+    hosts = 2
+    link_rate = "100 Gbit/s"
+    link_delay = "500 ns"
+    [packet]
+    mtu = "4096 B"
+    [congestion]
+    notification = "ack-each"
+    marking = { kind = "red", min = "100 kB", max = "200 kB", percent = 100 }
+    reaction = { kind = "nscc" }
+    [host]
+    buffer = "4 MiB"
+    [recovery]
+    kind = "selective-repeat"
+    timeout = "20 ms"
+    reordering = 16
+    [[flow]]
+    name = "write"
+    from = "H1"
+    to = "H2"
+    message = "8 MiB"
+    total = "8 MiB"
+"""
+
+
+#: The link of the receiver is down for 5 us.
+DOWN = {"kind": "down", "links": ["H2"], "start": "100 us", "lasts": "5 us"}
+
+
+@pytest.mark.parametrize("distance", [1, 16, 200])
+def test_a_packet_is_sent_again_when_one_that_was_sent_later_is_acknowledged(distance):
+    changes = {"congestion": {"notification": "ack-each"}, "recovery.reordering": distance}
+    result = run(PAIR, event=[DOWN], **changes)
+    found = recovered(result)
+    # Packets leave the switch for 5 us while the link is down, and acknowledgements are lost on it.
+    assert 5_000 / PACKET_NS - 1 <= found["data"] <= 5_000 / PACKET_NS + 3
+    assert found["control"] >= 1, "acknowledgements on the link are lost"
+    assert found["resent_packets"] == found["overtaken_packets"] == found["data"]
+    assert found["discarded_packets"] == found["timeouts"] == 0
+    # The host sends all the time, so each lost packet takes the time of one packet.
+    whole = run(PAIR, event=[DOWN | {"start": "29 ms"}], **changes)
+    assert ended_ns(result) - ended_ns(whole) == pytest.approx(found["data"] * PACKET_NS, abs=1)
+
+
+def test_no_packet_is_repeated_only_because_its_acknowledgement_was_lost():
+    event = {"kind": "errors", "links": ["H2"], "loss_ppb": 20_000_000, "start": "0 s"}
+    found = recovered(run(PAIR, event=[event]))
+    assert found["data"] > 20
+    assert found["control"] > 20
+    # Packets whose acknowledgements were lost near the end of the flow may be repeated after the timeout.
+    assert found["resent_packets"] <= found["data"] + 3
+    assert found["discarded_packets"] <= 3
+    timeouts_only = PAIR.replace("reordering = 16", "").replace("20 ms", "100 us")
+    without = recovered(run(timeouts_only, event=[event]))
+    assert without["discarded_packets"] > 20, "without the states of other packets, all of them are repeated"
+
+
+#: Sixteen hosts exchange data over eight spines. The link of the first leaf and the first spine fails.
+TREE = """
+    duration = "2 ms"
+    [topology]
+    kind = "two-level-fat-tree"
+    leaves = 2
+    spines = 8
+    hosts_per_leaf = 8
+    link_rate = "100 Gbit/s"
+    link_delay = "500 ns"
+    [packet]
+    mtu = "4096 B"
+    [lanes]
+    count = 2
+    control = 1
+    control_priority = true
+    [switch]
+    arbitration = "fcfs"
+    trimming = { queue = "200 kB" }
+    [host]
+    delivery = "out-of-order"
+    [ecmp]
+    spraying = "path-states"
+    values = 64
+    retirement = { probe_interval = "50 us" }
+    [recovery]
+    kind = "selective-repeat"
+    timeout = "100 us"
+    reordering = 32
+    [congestion]
+    notification = "ack-each"
+    marking = { kind = "red", min = "50 kB", max = "200 kB", percent = 100, hosts = false }
+    reaction = { kind = "nscc" }
+    [[event]]
+    kind = "down"
+    links = ["L1.1:9"]
+    start = "300 us"
+    [[traffic]]
+    name = "shift"
+    hosts = "H[1-16]"
+    pattern = { kind = "shift", by = 8 }
+    message = "1 MiB"
+    load_percent = 50
+    [measure]
+    interval = "100 us"
+"""
+
+
+RETIREMENT = 'retirement = { probe_interval = "50 us" }'
+
+
+def test_values_over_a_failed_link_are_retired_and_restored_when_it_is_up():
+    failed = recovered(run(TREE))
+    assert failed["restored_values"] == 0
+    assert failed["probes"] > 100
+    # A value leads over the failed link with a chance of 1/8, and so does the spare that replaces it. The
+    # bounds are four standard deviations. Lost acknowledgements retire no values.
+    assert failed["retired_values"] == pytest.approx(16 * 64 / 7, abs=4 * (16 * 64 / 7) ** 0.5)
+    # Each of them loses few packets before it is retired. Without states, values lose packets until the end.
+    bitmap = recovered(run(TREE.replace(RETIREMENT, ""), **{"ecmp.spraying": "bitmap"}))
+    assert failed["data"] < 3 * failed["retired_values"]
+    assert bitmap["data"] > 4 * failed["data"]
+    changes = {"event.0.lasts": "500 us"}
+    repaired = recovered(run(TREE, **changes))
+    assert repaired["restored_values"] == repaired["retired_values"] > 0
+
+
+def test_a_flow_keeps_some_values_if_all_lose_packets():
+    links = [f"L1.1:{port}" for port in range(9, 17)]
+    event = [{"kind": "errors", "links": links, "loss_ppb": 100_000_000, "start": "0 s"}]
+    changes = {"ecmp.retirement": {"spares": 0, "least_active": 8, "probe_interval": "1 ms"}}
+    found = recovered(run(TREE, event=event, **changes))
+    # 56 of the 64 values of each flow, and those that probes have restored and that were then retired again.
+    assert 16 * 56 * 0.9 < found["retired_values"] <= 16 * 56 + found["restored_values"]
+    assert found["data"] > 500
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_results_do_not_depend_on_threads_and_schedulers(threads):
+    text = TREE.replace('duration = "2 ms"', 'duration = "1 ms"')
+    one = run(text, scheduler="event-ordered")
+    many = run(text, threads=threads)
+    for name in ("flows", "hosts", "links"):
+        mine, others = one.numpy(name), many.numpy(name)
+        assert all(np.array_equal(mine[column], others[column]) for column in mine), name
+    assert recovered(one) == recovered(many)
+
+
+RECOVERY = """    [recovery]
+    kind = "selective-repeat"
+    timeout = "100 us"
+    reordering = 32
+"""
+
+
+@pytest.mark.parametrize(
+    ("removed", "changes", "message"),
+    [
+        ("", {"recovery.reordering": 0}, "recovery.reordering = 0: must be 1 to 65535"),
+        ("", {"recovery.kind": "go-back-n"}, "reordering = 32: needs packets that may arrive in any order"),
+        ("", {"ecmp.spraying": "bitmap"}, "ecmp.retirement: has no effect: no values are retired"),
+        ("", {"ecmp.retirement.least_active": 65}, "least_active = 65: must be between 1 and ecmp.values"),
+        ("", {"ecmp.retirement.probe_interval": "0 s"}, 'probe_interval = "0 s": must be more than 0 s'),
+        ("", {"ecmp.retirement.spares": 20_000}, "ecmp.retirement.spares = 20000: must be 0 to 16384"),
+        (RECOVERY, {"event": []}, "ecmp.retirement: has no effect without"),
+    ],
+)
+def test_settings_without_effect_are_errors(removed, changes, message):
+    with pytest.raises(silvan.SilvanError, match=message):
+        silvan.Scenario.from_toml(TREE.replace(removed, ""), overrides=changes)
+
+
+def test_reordering_needs_acknowledgements_of_packets():
+    with pytest.raises(silvan.SilvanError, match="reordering = 16: needs an acknowledgement of each packet"):
+        silvan.Scenario.from_toml(PAIR, overrides={"congestion": {"mechanism": "dcqcn"}, "event": [DOWN]})
