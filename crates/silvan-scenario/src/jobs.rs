@@ -13,7 +13,7 @@ use silvan_network::traffic::{Job, Sends};
 use silvan_trace::Trace;
 use silvan_trace::collective::{Algorithm, COLLECTIVES, Choice, Collective};
 use silvan_trace::execute::Parameters;
-use silvan_trace::generate::{Dispatch, Kernels, Moe, Repeated, Transformer};
+use silvan_trace::generate::{Dispatch, Inference, Kernels, Moe, Repeated, Transformer};
 use silvan_trace::read::{Format, Options, read};
 use silvan_trace::trace::MAX_ITEMS;
 
@@ -200,6 +200,8 @@ pub enum Program {
     Transformer(Transformer),
     /// Layers of a mixture of experts, whose ranks exchange tokens.
     Moe(Moe),
+    /// Requests to a transformer: some instances process prompts, and others generate tokens.
+    Inference(Inference),
 }
 
 const fn unscaled() -> f64 {
@@ -372,6 +374,7 @@ impl JobSpec {
             Program::HpcChallenge(sizes) => sizes.trace(&algorithms, MAX_ITEMS).map_err(wrong),
             Program::Transformer(sizes) => sizes.trace(&algorithms, MAX_ITEMS).map_err(wrong),
             Program::Moe(sizes) => sizes.trace(&algorithms, MAX_ITEMS).map_err(wrong),
+            Program::Inference(sizes) => sizes.trace(&algorithms, MAX_ITEMS).map_err(wrong),
         }
     }
 }

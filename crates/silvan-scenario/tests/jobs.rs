@@ -254,7 +254,7 @@ fn ranks_finish_in_the_table_and_messages_add_up() {
 }
 
 /// Invalid scenarios: the lines after `[[job]]`, and a part of the error message.
-const WRONG: [(&str, &str); 37] = [
+const WRONG: [(&str, &str); 39] = [
     ("", "job.0.program: missing, and needed"),
     ("program = 3", "job.0.program"),
     ("program = { kind = \"mpi\" }", "must be one of `trace`, `collective`, `hpc-challenge`"),
@@ -313,6 +313,8 @@ const WRONG: [(&str, &str); 37] = [
     ("program = { kind = \"transformer\", tensors = 2 }", "unknown key"),
     ("program = { kind = \"moe\", experts = 100 }", "100 experts cannot be divided among 16 ranks"),
     ("program = { kind = \"moe\", dispatch = \"host\" }", "set job.ranks_per_host"),
+    ("program = { kind = \"moe\", shared_gradients = \"1 MiB\" }", "set backward = true"),
+    ("program = { kind = \"inference\", output = 0 }", "output = 0: must be 1 to 1048576"),
     (
         "program = { kind = \"moe\", dispatch = \"host\" }\nranks_per_host = 4\nsharing = \"cyclic\"",
         "job.0.sharing = \"cyclic\": must be \"block\"",

@@ -9,6 +9,7 @@ mod collectives;
 mod fields;
 mod formats;
 mod generated;
+mod inference;
 mod moe;
 mod msccl;
 mod reduction;

@@ -25,7 +25,7 @@ OVERHEAD, SWITCH, CABLE = "job.overhead", "switch.latency", "topology.link_delay
 HEADER, MESSAGES, INJECTION = "packet.header", "host.message_overhead", "host.injection_rate"
 COLLECTIVE, MEMORY = "collective.overhead", "collective.memory_rate"
 #: Kinds of programs whose ranks perform collective operations.
-COLLECTIVES = frozenset(("collective", "transformer", "moe"))
+COLLECTIVES = frozenset(("collective", "transformer", "moe", "inference"))
 
 #: Largest header, in bytes, that a fit accepts. RoCE with its Ethernet framing has about 130 B per packet.
 HEADER_AT_MOST = 256.0

@@ -3,11 +3,13 @@
 mod experts;
 mod hpcc;
 mod hpl;
+mod inference;
 mod moe;
 mod repeated;
 mod transformer;
 
 pub use hpcc::{Kernel, Kernels};
+pub use inference::{Inference, KeyTransfer};
 pub use moe::{Dispatch, ExpertPlacement, Moe};
 pub use repeated::Repeated;
 pub use transformer::Transformer;
