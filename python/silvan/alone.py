@@ -71,7 +71,8 @@ def add(result: Result, run: Runner) -> None:
         alone = run(own) if others else result
         told.append(_compare(result, alone, name, found, alone.summary["jobs"][0 if others else len(told)]))
     result.summary["alone"] = told
-    result.account += [_sentence(result, row, programs) for row in told]
+    rails = _rails(result) if spec.get("ports", {}).get("wiring") == "rails" else {}
+    result.account += [_sentence(result, row, programs, rails) for row in told]
     if not others:
         result.account.append("There are no other jobs, traffic and events, so the job is alone in this run.")
     if is_disturbed:
@@ -159,7 +160,22 @@ def _roots(beside: Result, alone: Result, name: str) -> list[RootShare]:
     return found
 
 
-def _sentence(result: Result, row: AloneSummary, programs: Mapping[str, str]) -> str:
+def _rails(result: Result) -> dict[str, str]:
+    """Return the rail of each leaf switch: the number of the port by which its hosts are attached."""
+    links = (str(link).split("->") for link in np.unique(result.numpy("links")["link"]))
+    return {start.partition(":")[0]: end.rpartition(".")[2] for start, end in links if ":" not in end}
+
+
+def _at(link: str, rails: Mapping[str, str]) -> str:
+    """Return a link with its rail, if it belongs to one."""
+    ends = [end.partition(":")[0] for end in link.split("->")]
+    found = next((rails[end] for end in ends if end in rails), None)
+    return link if found is None else f"{link} (rail {found})"
+
+
+def _sentence(
+    result: Result, row: AloneSummary, programs: Mapping[str, str], rails: Mapping[str, str]
+) -> str:
     name = row["job"]
     if row["slower"] is None or row["span_ns"] is None or row["alone_ns"] is None:
         return f"Job `{name}` did not finish, here or alone on this network."
@@ -176,7 +192,8 @@ def _sentence(result: Result, row: AloneSummary, programs: Mapping[str, str]) ->
             "in which the job is active, so shorter intervals may show it."
         )
     places = [
-        f"{100 * root['share']:.0f} % of that at {root['root']}, {_shared(result, root['with'], programs)}"
+        f"{100 * root['share']:.0f} % of that at {_at(root['root'], rails)}, "
+        + _shared(result, root["with"], programs)
         for root in row["roots"][:ROOTS_AT_MOST]
     ]
     rest = len(row["roots"]) - len(places)
