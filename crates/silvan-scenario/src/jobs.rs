@@ -11,13 +11,14 @@ use silvan_engine::{Bytes, Rate, Time};
 use silvan_network::topology::{NodeRef, Topology};
 use silvan_network::traffic::{Job, Sends};
 use silvan_trace::Trace;
-use silvan_trace::collective::{Algorithm, COLLECTIVES, Choice, Collective};
+use silvan_trace::collective::{Algorithm, COLLECTIVES, Choice, Collective, CpuVendor, Gpu, Protocol, Tuner};
 use silvan_trace::execute::Parameters;
 use silvan_trace::generate::{Dispatch, Inference, Kernels, Moe, Repeated, Transformer};
 use silvan_trace::read::{Format, Options, read};
 use silvan_trace::trace::MAX_ITEMS;
 
 use crate::error::Fault;
+use crate::estimate;
 use crate::ports;
 use crate::reduction::{self, JobReduction, Units};
 use crate::spec::Spec;
@@ -77,6 +78,9 @@ pub struct JobSpec {
     /// The algorithm of each collective operation.
     #[serde(default)]
     pub algorithms: Algorithms,
+    /// Lets the cost model of NCCL choose algorithms and protocols.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nccl: Option<Nccl>,
     /// How collective operations of the algorithm `in-network` use the reduction units of switches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reduction: Option<JobReduction>,
@@ -86,27 +90,50 @@ const fn one() -> u32 {
     1
 }
 
-/// How messages contain their data, as in NCCL.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Protocol {
-    /// Messages consist of data.
-    #[default]
-    Simple,
-    /// Lines of 16 B with 8 B of data.
-    Ll,
-    /// Lines of 128 B with 120 B of data.
-    Ll128,
+/// The choice of algorithms and protocols by the cost model of NCCL, for each all-reduce, all-gather and reduce-scatter by its
+/// size and group. If `algorithms` states the algorithm, only its protocol is chosen.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Nccl {
+    /// The generation of the GPUs.
+    pub gpu: Gpu,
+    /// The vendor of the CPUs.
+    pub cpu: CpuVendor,
+    /// Number of channels. Default: 16, assumed; NCCL derives it from the links of a host (`NCCL_DEBUG=INFO` prints it).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 64))]
+    pub channels: Option<u32>,
+    /// The bandwidth between hosts of all channels together, for each rank of a group on a host. Default: that of all ports of
+    /// a host, divided by `ranks_per_host`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bandwidth: Option<Rate>,
+    /// The bandwidth of all channels of a group on one host together. Default: `ports.inner_rate` or `memory_rate`, otherwise
+    /// `bandwidth`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inner_bandwidth: Option<Rate>,
+    /// The protocols that can be chosen. Default: all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protocols: Option<Vec<Protocol>>,
 }
 
-impl Protocol {
-    /// The size of a message with a number of bytes of data.
-    const fn size(self, data: u64) -> u64 {
-        match self {
-            Self::Simple => data,
-            Self::Ll => data.div_ceil(8).saturating_mul(16),
-            Self::Ll128 => data.div_ceil(120).saturating_mul(128),
+impl Nccl {
+    /// The tuner for ranks whose ports have a rate together, and whose links within their host have another one.
+    fn tuner(&self, at: &str, (of_rank, inner): (Rate, Option<Rate>)) -> Result<Tuner, Fault> {
+        let channels = self.channels.unwrap_or(16);
+        ensure((1..=64).contains(&channels), &format!("{at}.channels"), || "must be 1 to 64".to_owned())?;
+        for (key, rate) in [("bandwidth", self.bandwidth), ("inner_bandwidth", self.inner_bandwidth)] {
+            ensure(rate.is_none_or(|rate| rate.0 >= 1_000), &format!("{at}.{key}"), || {
+                "must be at least 1 kbit/s".to_owned()
+            })?;
         }
+        let has = |protocol| self.protocols.as_ref().is_none_or(|given| given.contains(&protocol));
+        let protocols = [Protocol::Simple, Protocol::Ll, Protocol::Ll128].map(has);
+        ensure(protocols.contains(&true), &format!("{at}.protocols"), || {
+            "must contain at least one protocol; leave it out for all".to_owned()
+        })?;
+        let bandwidth = self.bandwidth.unwrap_or(of_rank);
+        let inner_bandwidth = self.inner_bandwidth.or(inner).unwrap_or(bandwidth);
+        Ok(Tuner { gpu: self.gpu, cpu: self.cpu, channels, bandwidth, inner_bandwidth, protocols })
     }
 }
 
@@ -286,14 +313,17 @@ impl Algorithms {
         }
     }
 
-    /// The algorithms of a job whose hosts have a number of consecutive ranks.
-    fn choice(&self, at: &str, ranks_per_host: u32) -> Result<Choice, Fault> {
+    /// The algorithms of a job whose hosts have a number of consecutive ranks. `is_tuned` states whether NCCL's model chooses
+    /// those that are not given.
+    fn choice(&self, at: &str, ranks_per_host: u32, is_tuned: bool) -> Result<Choice, Fault> {
         let mut choice = Choice::default();
         choice.ranks_per_host = ranks_per_host;
         if let Some(chunk) = self.chunk {
             let at = format!("{at}.algorithms.chunk");
             ensure(chunk.0 > 0, &at, || "must be at least 1 B".to_owned())?;
-            ensure(self.all_reduce == Some(Algorithm::DoubleTree), &at, || {
+            let is_used =
+                self.all_reduce == Some(Algorithm::DoubleTree) || self.all_reduce.is_none() && is_tuned;
+            ensure(is_used, &at, || {
                 "has no effect unless all_reduce = \"double-tree\"; leave it out".to_owned()
             })?;
             choice.chunk = chunk.0;
@@ -319,20 +349,32 @@ impl JobSpec {
         }
     }
 
-    fn choice(&self, at: &str) -> Result<Choice, Fault> {
+    /// The algorithms. `rates` are those of the ports of a rank, and of its link within its host.
+    fn choice(&self, at: &str, rates: (Rate, Option<Rate>)) -> Result<Choice, Fault> {
         let by_host = matches!(&self.program, Program::Moe(Moe { dispatch: Dispatch::Host, .. }))
-            || self.algorithms.all_reduce == Some(Algorithm::Hierarchical);
+            || self.algorithms.all_reduce == Some(Algorithm::Hierarchical)
+            || self.nccl.is_some();
         ensure(!by_host || self.sharing == Sharing::Block, &format!("{at}.sharing"), || {
-            "must be \"block\" with the algorithm `hierarchical` and with dispatch = \"host\", so that consecutive ranks share a \
-             host"
+            "must be \"block\" with the algorithm `hierarchical`, with dispatch = \"host\" and with `nccl`, so that consecutive \
+             ranks share a host"
                 .to_owned()
         })?;
-        self.algorithms.choice(at, self.ranks_per_host)
+        let mut choice = self.algorithms.choice(at, self.ranks_per_host, self.nccl.is_some())?;
+        if let Some(nccl) = &self.nccl {
+            ensure(self.protocol == Protocol::Simple, &format!("{at}.protocol"), || {
+                "cannot be combined with `nccl`, which chooses protocols; use nccl.protocols".to_owned()
+            })?;
+            ensure(!self.algorithms.reduces_in_network(), &format!("{at}.nccl"), || {
+                "cannot be combined with the algorithm \"in-network\"".to_owned()
+            })?;
+            choice.tuner = Some(nccl.tuner(&format!("{at}.nccl"), rates)?);
+        }
+        Ok(choice)
     }
 
     /// Reads or generates the trace of the ranks, with reducers if an algorithm is `in-network`.
-    fn trace(&self, base: &Path, at: &str) -> Result<Trace, Fault> {
-        let algorithms = self.choice(at)?;
+    fn trace(&self, base: &Path, at: &str, rates: (Rate, Option<Rate>)) -> Result<Trace, Fault> {
+        let algorithms = self.choice(at, rates)?;
         let wrong = |what: String| Fault::new(format!("{at}.program"), what);
         match &self.program {
             Program::Trace {
@@ -389,7 +431,8 @@ pub(crate) fn check(spec: &Spec) -> Result<(), Fault> {
         ensure(job.start < spec.duration, &format!("{at}.start"), || {
             format!("must be before the end of the run, {}", spec.duration)
         })?;
-        job.choice(&at)?;
+        // The rates are not known yet, but no error depends on them.
+        job.choice(&at, (Rate(1), None))?;
         let is_plain = job.protocol == Protocol::Simple || !job.algorithms.reduces_in_network();
         ensure(is_plain, &format!("{at}.protocol"), || {
             "must be \"simple\" with the algorithm \"in-network\": adapters send the data alone".to_owned()
@@ -431,9 +474,13 @@ pub(crate) fn name(job: &JobSpec, index: usize) -> String {
 pub(crate) fn build(spec: &Spec, base: &Path, topology: &Topology) -> Result<(Vec<Job>, Units), Fault> {
     let mut used: HashSet<u32> = HashSet::new();
     let (mut jobs, mut units) = (Vec::new(), Units::default());
+    let ports = topology.machines.iter().map(|machine| machine.ports.len()).max().unwrap_or(1);
+    let of_host = estimate::rates(spec, topology).0.0.saturating_mul(ports as u64);
     for (index, job) in spec.job.iter().enumerate() {
         let at = format!("job.{index}");
-        let mut trace = job.trace(base, &at)?;
+        let inner = spec.ports.as_ref().and_then(|ports| ports.inner_rate).or(job.memory_rate);
+        let mut trace =
+            job.trace(base, &at, (Rate(of_host / u64::from(job.ranks_per_host.max(1))), inner))?;
         trace.resize_messages(|data| job.protocol.size(data));
         let mut hosts = places(job, spec.seed, (index, &at), topology, &used, trace.members())?;
         used.extend(&hosts);

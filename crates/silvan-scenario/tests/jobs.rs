@@ -254,7 +254,7 @@ fn ranks_finish_in_the_table_and_messages_add_up() {
 }
 
 /// Invalid scenarios: the lines after `[[job]]`, and a part of the error message.
-const WRONG: [(&str, &str); 39] = [
+const WRONG: [(&str, &str); 44] = [
     ("", "job.0.program: missing, and needed"),
     ("program = 3", "job.0.program"),
     ("program = { kind = \"mpi\" }", "must be one of `trace`, `collective`, `hpc-challenge`"),
@@ -314,6 +314,17 @@ const WRONG: [(&str, &str); 39] = [
     ("program = { kind = \"moe\", experts = 100 }", "100 experts cannot be divided among 16 ranks"),
     ("program = { kind = \"moe\", dispatch = \"host\" }", "set job.ranks_per_host"),
     ("program = { kind = \"moe\", shared_gradients = \"1 MiB\" }", "set backward = true"),
+    ("program = { kind = \"moe\" }\nnccl = { channels = 65 }", "job.0.nccl.channels = 65: must be 1 to 64"),
+    ("program = { kind = \"moe\" }\nnccl = { protocols = [] }", "job.0.nccl.protocols"),
+    ("program = { kind = \"moe\" }\nnccl = { bandwidth = \"0 Gbit/s\" }", "job.0.nccl.bandwidth"),
+    (
+        "program = { kind = \"moe\" }\nnccl = {}\nprotocol = \"ll\"",
+        "job.0.protocol = \"ll\": cannot be combined with `nccl`",
+    ),
+    (
+        "program = { kind = \"moe\" }\nnccl = {}\nranks_per_host = 2\nsharing = \"cyclic\"",
+        "job.0.sharing = \"cyclic\": must be \"block\"",
+    ),
     ("program = { kind = \"inference\", output = 0 }", "output = 0: must be 1 to 1048576"),
     (
         "program = { kind = \"moe\", dispatch = \"host\" }\nranks_per_host = 4\nsharing = \"cyclic\"",

@@ -152,15 +152,22 @@ impl Sequence {
             COLLECTIVE_TAGS | (comm % (COLLECTIVE_TAGS - 1))
         };
         let first = build.operations(self.rank);
-        let reducer = build.reducer(call, members, me, (comm, tag(0)))?;
-        let call = &Call { ranks_per_host: of_host(call, members)?, ..*call };
+        let (call, protocol, algorithm) = call.tuned(members);
+        let reducer = build.reducer(&call, members, me, (comm, tag(0)))?;
+        let call = &Call { ranks_per_host: of_host(&call, members)?, ..call };
         let mut streams: Vec<Self> = Vec::new();
         let start = self.clone();
         call.rounds(me, &mut |round: &Round| {
             let named = |peer| reducer.filter(|_| peer == call.reducer()).unwrap_or_else(|| members(peer));
             let tag = tag(round.stream);
-            let recvs = round.recvs.iter().map(|&(peer, bytes)| Operation::recv(named(peer), bytes, tag));
-            let sends = round.sends.iter().map(|&(peer, bytes)| Operation::send(named(peer), bytes, tag));
+            let recvs = round
+                .recvs
+                .iter()
+                .map(|&(peer, bytes)| Operation::recv(named(peer), protocol.size(bytes), tag));
+            let sends = round
+                .sends
+                .iter()
+                .map(|&(peer, bytes)| Operation::send(named(peer), protocol.size(bytes), tag));
             let messages = recvs.chain(sends);
             let Some(other) = round.stream.checked_sub(1) else { return self.together(build, messages) };
             streams
@@ -168,7 +175,7 @@ impl Sequence {
             streams[usize::from(other)].together(build, messages)
         })?;
         streams.iter().for_each(|other| self.join(other));
-        build.mark_collective((self.rank, first, comm), call.operation.name(), call.algorithm.name());
+        build.mark_collective((self.rank, first, comm), call.operation.name(), algorithm);
         Ok(())
     }
 }

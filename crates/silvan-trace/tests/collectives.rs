@@ -12,7 +12,7 @@ use silvan_trace::{Operation, TraceBuilder};
 /// Hosts of several ranks, and chunks of 20 bytes.
 fn variant(algorithm: Algorithm, ranks: u32) -> Variant {
     let ranks_per_host = (2..=ranks).find(|each| ranks.is_multiple_of(*each)).unwrap_or(2);
-    Variant { algorithm, ranks_per_host, chunk: 20 }
+    Variant { ranks_per_host, chunk: 20, ..algorithm.into() }
 }
 
 fn rounds(call: &Call<'_>, me: u32) -> Vec<Round> {

@@ -9,9 +9,11 @@
 mod exchange;
 mod rooted;
 mod trees;
+mod tuner;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+pub use tuner::{CpuVendor, Gpu, Protocol, Tuned, Tuner};
 
 /// A collective operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -157,11 +159,15 @@ pub struct Variant {
     pub ranks_per_host: u32,
     /// Maximum size of a chunk in bytes ([`Algorithm::DoubleTree`]).
     pub chunk: u64,
+    /// Chooses the protocol, and if `is_default`, the algorithm of each call.
+    pub tuner: Option<Tuner>,
+    /// Whether the algorithm was not selected.
+    pub is_default: bool,
 }
 
 impl From<Algorithm> for Variant {
     fn from(algorithm: Algorithm) -> Self {
-        Self { algorithm, ranks_per_host: 1, chunk: CHUNK }
+        Self { algorithm, ranks_per_host: 1, chunk: CHUNK, tuner: None, is_default: false }
     }
 }
 
@@ -176,12 +182,16 @@ pub struct Choice {
     pub ranks_per_host: u32,
     /// See [`Variant::chunk`].
     pub chunk: u64,
+    /// See [`Variant::tuner`].
+    pub tuner: Option<Tuner>,
+    is_default: [bool; COLLECTIVES.len()],
 }
 
 impl Default for Choice {
     fn default() -> Self {
         let algorithms = COLLECTIVES.map(|operation| operation.algorithms()[0]);
-        Self { algorithms, ranks_per_host: 1, chunk: CHUNK }
+        let is_default = [true; COLLECTIVES.len()];
+        Self { algorithms, ranks_per_host: 1, chunk: CHUNK, tuner: None, is_default }
     }
 }
 
@@ -190,7 +200,9 @@ impl Choice {
     #[must_use]
     pub const fn of(&self, operation: Collective) -> Variant {
         let algorithm = self.algorithms[operation as usize];
-        Variant { algorithm, ranks_per_host: self.ranks_per_host, chunk: self.chunk }
+        let is_default = self.is_default[operation as usize];
+        let Self { ranks_per_host, chunk, tuner, .. } = *self;
+        Variant { algorithm, ranks_per_host, chunk, tuner, is_default }
     }
 
     /// Selects an algorithm by names, such as "all-reduce" and "ring".
@@ -208,6 +220,7 @@ impl Choice {
             return Err(format!("algorithm `{algorithm}` of {operation} is not one of {}", names.join(", ")));
         };
         self.algorithms[known as usize] = chosen;
+        self.is_default[known as usize] = false;
         Ok(())
     }
 }
@@ -247,6 +260,10 @@ pub struct Call<'s> {
     pub ranks_per_host: u32,
     /// Maximum size of a chunk in bytes ([`Algorithm::DoubleTree`]).
     pub chunk: u64,
+    /// See [`Variant::tuner`].
+    pub tuner: Option<Tuner>,
+    /// See [`Variant::is_default`].
+    pub is_default: bool,
 }
 
 /// Messages that a rank sends and receives at the same time.
@@ -295,7 +312,7 @@ impl<'s> Call<'s> {
         root: u32,
         sizes: Sizes<'s>,
     ) -> Result<Self, String> {
-        let Variant { algorithm, ranks_per_host, chunk } = variant.into();
+        let Variant { algorithm, ranks_per_host, chunk, tuner, is_default } = variant.into();
         let (name, by) = (operation.name(), algorithm.name());
         if !operation.algorithms().contains(&algorithm) {
             let names: Vec<&str> = operation.algorithms().iter().map(|one| one.name()).collect();
@@ -331,7 +348,24 @@ impl<'s> Call<'s> {
                 "{name} by {by} needs several ranks per host (job.ranks_per_host); use ring"
             ));
         }
-        Ok(Self { operation, algorithm, ranks, root, sizes, ranks_per_host, chunk })
+        Ok(Self { operation, algorithm, ranks, root, sizes, ranks_per_host, chunk, tuner, is_default })
+    }
+
+    /// Lets the tuner choose. Returns the call with the chosen algorithm, the protocol, and the name of both. `members` maps the
+    /// index of a participant to its rank, and consecutive ranks share a host.
+    pub(crate) fn tuned(&self, members: &dyn Fn(u32) -> u32) -> (Self, Protocol, &'static str) {
+        let same = (*self, Protocol::Simple, self.algorithm.name());
+        let Some(tuner) = self.tuner.filter(|_| self.ranks > 1) else { return same };
+        let host = |place: u32| members(place) / self.ranks_per_host.max(1);
+        let hosts = 1 + (1..self.ranks).filter(|&place| host(place) != host(place - 1)).count() as u32;
+        let bytes = match self.operation {
+            Collective::AllGather | Collective::ReduceScatter => self.blocks(0, self.ranks),
+            _ => self.vector(),
+        };
+        let call = Tuned { operation: self.operation, ranks: self.ranks, hosts, bytes };
+        let given = (!self.is_default).then_some(self.algorithm);
+        let Some((algorithm, protocol)) = tuner.choose(&call, given) else { return same };
+        (Self { algorithm, ..*self }, protocol, tuner::name(algorithm, protocol))
     }
 
     /// Passes the rounds of rank `me` to `take`, one by one. If the algorithm is [`Algorithm::InNetwork`],
