@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,8 +60,9 @@ def add(result: Result, run: Runner) -> None:
     `run`, and `ScenarioError` if the scenario has no jobs.
     """
     spec = tomllib.loads(result.scenario_toml)
-    is_disturbed = bool(spec.get("event"))
-    others = bool(spec.get("flow") or spec.get("traffic") or is_disturbed or len(spec["job"]) > 1)
+    events = _events(spec.get("event", []))
+    shares = bool(spec.get("flow") or spec.get("traffic") or len(spec["job"]) > 1)
+    others = shares or bool(events)
     programs = {
         found["job"]: _program(job["program"])
         for job, found in zip(spec["job"], result.summary["jobs"], strict=True)
@@ -72,13 +73,31 @@ def add(result: Result, run: Runner) -> None:
         told.append(_compare(result, alone, name, found, alone.summary["jobs"][0 if others else len(told)]))
     result.summary["alone"] = told
     rails = _rails(result) if spec.get("ports", {}).get("wiring") == "rails" else {}
-    result.account += [_sentence(result, row, programs, rails) for row in told]
+    blamed = f", because of {events}: nothing else differs between the two runs" if not shares else ""
+    for row in told:
+        if blamed and row["slower"] is not None and row["slower"] > SAME:
+            result.account.append(f"{_said(row)}{blamed}.")
+        else:
+            result.account.append(_sentence(result, row, programs, rails, events))
     if not others:
         result.account.append("There are no other jobs, traffic and events, so the job is alone in this run.")
-    if is_disturbed:
+    if events:
         result.account.append(
             "The runs of a job alone have no events, so the time that faults cost is part of the comparison."
         )
+
+
+def _events(events: Sequence[Mapping[str, Any]]) -> str:
+    """Return the events of a scenario in words; empty without events."""
+    names = []
+    for event in events[:ROOTS_AT_MOST]:
+        places = event.get("links") or event.get("switches") or event.get("hosts") or []
+        first = places if isinstance(places, str) else ", ".join(places[:2])
+        names.append(f"`{event['name']}`" if "name" in event else f'"{event["kind"]}" of {first}')
+    more = len(events) - len(names)
+    if more > 0:
+        names.append(f"{more} more")
+    return "" if not names else f"the event{'s' if len(events) > 1 else ''} {', '.join(names)}"
 
 
 def _program(program: Mapping[str, Any]) -> str:
@@ -174,22 +193,17 @@ def _at(link: str, rails: Mapping[str, str]) -> str:
 
 
 def _sentence(
-    result: Result, row: AloneSummary, programs: Mapping[str, str], rails: Mapping[str, str]
+    result: Result, row: AloneSummary, programs: Mapping[str, str], rails: Mapping[str, str], events: str
 ) -> str:
-    name = row["job"]
-    if row["slower"] is None or row["span_ns"] is None or row["alone_ns"] is None:
-        return f"Job `{name}` did not finish, here or alone on this network."
-    times = f"{row['span_ns'] / 1e3:.6g} us, alone {row['alone_ns'] / 1e3:.6g} us"
-    if row["slower"] <= SAME:
-        return f"Job `{name}` is as fast as alone on this network ({times})."
-    much = f"is {100 * row['slower']:.0f} % slower than" if row["slower"] < 1 else _times(row["slower"] + 1)
-    said = f"Job `{name}` {much} alone on this network ({times})"
+    said = _said(row)
+    if row["slower"] is None or row["slower"] <= SAME:
+        return f"{said}."
     if "trees" not in result.tables:
         return f"{said}; the cause is unknown, because trees were not recorded (measure.forest)."
     if not row["roots"]:
         return (
-            f"{said}; the cause is unknown: its hosts wait for no tree in a tenth or more of the samples "
-            "in which the job is active, so shorter intervals may show it."
+            f"{said}; the cause is {f'{events}, or ' if events else ''}unknown: its hosts wait for no tree "
+            "in a tenth or more of the samples in which the job is active, so shorter intervals may show it."
         )
     places = [
         f"{100 * root['share']:.0f} % of that at {_at(root['root'], rails)}, "
@@ -198,6 +212,18 @@ def _sentence(
     ]
     rest = len(row["roots"]) - len(places)
     return f"{said}: {'; '.join(places)}{f'; the rest at {rest} more' if rest else ''}."
+
+
+def _said(row: AloneSummary) -> str:
+    """Return how much slower a job is than alone, as a sentence without its end."""
+    name = row["job"]
+    if row["slower"] is None or row["span_ns"] is None or row["alone_ns"] is None:
+        return f"Job `{name}` did not finish, here or alone on this network"
+    times = f"{row['span_ns'] / 1e3:.6g} us, alone {row['alone_ns'] / 1e3:.6g} us"
+    if row["slower"] <= SAME:
+        return f"Job `{name}` is as fast as alone on this network ({times})"
+    much = f"is {100 * row['slower']:.0f} % slower than" if row["slower"] < 1 else _times(row["slower"] + 1)
+    return f"Job `{name}` {much} alone on this network ({times})"
 
 
 def _times(ratio: float) -> str:

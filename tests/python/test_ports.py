@@ -459,3 +459,12 @@ def test_the_resolved_scenario_states_the_use_of_ports():
     scenario = silvan.Scenario.from_toml(exchange(4, 2))
     assert 'use = "stripe"' in scenario.to_toml()
     assert silvan.Scenario.from_toml(scenario.to_toml()).to_toml() == scenario.to_toml()
+
+
+def test_the_cost_of_failed_ports_is_the_difference_to_the_job_alone():
+    event = [{"kind": "down", "links": ["H1.1"], "start": "1 us", "name": "port"}]
+    text = exchange(4, 4, down={"links": ["H2.1"]})
+    result = silvan.run(silvan.Scenario.from_toml(text, overrides={"event": event}), alone=True)
+    (said,) = [line for line in result.account if "alone on this network" in line]
+    assert "33 % slower" in said
+    assert "because of the event `port`: nothing else differs" in said

@@ -144,5 +144,6 @@ def _caution(result: Result) -> str:
     names = ", ".join(f"`{name}`" for name in moved)
     return (
         f"Caution: messages of job {names} moved from failed ports to others. The delay until then counts "
-        "for the ports to which they moved; the failure is not named as its cause."
+        "for the ports to which they moved; the failure is not named as its cause. `silvan run --alone` "
+        "states what the failures cost."
     )
