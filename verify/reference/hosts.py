@@ -324,10 +324,14 @@ class Host:
         self.net.becn_received += packet.becn
         if packet.becn or self.congestion.has_windows:
             self.answered(packet)
+            self.heard()
         counts = self.awaits_acks and (self.recovery is None or self.has_receipts)
         if packet.answers and counts and acknowledged(packet.flow, packet.covers, self.net.now):
             self.end(packet.flow)
         self.find_gaps(packet)
+
+    def heard(self) -> None:
+        """Note that an answer may have changed what the host may send."""
 
     def find_gaps(self, ack: Packet) -> None:
         """Send packets again that an acknowledgement shows to be lost, if the order of sending counts."""

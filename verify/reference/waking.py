@@ -53,9 +53,13 @@ class WakingHost(Host):
         """Process a packet. An answer, or a packet that is answered, causes an attempt to send."""
         before = self.answers
         super().receive(packet, head)
-        is_heard = packet.is_control and packet.kind != "request"
-        heard = is_heard and (packet.becn or self.congestion.has_windows)
+        is_other = packet.is_control and packet.kind not in ("request", "answer")
+        heard = is_other and (packet.becn or self.congestion.has_windows)
         self.is_asked |= heard or self.answers > before
+
+    def heard(self) -> None:
+        """Request an attempt to send."""
+        self.is_asked = True
 
     def has_credit(self, packet: Packet) -> bool:
         """Return whether a packet can be sent. If not, an attempt is scheduled for when it can."""
