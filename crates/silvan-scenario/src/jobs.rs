@@ -486,6 +486,7 @@ pub(crate) fn build(spec: &Spec, base: &Path, topology: &Topology) -> Result<(Ve
         used.extend(&hosts);
         let ports = ports::of_job(spec, topology, &hosts);
         if let Some(ports) = &ports {
+            trace = ports::pass_on(spec, &at, ports, trace)?;
             hosts = (0..trace.members()).map(|rank| ports.own(rank)).collect();
         }
         units.add((job, &at), topology, (&trace, &hosts))?;

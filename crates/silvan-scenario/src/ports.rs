@@ -2,14 +2,17 @@
 
 pub(crate) mod of_file;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use silvan_engine::{Rate, Time};
+use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{Assignment, RoutePer};
 use silvan_network::topology::{Cabling, MAX_HOST_PORTS, Topology};
 use silvan_network::traffic::{ArrivalPort, InnerLinks, JobPorts, Pattern, PortUse};
+use silvan_trace::relay;
+use silvan_trace::trace::{MAX_ITEMS, Trace};
 
 use crate::error::Fault;
 use crate::spec::{Spec, TopologySource};
@@ -43,11 +46,31 @@ pub struct Ports {
     /// Time from sending the first byte of a message within a host to receiving it. Default: 0 s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inner_latency: Option<Time>,
+    /// How messages of jobs between ranks with different ports reach the receiver's port, if each rank has a port. Default:
+    /// `network`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cross: Option<Crossing>,
+    /// With `cross = "inner"`, the bytes of a message that are passed on at once. Default: 512 KiB, an eighth of the buffer of a
+    /// channel of NCCL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relay_part: Option<Bytes>,
     /// Time from the failure of a port until the messages of jobs that are under way at it move to the other ports of their
     /// hosts. Messages that are posted later do not use the port. By default, messages under way wait until the port is back, and
     /// those that are posted after the failure do not use it. Requires `recovery`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failover: Option<Time>,
+}
+
+/// How messages between ranks with different ports reach the port of the receiver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Crossing {
+    /// Over the network, such as from one rail to another over a spine.
+    #[default]
+    Network,
+    /// Over the inner links to the rank of the sender's host that uses the port with the number of the receiver's port. This rank
+    /// passes them on (PXN of NCCL).
+    Inner,
 }
 
 impl Ports {
@@ -124,6 +147,7 @@ pub(crate) fn check_use(spec: &Spec, ports: &Ports) -> Result<(), Fault> {
     ensure(ports.inner_latency.is_none_or(|time| time <= MOST_LATENCY), "ports.inner_latency", || {
         format!("must be at most {MOST_LATENCY}")
     })?;
+    crossing(ports, is_known && !is_rank)?;
     if is_planes {
         on_planes(spec)?;
     }
@@ -196,6 +220,53 @@ fn fails_over(spec: &Spec, time: Time) -> Result<(), Fault> {
 
 /// Maximum latency of a link within a host.
 const MOST_LATENCY: Time = Time(1_000_000_000_000);
+
+/// Bytes that a rank passes on at once by default: one of the eight steps of NCCL's buffer of 4 MiB.
+const RELAY_PART: u64 = 512 << 10;
+
+/// Checks how messages reach the port of the receiver. `is_divided` is whether messages are known not to have the ports of their
+/// ranks.
+fn crossing(ports: &Ports, is_divided: bool) -> Result<(), Fault> {
+    let is_inner = ports.cross == Some(Crossing::Inner);
+    ensure(!(is_inner && is_divided), "ports.cross", || {
+        "\"inner\" needs ports.use = \"rank\": otherwise, ranks have no ports of their own".to_owned()
+    })?;
+    ensure(!is_inner || ports.inner_rate.is_some() || ports.wiring.is_none(), "ports.cross", || {
+        "\"inner\" needs links between the ranks of a host; set ports.inner_rate".to_owned()
+    })?;
+    let is_same = ports.wiring.is_some() && ports.arrival() == ArrivalPort::Same;
+    ensure(!(is_inner && is_same), "ports.cross", || {
+        "\"inner\" has no effect with ports.arrival = \"same\", with which messages stay on the sender's rail; set ports.arrival = \
+         \"own\""
+            .to_owned()
+    })?;
+    ensure(is_inner || ports.relay_part.is_none(), "ports.relay_part", || {
+        "has no effect without ports.cross = \"inner\"; leave it out".to_owned()
+    })?;
+    ensure(ports.relay_part.is_none_or(|part| part.0 > 0), "ports.relay_part", || {
+        "must be at least 1 B".to_owned()
+    })
+}
+
+/// Lets ranks pass on messages of a job to ports of other numbers, with `ports.cross = "inner"`. `at` is the key of the job.
+pub(crate) fn pass_on(spec: &Spec, at: &str, ports: &JobPorts, trace: Trace) -> Result<Trace, Fault> {
+    let Some(given) = spec.ports.as_ref().filter(|given| given.cross == Some(Crossing::Inner)) else {
+        return Ok(trace);
+    };
+    let part = given.relay_part.map_or(RELAY_PART, |part| part.0);
+    let ranks = (0..).zip(&ports.machine_of);
+    let relays: HashMap<(u32, usize), u32> =
+        ranks.map(|(rank, &machine)| ((machine, ports.number_of_own(rank)), rank)).collect();
+    let relay_of = |from: u32, to: u32| {
+        let [here, there] = [from, to].map(|rank| ports.machine_of[rank as usize]);
+        let [own, other] = [from, to].map(|rank| ports.number_of_own(rank));
+        if here == there || own == other { None } else { relays.get(&(here, other)).copied() }
+    };
+    let made = relay::pass_on(&trace, relay_of, part, MAX_ITEMS);
+    made.map_err(|error| {
+        Fault::new(format!("{at}.program"), format!("cannot use ports.cross = \"inner\": {error}"))
+    })
+}
 
 /// Gives the hosts of a network the ports that a scenario asks for.
 pub(crate) fn with_ports(spec: &Spec, topology: Topology) -> Result<Topology, Fault> {

@@ -11,6 +11,7 @@
 //! | [`execute`] | runs a trace without a network: MPI matching, LogGP costs, detection of deadlock |
 //! | [`check`] | the contents of a trace, and whether it runs to completion |
 //! | [`reduction`] | replaces reducers by trees of reduction units in switches |
+//! | [`relay`] | lets ranks pass on messages of other ranks of their host |
 //! | [`generate`] | kernels of HPC Challenge, collective operations, training steps of transformers |
 //!
 //! Files come from unknown sources, so a reader checks a number before it allocates memory for it. Errors
@@ -23,6 +24,8 @@ pub mod execute;
 pub mod generate;
 pub mod read;
 pub mod reduction;
+pub mod relay;
+mod rewrite;
 pub mod sequence;
 pub mod trace;
 pub mod write;

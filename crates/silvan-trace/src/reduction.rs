@@ -16,6 +16,7 @@
 
 use std::collections::HashMap;
 
+use crate::rewrite::{Rewritten, Substitutes, in_order, parts};
 use crate::trace::{BuildError, Kind, Operation, Reducer, Trace, TraceBuilder, When};
 
 /// The units that replace one reducer.
@@ -36,20 +37,6 @@ pub struct Chunks {
     pub outstanding: u32,
     /// Time from the arrival of a chunk from the last child until the unit sends the combined chunk, in ns.
     pub combining_ns: u64,
-}
-
-impl Chunks {
-    /// The sizes of the chunks of a vector. An empty vector has one empty chunk.
-    fn of(&self, bytes: u64) -> impl Iterator<Item = u64> + Clone + use<> {
-        let (whole, rest) = (bytes / self.bytes, bytes % self.bytes);
-        let last = (rest > 0 || bytes == 0).then_some(rest);
-        (0..whole)
-            .map({
-                let size = self.bytes;
-                move |_| size
-            })
-            .chain(last)
-    }
 }
 
 /// Replaces each reducer of a trace by the units of a tree, in the same order. The units are the last ranks of the new
@@ -78,7 +65,7 @@ pub fn spread(trace: &Trace, trees: &[Tree], chunks: &Chunks, limit: u64) -> Res
         first += tree.parents.len() as u32;
     }
     for rank in 0..members {
-        Copied::of(trace, rank, chunks).into(&mut build, &unit_of)?;
+        copy(&mut build, (trace, rank), chunks, &unit_of)?;
     }
     for ((tree, reducer), &first) in trees.iter().zip(&trace.reducers).zip(&firsts) {
         add_units(&mut build, (tree, reducer), first, chunks)?;
@@ -86,117 +73,55 @@ pub fn spread(trace: &Trace, trees: &[Tree], chunks: &Chunks, limit: u64) -> Res
     build.finish()
 }
 
-/// The operations of a rank, whose messages to and from reducers are to be divided.
-struct Copied<'t> {
-    trace: &'t Trace,
-    rank: u32,
-    chunks: &'t Chunks,
-    /// For each operation, the numbers of the operations that take its place: the first and the last.
-    places: Vec<(u32, u32)>,
+/// Adds a rank to the new trace, and divides its messages to and from reducers. `unit_of` gives the unit for each reducer and
+/// member.
+fn copy(
+    build: &mut TraceBuilder,
+    (trace, rank): (&Trace, u32),
+    chunks: &Chunks,
+    unit_of: &HashMap<(u32, u32), u32>,
+) -> Result<(), BuildError> {
+    let mut copied = Rewritten::of(trace, rank);
+    let reducers = trace.members()..trace.ranks();
+    // A call consists of the receive of the result, followed by the send of the vector.
+    let mut results: Option<Substitutes> = None;
+    for at in trace.of_rank(rank) {
+        let operation = trace.operation(at);
+        let is_message = matches!(operation.kind, Kind::Send | Kind::Recv);
+        if !is_message || !reducers.contains(&operation.peer) {
+            copied.keep(build, operation)?;
+            continue;
+        }
+        let operation = Operation { peer: unit_of[&(operation.peer, rank)], ..operation };
+        let messages = parts(operation.size, chunks.bytes).map(|size| Operation { size, ..operation });
+        let place = match (operation.kind, results.take()) {
+            (Kind::Send, Some(results)) => send(build, rank, messages, (results.first, chunks.outstanding))?,
+            _ => *results.insert(in_order(build, rank, messages)?),
+        };
+        copied.replace(place);
+    }
+    copied.finish(build)
 }
 
-impl<'t> Copied<'t> {
-    fn of(trace: &'t Trace, rank: u32, chunks: &'t Chunks) -> Self {
-        Self { trace, rank, chunks, places: Vec::with_capacity(trace.of_rank(rank).len()) }
-    }
-
-    /// Whether a message is exchanged with a reducer.
-    fn is_reduced(&self, operation: &Operation) -> bool {
-        matches!(operation.kind, Kind::Send | Kind::Recv)
-            && (self.trace.members()..self.trace.ranks()).contains(&operation.peer)
-    }
-
-    /// Adds the rank to the new trace. `unit_of` gives the unit for each reducer and member.
-    fn into(
-        mut self,
-        build: &mut TraceBuilder,
-        unit_of: &HashMap<(u32, u32), u32>,
-    ) -> Result<(), BuildError> {
-        let (trace, rank) = (self.trace, self.rank);
-        // A call consists of the receive of the result, followed by the send of the vector.
-        let mut results: Option<(u32, u32)> = None;
-        for at in trace.of_rank(rank) {
-            let operation = trace.operation(at);
-            let place = if !self.is_reduced(&operation) {
-                let made = build.push(rank, operation)?;
-                (made, made)
-            } else {
-                let operation = Operation { peer: unit_of[&(operation.peer, rank)], ..operation };
-                let sizes = self.chunks.of(operation.size);
-                let messages = sizes.map(|size| Operation { size, ..operation });
-                match (operation.kind, results.take()) {
-                    (Kind::Send, Some(results)) => self.send(build, messages, results)?,
-                    _ => {
-                        let made = self.receive(build, messages)?;
-                        results = Some(made);
-                        made
-                    }
-                }
-            };
-            self.places.push(place);
+/// Sends the chunks of a vector one after the other. A chunk waits for the result of the chunk that precedes it by
+/// the number of outstanding chunks. `result` is the receive of the first result.
+fn send(
+    build: &mut TraceBuilder,
+    rank: u32,
+    messages: impl Iterator<Item = Operation>,
+    (result, outstanding): (u32, u32),
+) -> Result<Substitutes, BuildError> {
+    let mut place: Option<Substitutes> = None;
+    for (number, message) in (0u32..).zip(messages) {
+        let made = build.push(rank, message)?;
+        match (number.checked_sub(outstanding), place) {
+            (Some(earlier), _) => build.wait(rank, made, result + earlier, When::Finish)?,
+            (None, Some(Substitutes { last, .. })) => build.wait(rank, made, last, When::Start)?,
+            (None, None) => {}
         }
-        self.copy_edges(build)
+        place = Some(Substitutes { first: place.map_or(made, |place| place.first), last: made });
     }
-
-    /// Receives the chunks of a result one after the other.
-    fn receive(
-        &self,
-        build: &mut TraceBuilder,
-        messages: impl Iterator<Item = Operation>,
-    ) -> Result<(u32, u32), BuildError> {
-        let mut place: Option<(u32, u32)> = None;
-        for message in messages {
-            let made = build.push(self.rank, message)?;
-            if let Some((_, last)) = place {
-                build.wait(self.rank, made, last, When::Start)?;
-            }
-            place = Some((place.map_or(made, |(first, _)| first), made));
-        }
-        // There is at least one chunk.
-        Ok(place.unwrap_or_default())
-    }
-
-    /// Sends the chunks of a vector one after the other. A chunk waits for the result of the chunk that precedes it by
-    /// the number of outstanding chunks. `results` are the first and the last receive of the results.
-    fn send(
-        &self,
-        build: &mut TraceBuilder,
-        messages: impl Iterator<Item = Operation>,
-        results: (u32, u32),
-    ) -> Result<(u32, u32), BuildError> {
-        let mut place: Option<(u32, u32)> = None;
-        for (number, message) in (0u32..).zip(messages) {
-            let made = build.push(self.rank, message)?;
-            match (number.checked_sub(self.chunks.outstanding), place) {
-                (Some(earlier), _) => build.wait(self.rank, made, results.0 + earlier, When::Finish)?,
-                (None, Some((_, last))) => build.wait(self.rank, made, last, When::Start)?,
-                (None, None) => {}
-            }
-            place = Some((place.map_or(made, |(first, _)| first), made));
-        }
-        Ok(place.unwrap_or_default())
-    }
-
-    /// Adds the dependencies and marks of the original operations.
-    fn copy_edges(&self, build: &mut TraceBuilder) -> Result<(), BuildError> {
-        let (trace, rank) = (self.trace, self.rank);
-        let first = trace.first(rank);
-        for (index, &(start, end)) in self.places.iter().enumerate() {
-            for (when, from) in [(When::Finish, end), (When::Start, start)] {
-                for &later in trace.successors(first + index, when) {
-                    build.wait(rank, self.places[later as usize].0, from, when)?;
-                }
-            }
-        }
-        let marks = trace.marks();
-        let own = marks.partition_point(|mark| mark.first < first);
-        let end = first + self.places.len();
-        for mark in marks[own..].iter().take_while(|mark| mark.first < end) {
-            let range = (self.places[mark.first - first].0, self.places[mark.end - 1 - first].1 + 1);
-            build.mark_again(rank, range, mark);
-        }
-        Ok(())
-    }
+    Ok(place.unwrap_or_default())
 }
 
 /// Adds the operations of the units of a tree, whose first unit is the rank `first`.
@@ -217,7 +142,7 @@ fn add_units(
     }
     for ((unit, parent), children) in (first..).zip(&tree.parents).zip(&children) {
         let parent = parent.map(|parent| first + parent);
-        for bytes in reducer.calls.iter().flat_map(|&bytes| chunks.of(bytes)) {
+        for bytes in reducer.calls.iter().flat_map(|&bytes| parts(bytes, chunks.bytes)) {
             add_chunk(build, (unit, parent, children), (bytes, reducer.tag), chunks.combining_ns)?;
         }
     }

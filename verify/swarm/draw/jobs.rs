@@ -96,6 +96,14 @@ pub fn host_ports(seed: u64) -> Table {
             let latency = draw.below(2_000_000);
             put(&mut ports, "inner_latency", draw.time(latency));
         }
+        let is_own = wiring != "planes" && ports.get("arrival").and_then(Value::as_str) != Some("same");
+        let is_rank = ports.get("use").is_none_or(|given| given.as_str() == Some("rank"));
+        if is_own && is_rank && draw.chance(60) {
+            put(&mut ports, "cross", "inner");
+            if draw.chance(70) {
+                put(&mut ports, "relay_part", int(draw.range(1, 20_000)));
+            }
+        }
     }
     ports
 }

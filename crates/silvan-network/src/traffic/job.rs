@@ -114,12 +114,18 @@ impl JobPorts {
         &self.machines[self.machine_of[rank as usize] as usize]
     }
 
+    /// The number of the port of a rank that has a port of its own, from 0.
+    #[must_use]
+    pub fn number_of_own(&self, rank: u32) -> usize {
+        self.number[rank as usize] as usize % self.ports(rank).len()
+    }
+
     /// The port of a rank that has a port of its own, otherwise the first port of its host.
     #[must_use]
     pub fn own(&self, rank: u32) -> u32 {
         let ports = self.ports(rank);
         match self.used {
-            PortUse::Rank => ports[self.number[rank as usize] as usize % ports.len()],
+            PortUse::Rank => ports[self.number_of_own(rank)],
             PortUse::Hash | PortUse::Stripe | PortUse::Spray => ports[0],
         }
     }
