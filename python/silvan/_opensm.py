@@ -1,20 +1,26 @@
-"""Converts the congestion control options of OpenSM's configuration file to scenario keys.
+"""Converts the congestion control and the VL arbitration of OpenSM's configuration file to scenario keys.
 
 The parser follows OpenSM (`osm_subnet.c`): one option per line; `#` starts a comment; numbers are decimal,
 octal (leading 0) or hexadecimal (0x); if an option appears several times, the last line counts. IBA 1.2.1,
-annex A10 defines the options.
+annex A10 and 7.6.9 of volume 1 define the options.
 """
 
 from __future__ import annotations
 
 import codecs
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from silvan import _files
 from silvan._core import FabricError, Scenario
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pragma: no cover - the same parser under its older name
+    import tomli as tomllib
 
 #: Maximum size of a file in bytes. The file that OpenSM writes has about 20 KB.
 MAX_BYTES = 4 << 20
@@ -47,6 +53,26 @@ CCMGR = (
 NVIDIA = ("mlnx_congestion_control", "ppcc_algo_dir")
 
 
+#: Options of VL arbitration, with OpenSM's defaults.
+ARBITRATION = {
+    "vlarb_high": ",".join(f"{vl}:{4 if vl == 0 else 0}" for vl in range(15)),
+    "vlarb_low": ",".join(f"{vl}:{0 if vl == 0 else 4}" for vl in range(15)),
+    "high_limit": "0",
+}
+#: Options of service levels and of the number of lanes, which the scenario states.
+ABOUT_LANES = ("sl2vl", "max_vls")
+#: Options of quality of service begin with one of these. Those of links between switches precede those of all
+#: ports.
+SWITCHES, ADAPTERS, ALL_PORTS = "qos_swe_", "qos_ca_", "qos_"
+QUALITY = {"qos"} | {
+    group + name
+    for group in (SWITCHES, ADAPTERS, ALL_PORTS, "qos_sw0_", "qos_rtr_")
+    for name in (*ARBITRATION, *ABOUT_LANES)
+}
+#: Maximum number of entries of a table of VL arbitration, and the value of high_limit for no limit.
+MOST_TURNS, UNLIMITED = 64, 255
+
+
 class OtherOptionsError(FabricError):
     """The file contains options of a program other than OpenSM."""
 
@@ -61,6 +87,9 @@ class Options:
     notes: list[str] = field(default_factory=list)
     #: Victim mask of the switches, with one bit per port; `None` if the switches keep their default.
     victim_mask: int | None = None
+    #: Tables of VL arbitration with high and low priority, as pairs of lane and weight, and the limit of high
+    #: priority in units of 4 KiB; `None` if `qos` is not TRUE.
+    arbitration: tuple[list[tuple[int, int]], list[tuple[int, int]], int] | None = None
 
 
 @dataclass(frozen=True)
@@ -116,7 +145,9 @@ def parse(text: str, origin: str) -> Options:
     Raises `FabricError` if an option is invalid, or if the text belongs to another program.
     """
     known = {"congestion_control", *ABOUT_TALKING, "cc_cct", f"{SWITCH}control_map"}
-    known |= {SWITCH + name for name, _ in VALID} | {f"{ADAPTER}port_control", f"{ADAPTER}control_map"}
+    known |= (
+        {SWITCH + name for name, _ in VALID} | {f"{ADAPTER}port_control", f"{ADAPTER}control_map"} | QUALITY
+    )
     single: dict[str, _Value] = {}
     by_level: dict[str, dict[int, _Value]] = {name: {} for name in PER_LEVEL}
     others: list[str] = []
@@ -154,6 +185,7 @@ def parse(text: str, origin: str) -> Options:
         )
     if others:
         options.notes.append(f"{origin}: {len(others)} options are not about congestion control: no effect")
+    _arbitration(options, {key: value for key, value in single.items() if key in QUALITY}, origin)
     if not _is_true(single.get("congestion_control")):
         options.keys["congestion.mechanism"] = "none"
         options.notes.append(
@@ -172,6 +204,67 @@ def _is_true(value: _Value | None) -> bool:
     if value.text.upper() == "TRUE":
         return True
     raise FabricError(f"{value.where} is `{_short(value.text)}`; it must be TRUE or FALSE")
+
+
+def _arbitration(options: Options, given: dict[str, _Value], origin: str) -> None:
+    if not _is_true(given.get("qos")):
+        unused = [
+            value for key, value in given.items() if key.endswith(tuple(ARBITRATION)) and _is_set(value)
+        ]
+        options.notes.extend(f"{value.where}: qos is not TRUE: no effect" for value in unused)
+        return
+    used = {}
+    for name, default in ARBITRATION.items():
+        values = [given[key] for key in (SWITCHES + name, ALL_PORTS + name) if key in given]
+        of_default = _Value(default, f"{origin}: the default of {ALL_PORTS}{name}")
+        used[name] = next(filter(_is_set, values), of_default)
+        of_hosts = given.get(ADAPTERS + name)
+        if of_hosts is not None and _is_set(of_hosts) and of_hosts.text != used[name].text:
+            options.notes.append(f"{of_hosts.where}: hosts have the tables of switches: no effect")
+    for key, value in given.items():
+        if key.endswith(ABOUT_LANES) and _is_set(value) and value.text != "0":
+            options.notes.append(f"{value.where}: the scenario's lanes and their mapping are kept: no effect")
+    high, low = (_turns(used[name]) for name in ("vlarb_high", "vlarb_low"))
+    options.arbitration = (high, low, used["high_limit"].number(UNLIMITED))
+
+
+def _is_set(value: _Value) -> bool:
+    """Return whether a value does not stand for OpenSM's default."""
+    return value.text not in ("", "(null)", "-1")
+
+
+def _turns(value: _Value) -> list[tuple[int, int]]:
+    """Return the entries of a table of VL arbitration: lanes and weights."""
+    found = []
+    for number, entry in enumerate(value.text.split(","), 1):
+        lane, colon, weight = entry.strip().partition(":")
+        where = f"{value.where}: entry {number}"
+        if not colon:
+            raise FabricError(f"{where} is `{_short(entry)}`; it must be LANE:WEIGHT")
+        if number > MOST_TURNS:
+            raise FabricError(f"{value.where} has more than {MOST_TURNS} entries")
+        vl = _Value(lane.strip(), f"{where}: the lane").number(14)
+        found.append((vl, _Value(weight.strip(), f"{where}: the weight").number(255)))
+    return found
+
+
+def _lanes(options: Options, notes: list[str], lanes: int) -> dict[str, str]:
+    """Return the key with the VL arbitration of a scenario with a number of lanes."""
+    if options.arbitration is None:
+        return {}
+    if lanes == 1:
+        notes.append("the scenario has one lane (lanes.count): the VL arbitration has no effect")
+        return {}
+    high, low, units = options.arbitration
+    others = sorted({vl for vl, weight in high + low if vl >= lanes and weight})
+    if others:
+        listed = ", ".join(map(str, others))
+        notes.append(
+            f"the scenario has {lanes} lanes: the VL arbitration of other lanes ({listed}) has no effect"
+        )
+    limit = "unlimited" if units == UNLIMITED else f"{4 * units} KiB"
+    tables = [[[vl, weight] for vl, weight in table if vl < lanes] for table in (high, low)]
+    return {"lanes.arbitration": f'{{ high = {tables[0]}, low = {tables[1]}, limit = "{limit}" }}'}
 
 
 def _switches(options: Options, single: dict[str, _Value], origin: str) -> None:
@@ -301,12 +394,15 @@ def load(scenario: Path | Load, conf: Path, overrides: dict[str, str]) -> tuple[
     load = path if callable(path) else lambda given: Scenario.load(path, given)
     options = read(conf)
     notes = list(options.notes)
+    if options.arbitration is not None and "lanes.arbitration" not in overrides:
+        lanes = tomllib.loads(load(overrides).to_toml()).get("lanes", {}).get("count", 1)
+        options.keys |= _lanes(options, notes, lanes)
     if options.keys["congestion.mechanism"] == "none":
         # Without a mechanism, there is no victim mask.
         return load(options.keys | overrides), notes
     mask = "congestion.marking.victim_mask"
     if options.victim_mask is not None and mask not in overrides:
-        options.keys[mask] = _victims(load, options, notes, mask)
+        options.keys[mask] = _victims(lambda given: load(given | overrides), options, notes, mask)
     return load(options.keys | overrides), notes
 
 

@@ -242,3 +242,68 @@ def test_options_with_a_byte_order_mark_are_read(small, encoding):
     text = CONF.format(mask=0).replace("\n", "\r\n")
     path.write_bytes(("\ufeff" + text if encoding == "utf-16-be" else text).encode(encoding))
     assert _opensm.read(path).keys == _opensm.parse(CONF.format(mask=0), "x").keys
+
+
+#: Options of quality of service as OpenSM writes them, and tables that differ from its defaults.
+QOS = """
+qos {qos}
+qos_max_vls 0
+qos_high_limit -1
+qos_vlarb_high (null)
+qos_vlarb_low (null)
+qos_sl2vl (null)
+qos_ca_vlarb_high 0:1
+qos_swe_high_limit {limit}
+qos_swe_vlarb_high {high}
+"""
+LANES = {"lanes.count": "2"}
+
+
+def arbitration(small, overrides=LANES, high="1:8,0:0x10", limit=255, qos="TRUE"):
+    text = conf(congestion_control="FALSE") + QOS.format(qos=qos, high=high, limit=limit)
+    (small.parent / "opensm.conf").write_text(text)
+    scenario, notes = _opensm.load(small, small.parent / "opensm.conf", overrides)
+    return tomllib.loads(scenario.to_toml())["lanes"].get("arbitration"), notes
+
+
+def test_vl_arbitration_arrives_with_defaults_for_what_is_not_set(small):
+    found, notes = arbitration(small)
+    assert found == {"high": [[1, 8], [0, 16]], "low": [[0, 0], [1, 4]], "limit": "unlimited"}
+    assert any("qos_ca_vlarb_high: hosts have the tables of switches: no effect" in note for note in notes)
+    assert any("2 lanes: the VL arbitration of other lanes (2, 3, 4, " in note for note in notes)
+    assert arbitration(small, limit=0)[0]["limit"] == "0 B"
+    assert arbitration(small, limit="-1")[0]["limit"] == "0 B"
+    assert arbitration(small, limit=3)[0]["limit"] == "12 KiB"
+
+
+def test_vl_arbitration_needs_lanes_and_qos(small):
+    found, notes = arbitration(small, overrides={})
+    assert found is None
+    assert any("one lane (lanes.count): the VL arbitration has no effect" in note for note in notes)
+    found, notes = arbitration(small, qos="FALSE")
+    assert found is None
+    assert sum("qos is not TRUE: no effect" in note for note in notes) == 3
+
+
+def test_invalid_vl_arbitration_names_its_line(small):
+    for high, said in [
+        ("1", r"opensm.conf:\d+: qos_swe_vlarb_high: entry 1 is `1`; it must be LANE:WEIGHT"),
+        ("0:1,15:1", "entry 2: the lane is 15; it must be at most 14"),
+        ("0:256", "entry 1: the weight is 256; it must be at most 255"),
+        (",".join(["0:1"] * 65), "has more than 64 entries"),
+    ]:
+        with pytest.raises(silvan.FabricError, match=said):
+            arbitration(small, high=high)
+    with pytest.raises(silvan.FabricError, match="qos_swe_high_limit is 256; it must be at most 255"):
+        arbitration(small, limit=256)
+
+
+def test_written_vl_arbitration_is_read_back(small):
+    tables = '{ high = [[1, 200]], low = [[0, 3], [1, 1]], limit = "8 KiB" }'
+    given = LANES | {"congestion.mechanism": "ib-cc", "lanes.arbitration": tables}
+    (small.parent / "opensm.conf").write_text(silvan.Scenario.load(small, given).opensm_options())
+    scenario, notes = _opensm.load(small, small.parent / "opensm.conf", LANES)
+    expected = {"high": [[1, 200]], "low": [[0, 3], [1, 1]], "limit": "8 KiB"}
+    assert tomllib.loads(scenario.to_toml())["lanes"]["arbitration"] == expected
+    (about_lanes,) = (note for note in notes if "qos" in note)
+    assert "qos_max_vls: the scenario's lanes and their mapping are kept: no effect" in about_lanes

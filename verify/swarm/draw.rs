@@ -192,6 +192,16 @@ pub fn draw(seed: u64, attempt: u64) -> Table {
     if draw.chance(25) {
         draw.host_settings(&mut scenario, &frame);
     }
+    let mut draw = Draw { random: Stream::new(seed, "swarm tables", attempt), cycle: None, is_crowd: false };
+    // A variant of the scenario may get a lane that precedes all others, which excludes tables.
+    let has_first = ecmp::priority(own_seed, frame.lanes as u8).get("control_priority") == Some(&true.into());
+    if frame.lanes > 1
+        && draw.chance(35)
+        && !has_first
+        && let Some(lanes) = scenario.get_mut("lanes").and_then(Value::as_table_mut)
+    {
+        put(lanes, "arbitration", ecmp::lane_tables(seed, frame.lanes));
+    }
     let mut draw =
         Draw { random: Stream::new(seed, "swarm forwarding", attempt), cycle: None, is_crowd: false };
     if draw.chance(15)

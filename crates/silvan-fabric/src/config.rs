@@ -18,6 +18,7 @@ use silvan_network::routing::{self, Tables};
 use silvan_network::traffic::{Flow, Job, Traffic};
 
 use crate::faults::{Event, Recovery, Rerouting};
+use crate::lane_tables::VlArbitration;
 use crate::queueing::{HostQueues, Memory, Queues};
 
 /// The configuration of a run, without topology and tables.
@@ -236,6 +237,9 @@ pub struct Lanes {
     /// Whether outputs of switches serve the lane `control` before all others. By default, lanes take turns.
     /// Hosts always send control packets before data.
     pub control_priority: bool,
+    /// Tables by which switches and hosts select the lane of the next packet. Hosts then send control packets before the
+    /// data of their own lane only. Default: lanes take turns, with one packet per turn.
+    pub arbitration: Option<VlArbitration>,
     /// The rule that determines the virtual lane of a data packet.
     pub assignment: Assignment,
     /// File with service levels by pair of hosts, in the format of OpenSM's `path-sl`. The name is relative
@@ -261,6 +265,7 @@ impl Default for Lanes {
             sl_to_vl: None,
             control: None,
             control_priority: false,
+            arbitration: None,
             assignment: Assignment::ServiceLevel,
             path_levels: None,
             tables: None,

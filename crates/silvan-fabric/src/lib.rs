@@ -8,6 +8,7 @@
 //! | `meters` | counters that nodes write |
 //! | `context` | the state that a node uses while it handles an event |
 //! | [`faults`] | links and hosts that change during a run, rerouting, loss recovery: settings and times |
+//! | [`lane_tables`] | arbitration of virtual lanes by tables with weights |
 //! | `host`, `order`, `limiter`, `sink` | adapters: queues per flow, injection, input buffers |
 //! | `routes` | the forwarding tables of all switches, and hashing |
 //! | `lookahead` | how soon nodes affect each other: the width of bins, the nodes of each thread |
@@ -31,6 +32,7 @@ mod error;
 pub mod faults;
 mod host;
 mod jobs;
+pub mod lane_tables;
 mod limiter;
 mod link;
 mod lookahead;

@@ -15,6 +15,7 @@ use silvan_fabric::config::{
     Pfc, RoutePer, Scheduler, SharedMemory, Spraying,
 };
 use silvan_fabric::faults::{Event, EventKind, Recovery, RecoveryKind};
+use silvan_fabric::lane_tables::{HighLimit, VlArbitration};
 use silvan_fabric::outcome::Outcome;
 use silvan_fabric::queueing::{HostQueues, Queues};
 use silvan_fabric::simulation::Simulation;
@@ -301,6 +302,27 @@ fn with_queues_of_all_inputs() {
             let summary = same(&topology, &config, true).summary;
             assert!(summary.fecn_marks > 0 && summary.becn_received > 0, "{lanes}: {summary:?}");
         }
+    }
+}
+
+#[test]
+fn with_tables_of_lanes() {
+    for (lanes, arbitration, control) in [
+        (2, Arbitration::RoundRobin, None),
+        (2, Arbitration::Fcfs, Some(1)),
+        (3, Arbitration::RoundRobin, Some(2)),
+        (3, Arbitration::Fcfs, None),
+    ] {
+        let mut config = load();
+        config.switch.arbitration = Some(arbitration);
+        config.lanes.count = lanes;
+        config.lanes.control = control;
+        let (high, low) = (vec![(1, 40), (1, 0), (0, 3)], vec![(2, 9), (0, 1), (1, 1)]);
+        config.lanes.arbitration = Some(VlArbitration { high, low, limit: HighLimit(1) });
+        config.traffic[0].sl = 1;
+        config.congestion = ib_cc();
+        let summary = same(&tree(), &config, true).summary;
+        assert!(summary.fecn_marks > 0 && summary.becn_received > 0, "{lanes}: {summary:?}");
     }
 }
 

@@ -7,10 +7,12 @@
 
 use crate::common::*;
 use proptest::prelude::*;
+use silvan_congestion::Notification;
 use silvan_engine::{Bytes, Time};
 use silvan_fabric::config::{Arbitration, Architecture, Config};
+use silvan_fabric::lane_tables::{HighLimit, VlArbitration};
 use silvan_fabric::outcome::Outcome;
-use silvan_fabric::queueing::Queues;
+use silvan_fabric::queueing::{HostQueues, Queues};
 use silvan_network::topology::Topology;
 use silvan_network::traffic::Flow;
 
@@ -191,5 +193,80 @@ fn lanes_take_turns_at_each_output() {
         let rates = rates(&run(&star(6), &config));
         assert!((rates[0] - rates[1]).abs() < 0.05 * rates[0], "{name}: {rates:?} Gbit/s");
         assert!(rates[2] > 1.8 * rates[0], "{name}: {rates:?} Gbit/s");
+    }
+}
+
+/// Tables of two lanes whose weights are given in packets.
+fn tables(high: &[(u8, u8)], low: &[(u8, u8)], limit: HighLimit) -> Option<VlArbitration> {
+    let entries = |table: &[(u8, u8)]| table.iter().map(|&(vl, packets)| (vl, 32 * packets)).collect();
+    Some(VlArbitration { high: entries(high), low: entries(low), limit })
+}
+
+/// The tables, and the packets that the second lane sends before the first one sends a packet. Both lanes always have
+/// packets.
+fn shares() -> Vec<(Option<VlArbitration>, u64)> {
+    vec![
+        (None, 1),
+        (tables(&[], &[(0, 1), (1, 3)], HighLimit(0)), 3),
+        (tables(&[(1, 1), (0, 0), (1, 3), (0, 1)], &[], HighLimit(0)), 4),
+        (tables(&[(1, 1)], &[(0, 7)], HighLimit(0)), 1),
+        (tables(&[(1, 7)], &[(0, 1)], HighLimit(2)), 4),
+        (tables(&[(1, 7)], &[(0, 1)], HighLimit(3)), 6),
+        (tables(&[(1, 1)], &[(0, 1)], HighLimit::UNLIMITED), 60),
+    ]
+}
+
+/// Checks the times at which two flows of 60 packets end on lanes 0 and 1 of the same link, and that the link is always
+/// busy.
+fn check_shares(what: &str, config: &Config, (hosts, flows): (u32, [(&str, &str); 2]), slack: u64) {
+    for (arbitration, share) in shares() {
+        let mut config = config.clone();
+        config.lanes.count = 2;
+        config.lanes.arbitration = arbitration.clone();
+        let flow_on =
+            |(sl, (from, to)): (u8, (&str, &str))| Flow { sl, total: packets(60), ..flow(from, to) };
+        config.flows = (0..).zip(flows).map(flow_on).collect();
+        let times = completed(&run(&star(hosts), &config));
+        let expected = [120, 60 + 60 / share];
+        for (time, expected) in times.iter().zip(expected) {
+            let early = (expected - 2) * PACKET;
+            let late = (expected + 1) * PACKET + WAY + slack;
+            assert!(
+                (early..=late).contains(time),
+                "{what}, {arbitration:?}: {times:?}, not {expected} packets"
+            );
+        }
+        assert!(*times.iter().max().unwrap() <= 120 * PACKET + WAY + slack, "{what}: {times:?}");
+    }
+}
+
+#[test]
+fn outputs_share_a_link_by_the_weights_of_lanes() {
+    for (what, config) in switches() {
+        let slack = if what.starts_with("Cioq") { 2 * PACKET } else { 0 };
+        check_shares(&what, &config, (3, [("H1", "H3"), ("H2", "H3")]), slack);
+    }
+}
+
+#[test]
+fn hosts_share_their_link_by_the_weights_of_lanes() {
+    check_shares("hosts", &config(us(200)), (3, [("H1", "H2"), ("H1", "H3")]), 0);
+}
+
+/// Acknowledgements of a third flow fill the output buffer, from which packets then leave by the tables.
+#[test]
+fn packets_leave_output_buffers_by_the_weights_of_lanes() {
+    for queues in [HostQueues::Single, HostQueues::PerDestination] {
+        let mut config = config(us(4_000));
+        config.host.queues = Some(queues);
+        config.host.output_buffer = Bytes(4 * 2_048);
+        config.lanes.count = 2;
+        config.lanes.arbitration = tables(&[], &[(0, 1), (1, 3)], HighLimit(0));
+        config.congestion.notification = Some(Notification::AckEach);
+        let own = |sl, to, count| Flow { sl, total: packets(count), ..flow("H1", to) };
+        config.flows = vec![own(0, "H2", 600), own(1, "H3", 1_800), flow("H4", "H1")];
+        let summary = run(&star(4), &config).summary;
+        let times = [0, 1].map(|at: usize| summary.flows[at].completed_ns.unwrap());
+        assert!(times[0].abs_diff(times[1]) < times[1] / 10, "{queues:?}: {times:?}");
     }
 }

@@ -9,6 +9,7 @@ use silvan_congestion::reaction::{Cct, CctTable, ControlLevel, Reaction, TimerSt
 use silvan_congestion::{Feedback, Notification};
 use silvan_engine::{Bytes, Rate};
 use silvan_fabric::config::Config;
+use silvan_fabric::lane_tables::VlArbitration;
 use silvan_network::topology::{NodeRef, Topology};
 
 use crate::{Scenario, ScenarioError};
@@ -36,12 +37,33 @@ pub fn options(scenario: &Scenario) -> Result<String, ScenarioError> {
     let rates = topology.links.iter().filter(|link| matches!(link.a.node, NodeRef::Host(_)));
     let rate = rates.map(|link| link.rate).min().unwrap_or(Rate::from_gbit(1));
     line(&mut text, format_args!("cc_cct {}", table(&cct, rate, &config)));
+    if let Some(tables) = &config.lanes.arbitration {
+        arbitration(&mut text, tables, config.lanes.count);
+    }
     Ok(text)
 }
 
 fn line(text: &mut String, content: std::fmt::Arguments) {
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{content}");
+}
+
+/// The VL arbitration of all ports.
+fn arbitration(text: &mut String, tables: &VlArbitration, lanes: u8) {
+    let entries = |table: &[(u8, u8)]| {
+        let entry = |(vl, weight): &(u8, u8)| format!("{vl}:{weight}");
+        // OpenSM takes an empty table for its default.
+        if table.is_empty() {
+            "0:0".to_owned()
+        } else {
+            table.iter().map(entry).collect::<Vec<_>>().join(",")
+        }
+    };
+    line(text, format_args!("qos TRUE\nqos_max_vls {lanes}\nqos_high_limit {}", tables.limit.0));
+    line(
+        text,
+        format_args!("qos_vlarb_high {}\nqos_vlarb_low {}", entries(&tables.high), entries(&tables.low)),
+    );
 }
 
 fn switches(text: &mut String, fecn: &Fecn, topology: &Topology, config: &Config) {

@@ -5,6 +5,7 @@ use silvan_congestion::isolation::Isolation;
 use silvan_congestion::reaction::Reaction;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{Arbitration, Architecture, Assignment, FlowControl, Lanes, Packet, RoutePer};
+use silvan_fabric::lane_tables::VlArbitration;
 use silvan_fabric::queueing::{HostQueues, Memory, Queues};
 use silvan_network::routing::RoutingSpec;
 use silvan_network::topology::is_visible;
@@ -153,6 +154,7 @@ fn lanes(spec: &Spec) -> Check {
     ensure(!spec.lanes.control_priority || count > 1, "lanes.control_priority", || {
         "has no effect: there is one lane; set lanes.count to 2 or more".to_owned()
     })?;
+    lane_tables(spec)?;
     path_lanes(spec)?;
     let Some(map) = &spec.lanes.sl_to_vl else { return Ok(()) };
     ensure((1..=16).contains(&map.len()), "lanes.sl_to_vl", || {
@@ -164,6 +166,33 @@ fn lanes(spec: &Spec) -> Check {
         })?;
     }
     Ok(())
+}
+
+/// Checks the tables by which outputs select lanes.
+fn lane_tables(spec: &Spec) -> Check {
+    const KEY: &str = "lanes.arbitration";
+    let count = spec.lanes.count;
+    let Some(tables) = &spec.lanes.arbitration else { return Ok(()) };
+    ensure(count > 1, KEY, || "has no effect: there is one lane; set lanes.count to 2 or more".to_owned())?;
+    ensure(!spec.lanes.control_priority, KEY, || {
+        "cannot be combined with lanes.control_priority: the tables determine when control packets are sent"
+            .to_owned()
+    })?;
+    for (name, table) in [("high", &tables.high), ("low", &tables.low)] {
+        ensure(table.len() <= VlArbitration::MOST_ENTRIES, &format!("{KEY}.{name}"), || {
+            format!("must have at most {} entries, as in InfiniBand", VlArbitration::MOST_ENTRIES)
+        })?;
+        for (at, (vl, _)) in table.iter().enumerate() {
+            ensure(*vl < count, &format!("{KEY}.{name}.{at}"), || {
+                format!("must name a lane from 0 to {}, as lanes.count is {count}", count - 1)
+            })?;
+        }
+    }
+    let missing = (0..count).find(|vl| tables.entries().all(|(of, _)| of != *vl));
+    ensure(missing.is_none(), KEY, || {
+        let vl = missing.unwrap_or_default();
+        format!("has no entry for lane {vl} with a weight above 0, so its packets would never be sent")
+    })
 }
 
 /// Checks the assignment of lanes by paths or by routing, and the settings that these assignments exclude.

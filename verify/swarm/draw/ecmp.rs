@@ -1,4 +1,4 @@
-//! Equal-cost multipath, and several LIDs per host, for a scenario that was drawn without these. The choices
+//! Equal-cost multipath, tables of lanes, and several LIDs per host, for a scenario that was drawn without these. The choices
 //! use a separate random stream, so that the scenario of a seed does not change.
 
 use silvan_engine::random::Stream;
@@ -57,6 +57,26 @@ pub fn priority(seed: u64, lanes: u8) -> Table {
         put(&mut found, "control_priority", draw.chance(80));
     }
     found
+}
+
+/// The tables by which the outputs of a seed select lanes.
+pub fn lane_tables(seed: u64, lanes: u64) -> Table {
+    let mut draw = Draw { random: Stream::new(seed, "swarm lane tables", 0), cycle: None, is_crowd: false };
+    let entry = |vl: u64, weight: u64| Value::Array(vec![int(vl), int(weight)]);
+    let mut tables = [Vec::new(), Vec::new()];
+    for vl in 0..lanes {
+        // Each lane has a weight in at least one table.
+        let first = draw.below(2) as usize;
+        tables[first].push(entry(vl, draw.pick(&[1, 2, 16, 40, 255])));
+        if draw.chance(30) {
+            let at = draw.below(2) as usize;
+            tables[at].insert(0, entry(vl, draw.pick(&[0, 0, 1, 33])));
+        }
+    }
+    let limit = draw.pick(&["0 B", "0 B", "4 KiB", "8 KiB", "1016 KiB", "unlimited"]);
+    let [high, low] = tables.map(Value::Array);
+    let all = [("high", high), ("low", low), ("limit", Value::from(limit))];
+    all.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
 /// How the hosts of a seed use their LIDs, and deliver packets: the tables `topology`, `routing` and `host`.

@@ -249,44 +249,53 @@ impl Host {
         if ctx.free_at(self.out) > ctx.now {
             return false;
         }
+        if self.arbiter.is_some() {
+            return self.send_buffered_by_tables(ctx);
+        }
         if !self.control.is_empty() && self.send_control(ctx, &mut 0) {
             return true;
         }
+        let turn = self.adapter.as_ref().map_or(Vl::FIRST, |adapter| adapter.lane_turn);
+        turn.in_turn(self.lanes.into()).any(|vl| self.send_buffered_on(ctx, vl))
+    }
+
+    /// Puts a packet of one lane from the buffer on the link, which is free. Returns whether a packet was sent.
+    pub(super) fn send_buffered_on(&mut self, ctx: &mut Context, vl: Vl) -> bool {
         let (id, out, lanes) = (self.id, self.out, usize::from(self.lanes));
         let Some(adapter) = &mut self.adapter else {
             ctx.report_broken(format!("host {id} has no output buffer to send from"));
             return false;
         };
-        for vl in adapter.lane_turn.in_turn(lanes) {
-            let output = PortVl::of_host(vl);
-            adapter.buffers.unpark(&ctx.packets, ctx.now, output);
-            while let Some(queue) = adapter.buffers.front(output, Port::FIRST, ctx.now) {
-                let Some(id) = adapter.buffers.head(queue) else {
-                    ctx.report_broken(format!("an empty queue in the output buffer of host {id} has a turn"));
-                    break;
-                };
-                let (dst, space) = (ctx.packets[id].dst, ctx.packets[id].space);
-                if ctx.has_credit_or_wait(CreditWay { channel: out, vl, dst }, space) {
-                    adapter.buffers.take(&mut ctx.packets, ctx.now, queue, Port::FIRST);
-                    adapter.left(vl, dst, space);
-                    if adapter.may_admit_refused(vl, dst, &self.sizes) {
-                        self.flows.may_be_admitted();
-                    }
-                    adapter.lane_turn = vl.after(lanes);
-                    let packet = &mut ctx.packets[id];
-                    if let Contents::Data { injected, .. } = &mut packet.contents {
-                        *injected = ctx.now;
-                        ctx.meters.injected(packet);
-                    }
-                    ctx.send(out, id);
-                    self.end_changes(ctx);
-                    return true;
+        let output = PortVl::of_host(vl);
+        adapter.buffers.unpark(&ctx.packets, ctx.now, output);
+        while let Some(queue) = adapter.buffers.front(output, Port::FIRST, ctx.now) {
+            let Some(id) = adapter.buffers.head(queue) else {
+                ctx.report_broken(format!("an empty queue in the output buffer of host {id} has a turn"));
+                break;
+            };
+            let (dst, space) = (ctx.packets[id].dst, ctx.packets[id].space);
+            if ctx.has_credit_or_wait(CreditWay { channel: out, vl, dst }, space) {
+                adapter.buffers.take(&mut ctx.packets, ctx.now, queue, Port::FIRST);
+                adapter.left(vl, dst, space);
+                if adapter.may_admit_refused(vl, dst, &self.sizes) {
+                    self.flows.may_be_admitted();
                 }
-                if !ctx.links.is_divided() {
-                    break;
+                adapter.lane_turn = vl.after(lanes);
+                let packet = &mut ctx.packets[id];
+                let size = packet.size;
+                if let Contents::Data { injected, .. } = &mut packet.contents {
+                    *injected = ctx.now;
+                    ctx.meters.injected(packet);
                 }
-                adapter.buffers.park(queue);
+                ctx.send(out, id);
+                self.note_lane(vl, size);
+                self.end_changes(ctx);
+                return true;
             }
+            if !ctx.links.is_divided() {
+                break;
+            }
+            adapter.buffers.park(queue);
         }
         false
     }

@@ -15,6 +15,7 @@ mod announce;
 mod flows;
 mod hours;
 mod index;
+mod lanes;
 mod live;
 mod observe;
 mod outbox;
@@ -50,6 +51,7 @@ use silvan_network::traffic::source::{Clock, Message, Source};
 
 use crate::congestion_log::HostLog;
 use crate::context::Context;
+use crate::lane_tables::LaneArbiters;
 use crate::limiter::Limiter;
 use crate::link::ChannelId;
 use crate::order::Order;
@@ -105,6 +107,8 @@ pub(crate) struct Host {
     /// Virtual lane of control packets other than tear-downs; `None` if they use the lane of their flow or of
     /// the packets that they answer.
     pub control_lane: Option<Vl>,
+    /// Selects the lane of the next packet, if hosts do so by tables.
+    arbiter: Option<Box<LaneArbiters>>,
     /// Whether the receiver component also needs data packets without a mark.
     answers_unmarked: bool,
     dirty: bool,
@@ -207,6 +211,7 @@ pub(crate) struct HostSpec {
     pub sizes: PacketSizes,
     pub lanes: u8,
     pub control_lane: Option<Vl>,
+    pub arbiter: Option<Box<LaneArbiters>>,
     pub responder: Responder,
     pub reactor: Option<Reactor>,
     pub validates: bool,
@@ -251,6 +256,7 @@ impl Host {
             sizes: spec.sizes,
             lanes: spec.lanes,
             control_lane: spec.control_lane,
+            arbiter: spec.arbiter,
             sources: Vec::new(),
             drawing: 0,
             live: None,
@@ -468,6 +474,9 @@ impl Host {
         if free_at > ctx.now {
             ctx.wake(self.out, free_at);
             return;
+        }
+        if self.arbiter.is_some() {
+            return self.send_by_tables(ctx);
         }
         // If a control packet waits for credit on a lane, the lane must not carry data before that packet.
         let mut blocked_lanes = 0;

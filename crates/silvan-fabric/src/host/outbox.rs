@@ -139,6 +139,10 @@ impl Outbox {
         self.len
     }
 
+    pub fn waits_on(&self, vl: Vl) -> bool {
+        !self.lanes[usize::from(vl)].is_empty()
+    }
+
     /// The packets that wait, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = &ControlPacket> {
         self.lanes.iter().flatten().map(|(_, control)| control)

@@ -233,6 +233,7 @@ impl Host {
             }
             None => {
                 ctx.meters.injected(&packet);
+                self.note_lane(vl, size);
                 ctx.send(self.out, packet_id)
             }
         };
@@ -278,6 +279,7 @@ impl Host {
             ctx.packets.set_asks(packet_id, true);
         }
         self.inject(ctx, size);
+        self.note_lane(vl, size);
         let end = ctx.send(self.out, packet_id);
         let of = FlowRef { flow: id, sl: packet.sl };
         self.note_sent(ctx, of, &Sent { now: ctx.now, end, size, payload });

@@ -19,6 +19,7 @@ use super::{
     Bank, Binned, BinnedSwitch, ChannelInput, Feeder, Hashing, MAX_INPUTS, NONE, OutputLink, Outputs, REMOTE,
     Remote, RemoteOutput, TO_HOST,
 };
+use crate::lane_tables::{LaneArbiters, LaneTables};
 use crate::link::{ChannelId, LinkParameters, Receiver, Rule};
 use crate::lookahead::{Effects, Partitioning, Reach};
 use crate::not_binned::NotBinned;
@@ -56,6 +57,8 @@ pub(crate) struct Plan<'a> {
     pub lanes: u8,
     /// The lane that outputs serve before all others, if there is one.
     pub first_lane: Option<Vl>,
+    /// The tables by which outputs select lanes, if there are any.
+    pub lane_tables: Option<Arc<LaneTables>>,
     /// Bytes that a packet of the maximum size occupies in a buffer.
     pub full_space: u32,
     /// Bytes that a control packet occupies.
@@ -217,9 +220,11 @@ impl<'a> OutputsBuilder<'a> {
         let is_wide = own_ports(switches, partition) > 64;
         match (self.plan.lanes, needs) {
             (1, _) if self.is_fifo => Outputs::OneFifo(Box::new(self.bank(partition, switches, marking))),
-            (2, _) if self.is_fifo => Outputs::TwoFifos(Box::new(self.bank(partition, switches, marking))),
+            (2, _) if self.is_fifo && self.plan.lane_tables.is_none() => {
+                Outputs::TwoFifos(Box::new(self.bank(partition, switches, marking)))
+            }
             _ if self.is_fifo => Outputs::Fifos(Box::new(self.bank(partition, switches, marking))),
-            _ if marking.marker.needs_queues() || is_wide => {
+            _ if marking.marker.needs_queues() || is_wide || self.plan.lane_tables.is_some() => {
                 Outputs::Many(Box::new(self.bank(partition, switches, marking)))
             }
             (1, UNMARKED) => Outputs::One(Box::new(self.bank(partition, switches, marking))),
@@ -435,6 +440,8 @@ impl<'a> OutputsBuilder<'a> {
             .flat_map(|switch| std::iter::repeat_n(switch.first, switch.ports.count()))
             .collect();
         let mut voq = VoqOutputs::new(records, width, order, reads_queues, &marking);
+        voq.arbiters =
+            self.plan.lane_tables.as_ref().map(|tables| Box::new(LaneArbiters::new(tables, count)));
         voq.control_first = self.plan.queues == Some(OutputQueues::Fifo { control_first: true });
         Bank {
             arrivals: Bins::new(shift, bins),

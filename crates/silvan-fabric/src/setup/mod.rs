@@ -52,6 +52,7 @@ use crate::config::{Config, Delivery};
 use crate::error::{Reason, SetupError};
 use crate::faults::{HostChange, LinkChange, PlannedChanges, RecoveryKind, Reroutes};
 use crate::host::{Adapter, Host, HostSpec, RecoveryRule};
+use crate::lane_tables::LaneArbiters;
 use crate::link::{
     BufferDivision, Change, ChannelId, ChannelSpec, Class, Control, HostPaces, Links, MAX_NODES, MAX_PORTS,
     Receiver, UNLIMITED, What, key,
@@ -534,6 +535,8 @@ impl<'a> Builder<'a> {
             let mut ports = Ports::new(index as u32, lanes, wiring, table, (marking, steering));
             self.set_way_back(&mut ports);
             ports.first_lane = self.model.lanes.first.map(Vl);
+            let arbiters = |tables| Box::new(LaneArbiters::new(tables, ports.count()));
+            ports.arbiters = self.model.lanes.tables.as_ref().map(arbiters);
             let SwitchModel { trimming, queues_of_rates, .. } = &self.model.switch;
             let link = |wiring: &Option<PortLayout>| wiring.map(|wiring| (wiring.rate, wiring.faces_host));
             let stream =
@@ -617,6 +620,7 @@ impl<'a> Builder<'a> {
             sizes: self.model.sizes,
             lanes: lanes.count,
             control_lane: lanes.control.map(Vl),
+            arbiter: lanes.tables.as_ref().map(|tables| Box::new(LaneArbiters::new(tables, 1))),
             reactor,
             responder: self.responder(id, rate),
             validates: parts.marking.validates(),

@@ -26,6 +26,7 @@ use crate::config::{
 };
 use crate::error::{Reason, SetupError};
 use crate::host::PacketSizes;
+use crate::lane_tables::LaneTables;
 use crate::queueing::isolation::SpecialQueueRule;
 use crate::queueing::{HostQueues, Memory, Organisation, Queues};
 use crate::trimming::TrimmingRule;
@@ -78,6 +79,8 @@ pub(super) struct LaneModel {
     pub control: Option<u8>,
     /// The lane that outputs of switches serve before all others; `None` without such a lane.
     pub first: Option<u8>,
+    /// The tables of all ports; `None` if lanes take turns with single packets.
+    pub tables: Option<Arc<LaneTables>>,
     /// The lanes of data packets: all except the control lane, or lane 0 if no other lane exists.
     pub data: Vec<u8>,
     pub assignment: Assignment,
@@ -313,6 +316,11 @@ impl LaneModel {
             count,
             control,
             first: control.filter(|_| given.control_priority && count > 1),
+            tables: given
+                .arbitration
+                .as_ref()
+                .filter(|_| count > 1)
+                .map(|given| Arc::new(LaneTables::new(given, count))),
             data: if data.is_empty() { vec![0] } else { data },
             assignment: given.assignment,
             of_level: std::array::from_fn(|level| of_level(level as u8)),

@@ -274,6 +274,7 @@ impl Builder<'_> {
             may_reorder: hosts.iter().any(Host::restores_order),
             lanes: self.model.lanes.count,
             first_lane: self.model.lanes.first.map(Vl),
+            lane_tables: self.model.lanes.tables.clone(),
             full_space: self.model.full_space,
             control_space: self.model.sizes.space(self.model.sizes.control),
             queues: self.output_queues(),

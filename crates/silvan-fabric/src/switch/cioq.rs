@@ -24,6 +24,7 @@ use silvan_network::port_set::PortSet;
 use super::rounds::Rounds;
 use super::{Architecture, Ports};
 use crate::context::Context;
+use crate::lane_tables::LaneSequence;
 use crate::link::CreditWay;
 use crate::message::CreditReturn;
 use crate::packet::{Fifo, PacketId};
@@ -137,6 +138,15 @@ impl<S: PortSet, L: Lanes> CioqSwitch<S, L> {
         }
     }
 
+    /// The lanes of an output in the order in which it tries to put their packets on the link.
+    #[inline(always)]
+    fn lanes_on_link(&self, output: Port) -> LaneSequence {
+        match self.buffers.lanes() {
+            1 => LaneSequence::of(std::iter::once(Vl::FIRST)),
+            _ => self.ports.lanes_of(output, self.outputs[output.index()].link_turn),
+        }
+    }
+
     /// Bytes of an input's memory that are in use. Frees the space of a packet that has already left it.
     fn used_of_input(&mut self, input: Port, vl: Vl, now: Time) -> u32 {
         if let Some((lane, space)) = self.inputs[input.index()].leaving.left(now) {
@@ -245,8 +255,7 @@ impl<S: PortSet, L: Lanes> CioqSwitch<S, L> {
         if ctx.free_at(channel) > ctx.now {
             return;
         }
-        let first = self.outputs[output.index()].link_turn;
-        for vl in self.lane_order().from(first) {
+        for vl in self.lanes_on_link(output) {
             let lane = self.buffers.lane(output, vl);
             let Some(id) = self.lanes[lane.index()].queue.head() else { continue };
             let packet = &ctx.packets[id];
@@ -269,6 +278,7 @@ impl<S: PortSet, L: Lanes> CioqSwitch<S, L> {
         let state = &mut self.outputs[output.index()];
         state.held -= 1;
         state.link_turn = order.after(state.link_turn, vl);
+        self.ports.note_lane(output, vl, size);
         self.depart(ctx, output, vl, id);
         let end = match space {
             0 => self.ports.send_header(ctx, id, output),

@@ -248,7 +248,10 @@ fn lane_at<S: PortSet, L: Lanes>(
         return Vl::FIRST;
     }
     let turn = buffers.turn(PortVl::of(output, Vl::FIRST, buffers.lanes())).lane;
-    ports.lane_order().at(turn, step)
+    match &ports.arbiters {
+        Some(arbiters) => arbiters.sequence(output.index()).nth(step).unwrap_or(Vl::FIRST),
+        None => ports.lane_order().at(turn, step),
+    }
 }
 
 impl<S: PortSet, L: Lanes> Arbiter<S, L> for Islip<S> {

@@ -12,6 +12,7 @@ use silvan_network::routing::port_groups::Choices;
 use super::ordered::{EventLinks, SwitchOutput};
 use super::{Detourer, Director, PortChooser};
 use crate::context::Context;
+use crate::lane_tables::{LaneArbiters, LaneSequence};
 use crate::link::{ChannelId, Class, CreditWay, key};
 use crate::message::{CreditReturn, SourceReport, Word};
 use crate::not_binned::NotBinned;
@@ -85,6 +86,8 @@ pub(crate) struct Ports {
     /// The lane that outputs serve before all others, if there is one.
     #[saved(constant)]
     pub first_lane: Option<Vl>,
+    /// Select the lanes of outputs instead of the order of turns, if they do so by tables.
+    pub arbiters: Option<Box<LaneArbiters>>,
     /// The tables between which the switch changes, beginning with the first ones; empty if they do not
     /// change.
     #[saved(constant)]
@@ -138,6 +141,7 @@ impl Ports {
             marking,
             may_underrun,
             first_lane: None,
+            arbiters: None,
             all_tables: Box::default(),
             avoided: Box::default(),
             trimmer: None,
@@ -177,6 +181,23 @@ impl Ports {
     #[inline(always)]
     pub fn lane_order(&self) -> LaneOrder {
         LaneOrder { lanes: self.lanes, first: self.first_lane }
+    }
+
+    /// The lanes of an output in the order in which it tries them. `turn` is the lane whose turn it is without tables.
+    #[inline]
+    pub fn lanes_of(&self, output: Port, turn: Vl) -> LaneSequence {
+        match &self.arbiters {
+            Some(arbiters) => arbiters.sequence(output.index()),
+            None => LaneSequence::of(self.lane_order().from(turn)),
+        }
+    }
+
+    /// Records that an output sends a packet of `bytes` on a lane.
+    #[inline]
+    pub fn note_lane(&mut self, output: Port, vl: Vl, bytes: u32) {
+        if let Some(arbiters) = &mut self.arbiters {
+            arbiters.served(output.index(), vl, bytes);
+        }
     }
 
     /// Checks that a packet alone, with the tables of the switch, determines its output, and that it leaves on the lane on

@@ -220,6 +220,7 @@ impl<S: PortSet, L: Lanes, A: Arbiter<S, L>> QueuedSwitch<S, L, A> {
         let read =
             self.crossbar.as_ref().map(|pace| (ctx.now + pace.time(size)).max(ctx.packets[id].tail_lag));
         self.ports.departs(ctx, output, id, OutputFill::of_queues(left));
+        self.ports.note_lane(output, vl, size);
         let end = self.ports.transmit(ctx, id, input, output, read);
         Served { read_until: read.unwrap_or(end), end, left }
     }

@@ -100,7 +100,7 @@ impl<S: PortSet, L: Lanes> QueuedSwitch<S, L, RoundRobin<S>> {
     #[inline(never)]
     fn settle_one_of(&mut self, ctx: &mut Context, (output, channel): (Port, ChannelId), first: Vl) {
         let order = self.ports.lane_order();
-        for vl in order.from(first) {
+        for vl in self.ports.lanes_of(output, first) {
             if self.settle_lane(ctx, (output, channel), vl) {
                 let turn = self.buffers.turn_mut(self.buffers.lane(output, Vl::FIRST));
                 turn.lane = order.after(first, vl);

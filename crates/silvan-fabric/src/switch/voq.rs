@@ -59,7 +59,7 @@ pub(crate) fn fits_one_lane(ports: &Ports) -> bool {
 
 impl<const LANES: usize, const FIFO: bool> VoqSwitch<LANES, FIFO> {
     /// `control_first` states whether control packets precede data in the queues of a `FIFO`.
-    pub fn new(ports: Ports, control_first: bool) -> Self {
+    pub fn new(mut ports: Ports, control_first: bool) -> Self {
         let record = |port: Port| {
             Output::new(port.0 as u8, EventOutput { channel: ports.out(port), port, dirty: false })
         };
@@ -68,6 +68,7 @@ impl<const LANES: usize, const FIFO: bool> VoqSwitch<LANES, FIFO> {
         let mut outputs =
             VoqOutputs::new(records, ports.count(), ports.lane_order(), reads_queues, &ports.marking);
         outputs.control_first = control_first;
+        outputs.arbiters = ports.arbiters.take();
         Self { outputs, ports }
     }
 

@@ -29,6 +29,7 @@ use silvan_engine::saved::Saved;
 use silvan_network::port::{LaneOrder, Port, Vl};
 use silvan_network::port_set::{PortSet, Ports256, next_of};
 
+use crate::lane_tables::LaneArbiters;
 use crate::packet::{Fifo, PacketId, Pool};
 use crate::schedule::{Need, Schedule};
 use crate::switch_marking::{MarkedLane, OutputFill, SwitchMarking};
@@ -129,6 +130,8 @@ pub(crate) struct VoqOutputs<const LANES: usize, const MARKS: u8, const FIFO: bo
     queue_bytes: Box<[u32]>,
     /// The queues of lanes if `FIFO`, which are then the only queues, without their first packets.
     fifos: Box<[fifo::FifoLane]>,
+    /// Select the lanes of outputs instead of their turns, if they do so by tables; only in the variant for all networks.
+    pub arbiters: Option<Box<LaneArbiters>>,
     /// Whether control packets precede data if `FIFO`. Tear-down packets are an exception: they stay behind
     /// the data of their flow.
     pub control_first: bool,
@@ -170,6 +173,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
             beyond: vec![[0; 3]; if width > 64 && !FIFO { count } else { 0 }].into(),
             queue_bytes: vec![0; if reads_queues { queues } else { 0 }].into(),
             fifos: (0..if FIFO { count } else { 0 }).map(|_| fifo::FifoLane::default()).collect(),
+            arbiters: None,
             control_first: false,
         }
     }
@@ -346,6 +350,9 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
         if LANES == 1 {
             return self.settle_lane(schedule, marking, (output, 0), now);
         }
+        if Self::IS_GENERAL && self.arbiters.is_some() {
+            return self.settle_by_tables(schedule, marking, output, now);
+        }
         let mut wake = Time::NEVER;
         let mut waiting = self.records[output].waiting;
         if Self::IS_GENERAL && waiting & self.first != 0 {
@@ -364,7 +371,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
                 lanes &= lanes - 1;
                 match self.settle_lane(schedule, marking, (output, vl), now) {
                     Ok(sending) => {
-                        self.served(output, vl);
+                        self.served(output, vl, sending.head.size);
                         return Ok(sending);
                     }
                     Err(ready) => wake = wake.min(ready),
@@ -374,11 +381,40 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
         Err(wake)
     }
 
-    /// Moves the turn of an output to the lane after a lane that it has served. A lane that precedes all
-    /// others takes no turns.
+    /// Same as [`Self::settle`], if outputs select lanes by tables.
+    #[inline(never)]
+    fn settle_by_tables<S: Schedule<Output = Output<LANES, X>>>(
+        &mut self,
+        schedule: &mut S,
+        marking: &mut SwitchMarking,
+        output: usize,
+        now: Time,
+    ) -> Result<Sending, Time> {
+        let mut wake = Time::NEVER;
+        let waiting = self.records[output].waiting;
+        let lanes = self.arbiters.as_ref().map(|arbiters| arbiters.sequence(output)).unwrap_or_default();
+        for vl in lanes.filter(|vl| waiting >> vl.0 & 1 == 1) {
+            match self.settle_lane(schedule, marking, (output, vl.index()), now) {
+                Ok(sending) => {
+                    self.served(output, vl.index(), sending.head.size);
+                    return Ok(sending);
+                }
+                Err(ready) => wake = wake.min(ready),
+            }
+        }
+        Err(wake)
+    }
+
+    /// Records that an output has served a lane with a packet of `bytes`: without tables, the turn moves to the lane
+    /// after it. A lane that precedes all others takes no turns.
     #[inline(always)]
-    fn served(&mut self, output: usize, vl: usize) {
+    fn served(&mut self, output: usize, vl: usize, bytes: u32) {
         let lanes = self.lanes();
+        if Self::IS_GENERAL
+            && let Some(arbiters) = &mut self.arbiters
+        {
+            return arbiters.served(output, Vl::new(vl), bytes);
+        }
         if self.first == 0 || Self::IS_GENERAL && self.first >> vl & 1 == 0 {
             self.records[output].served(vl, lanes);
         }
@@ -526,7 +562,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
             self.departs(schedule, marking, slot, head, now);
         }
         if LANES > 1 {
-            self.served(slot.output(), slot.vl());
+            self.served(slot.output(), slot.vl(), head.size);
         }
     }
 
