@@ -41,7 +41,7 @@ pub struct Around {
 /// reduction units. The random stream is separate, so that all other jobs do not change.
 pub fn reduction(seed: u64, around: &Around, job: &mut Table) -> Table {
     let mut draw = Draw { random: Stream::new(seed, "swarm reduction", 0), cycle: None, is_crowd: false };
-    for key in ["overhead", "copy_rate", "rendezvous_above", "protocol"] {
+    for key in ["overhead", "copy_rate", "rendezvous_above", "protocol", "nccl"] {
         job.remove(key);
     }
     draw.reduced(around, job);
@@ -70,7 +70,10 @@ pub fn jobs(seed: u64, around: &Around) -> Vec<Value> {
     let mut draw = Draw { random: Stream::new(seed, "swarm jobs", 0), cycle: None, is_crowd: false };
     let count = if around.hosts.len() > 3 && draw.chance(30) { 2 } else { 1 };
     let each = (around.hosts.len() as u64 / count).max(1);
-    (0..count).map(|_| Value::Table(draw.job(around, each))).collect()
+    let mut jobs: Vec<Table> = (0..count).map(|_| draw.job(around, each)).collect();
+    let mut draw = Draw { random: Stream::new(seed, "swarm models", 0), cycle: None, is_crowd: false };
+    jobs.iter_mut().for_each(|job| draw.model(job, each));
+    jobs.into_iter().map(Value::Table).collect()
 }
 
 /// Settings of hosts with several ports.
@@ -193,6 +196,74 @@ impl Draw {
             put(&mut units, "link_delay", delay);
         }
         units
+    }
+
+    /// Adds backward passes to a mixture of experts, replaces some programs by inference, and lets NCCL's cost model choose.
+    fn model(&mut self, job: &mut Table, hosts: u64) {
+        let per_host = job.get("ranks_per_host").and_then(Value::as_integer).unwrap_or(1) as u64;
+        let most = (hosts * per_host).min(12);
+        if most >= 2 && self.chance(8) {
+            job.remove("algorithms");
+            put(job, "program", Value::Table(self.inference(most)));
+        }
+        if let Some(program) = job.get_mut("program").and_then(Value::as_table_mut)
+            && program.contains_key("top_k")
+            && self.chance(50)
+        {
+            put(program, "backward", true);
+            for key in ["gradient_bytes", "shared_gradients"] {
+                if self.chance(60) {
+                    let size = self.below(2_000);
+                    put(program, key, bytes(size));
+                }
+            }
+        }
+        let is_cyclic = job.get("sharing").and_then(Value::as_str) == Some("cyclic");
+        if !job.contains_key("protocol") && !is_cyclic && self.chance(30) {
+            let mut nccl = Table::new();
+            if self.chance(50) {
+                put(&mut nccl, "gpu", self.word(&["volta", "ampere", "hopper", "blackwell"]));
+            }
+            if self.chance(50) {
+                put(&mut nccl, "channels", int(self.range(1, 64)));
+            }
+            if self.chance(30) {
+                put(&mut nccl, "protocols", vec![self.word(&["simple", "ll", "ll128"])]);
+            }
+            put(job, "nccl", Value::Table(nccl));
+        }
+    }
+
+    fn inference(&mut self, most: u64) -> Table {
+        let mut program = kind("inference");
+        let ranks = self.range(1, most - 1);
+        for (number, tensor, ranks) in
+            [("prefill", "prefill_tensor", ranks), ("decode", "decode_tensor", most - ranks)]
+        {
+            let instances = self.range(1, ranks);
+            put(&mut program, number, int(instances));
+            put(&mut program, tensor, int(ranks / instances));
+        }
+        for (key, least, largest) in [
+            ("layers", 1, 3),
+            ("hidden", 1, 200),
+            ("requests", 1, 5),
+            ("prompt", 1, 30),
+            ("output", 1, 3),
+            ("batch", 1, 3),
+        ] {
+            put(&mut program, key, int(self.range(least, largest)));
+        }
+        let size = self.below(2_000);
+        put(&mut program, "kv_bytes", bytes(size));
+        for key in ["interval", "prefill_compute", "decode_compute"] {
+            let time = self.below(2_000) * 1_000;
+            let time = self.time(time);
+            put(&mut program, key, time);
+        }
+        let transfer = self.word(&["whole", "layers"]);
+        put(&mut program, "transfer", transfer);
+        program
     }
 
     fn job(&mut self, around: &Around, hosts: u64) -> Table {
