@@ -9,8 +9,8 @@ import pytest
 import silvan
 from conftest import on_rails
 
-#: Bytes per second of a port of 100 Gbit/s.
-PORT = 12.5e9
+#: Bytes per second of a port of 100 Gbit/s, and of a link within a host.
+PORT, INNER = 12.5e9, 450e9
 
 
 def run(program: str, more: str = "nccl = {}", ranks: int = 8) -> tuple[set[str], int, float]:
@@ -67,6 +67,28 @@ def test_given_algorithms_and_protocols_limit_the_choice():
     assert (found, sent) == ({"ring/ll"}, 2 * 7 * 960 * 2)
     found, sent, _ = run(operation("all-reduce", 960), 'nccl.protocols = ["ll128"]')
     assert (found, sent) == ({"double-tree/ll128"}, 2 * 7 * 960 // 120 * 128)
+
+
+@pytest.mark.parametrize("told", ["algorithms.channels = 4", "nccl.protocols = ['simple']"])
+def test_rings_of_several_channels_use_all_ports_of_a_host(told):
+    hosts, gpus, size = 4, 4, 96 << 20
+    program = f'{{ kind = "collective", operation = "all-reduce", ranks = 16, bytes = "{size} B" }}'
+    ports = 'inner_rate = "3600 Gbit/s"\narrival = "same"'
+    more = f'algorithms.all_reduce = "ring"\n{told}'
+    result = silvan.run(silvan.Scenario.from_toml(on_rails(program, more, ports)))
+    (found,) = result.summary["jobs"]
+    # Each channel leaves a host by another GPU, and stays on its rail.
+    table = result.numpy("hosts")
+    sums = Counter[str]()
+    for port, sent in zip(table["host"], table["sent_bytes"], strict=True):
+        sums[str(port)] += int(sent)
+    ranks = hosts * gpus
+    each = 2 * (ranks - 1) * size // ranks // gpus
+    assert set(sums.values()) == {each}
+    assert each * (gpus - 1) / INNER < each / PORT
+    assert float(found["span_ns"]) * 1e-9 == pytest.approx(each / PORT, rel=5e-3)
+    spines = result.numpy("links")
+    assert not any(str(link).startswith("L2.") for link in spines["link"][spines["sent_bytes"] > 0])
 
 
 def test_groups_within_hosts_and_between_them_differ():

@@ -11,7 +11,9 @@ use silvan_engine::{Bytes, Rate, Time};
 use silvan_network::topology::{NodeRef, Topology};
 use silvan_network::traffic::{Job, Sends};
 use silvan_trace::Trace;
-use silvan_trace::collective::{Algorithm, COLLECTIVES, Choice, Collective, CpuVendor, Gpu, Protocol, Tuner};
+use silvan_trace::collective::{
+    Algorithm, COLLECTIVES, Choice, Collective, CpuVendor, Gpu, Protocol, STREAMS, Tuner,
+};
 use silvan_trace::execute::Parameters;
 use silvan_trace::generate::{Dispatch, Inference, Kernels, Moe, Repeated, Transformer};
 use silvan_trace::read::{Format, Options, read};
@@ -284,6 +286,11 @@ pub struct Algorithms {
     /// Maximum size of the chunks that an all-reduce by `double-tree` sends, 128 KiB by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chunk: Option<Bytes>,
+    /// Maximum number of rings of an all-reduce, all-gather or reduce-scatter by `ring`. Each has a part of the data, and enters
+    /// and leaves each host by another rank, so there are no more rings than ranks on a host. Default: 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 64))]
+    pub channels: Option<u8>,
 }
 
 /// The names of the algorithms of an operation.
@@ -328,6 +335,17 @@ impl Algorithms {
             })?;
             choice.chunk = chunk.0;
         }
+        if let Some(channels) = self.channels {
+            let at = format!("{at}.algorithms.channels");
+            ensure((1..=STREAMS).contains(&channels), &at, || format!("must be 1 to {STREAMS}"))?;
+            ensure(!is_tuned, &at, || "cannot be combined with `nccl`; use nccl.channels".to_owned())?;
+            let rings = [self.all_reduce, self.all_gather, self.reduce_scatter];
+            ensure(rings.contains(&Some(Algorithm::Ring)), &at, || {
+                "has no effect unless all_reduce, all_gather or reduce_scatter is \"ring\"; leave it out"
+                    .to_owned()
+            })?;
+            choice.channels = channels;
+        }
         for operation in COLLECTIVES {
             if let Some(algorithm) = self.given(operation) {
                 let key = operation.name().replace('-', "_");
@@ -353,10 +371,11 @@ impl JobSpec {
     fn choice(&self, at: &str, rates: (Rate, Option<Rate>)) -> Result<Choice, Fault> {
         let by_host = matches!(&self.program, Program::Moe(Moe { dispatch: Dispatch::Host, .. }))
             || self.algorithms.all_reduce == Some(Algorithm::Hierarchical)
+            || self.algorithms.channels.is_some_and(|channels| channels > 1)
             || self.nccl.is_some();
         ensure(!by_host || self.sharing == Sharing::Block, &format!("{at}.sharing"), || {
-            "must be \"block\" with the algorithm `hierarchical`, with dispatch = \"host\" and with `nccl`, so that consecutive \
-             ranks share a host"
+            "must be \"block\" with the algorithm `hierarchical`, several channels, dispatch = \"host\" and `nccl`, so that \
+             consecutive ranks share a host"
                 .to_owned()
         })?;
         let mut choice = self.algorithms.choice(at, self.ranks_per_host, self.nccl.is_some())?;
@@ -367,7 +386,9 @@ impl JobSpec {
             ensure(!self.algorithms.reduces_in_network(), &format!("{at}.nccl"), || {
                 "cannot be combined with the algorithm \"in-network\"".to_owned()
             })?;
-            choice.tuner = Some(nccl.tuner(&format!("{at}.nccl"), rates)?);
+            let tuner = nccl.tuner(&format!("{at}.nccl"), rates)?;
+            choice.channels = tuner.channels as u8;
+            choice.tuner = Some(tuner);
         }
         Ok(choice)
     }

@@ -254,7 +254,7 @@ fn ranks_finish_in_the_table_and_messages_add_up() {
 }
 
 /// Invalid scenarios: the lines after `[[job]]`, and a part of the error message.
-const WRONG: [(&str, &str); 44] = [
+const WRONG: [(&str, &str); 47] = [
     ("", "job.0.program: missing, and needed"),
     ("program = 3", "job.0.program"),
     ("program = { kind = \"mpi\" }", "must be one of `trace`, `collective`, `hpc-challenge`"),
@@ -314,6 +314,18 @@ const WRONG: [(&str, &str); 44] = [
     ("program = { kind = \"moe\", experts = 100 }", "100 experts cannot be divided among 16 ranks"),
     ("program = { kind = \"moe\", dispatch = \"host\" }", "set job.ranks_per_host"),
     ("program = { kind = \"moe\", shared_gradients = \"1 MiB\" }", "set backward = true"),
+    (
+        "program = { kind = \"moe\" }\nalgorithms = { channels = 4 }",
+        "job.0.algorithms.channels = 4: has no effect unless",
+    ),
+    (
+        "program = { kind = \"moe\" }\nalgorithms = { all_reduce = \"ring\", channels = 65 }",
+        "job.0.algorithms.channels = 65: must be 1 to 64",
+    ),
+    (
+        "program = { kind = \"moe\" }\nalgorithms = { all_reduce = \"ring\", channels = 4 }\nnccl = {}",
+        "use nccl.channels",
+    ),
     ("program = { kind = \"moe\" }\nnccl = { channels = 65 }", "job.0.nccl.channels = 65: must be 1 to 64"),
     ("program = { kind = \"moe\" }\nnccl = { protocols = [] }", "job.0.nccl.protocols"),
     ("program = { kind = \"moe\" }\nnccl = { bandwidth = \"0 Gbit/s\" }", "job.0.nccl.bandwidth"),

@@ -180,9 +180,11 @@ impl Sequence {
     }
 }
 
-/// The number of participants on each host, for [`Algorithm::Hierarchical`]: consecutive ranks share a host.
+/// The number of participants on each host, for [`Algorithm::Hierarchical`] and several rings: consecutive ranks share a host.
+/// Hosts with different numbers of participants have one ring.
 fn of_host(call: &Call<'_>, members: &dyn Fn(u32) -> u32) -> Result<u32, BuildError> {
-    if call.algorithm != Algorithm::Hierarchical {
+    let is_ring = call.algorithm == Algorithm::Ring && call.channels > 1;
+    if call.algorithm != Algorithm::Hierarchical && !is_ring {
         return Ok(1);
     }
     let host = |place: u32| members(place) / call.ranks_per_host.max(1);
@@ -192,5 +194,9 @@ fn of_host(call: &Call<'_>, members: &dyn Fn(u32) -> u32) -> Result<u32, BuildEr
     let is_even = (0..call.ranks).all(|place| {
         is_block(place) && (place < each || !place.is_multiple_of(each) || host(place) != host(place - each))
     });
-    if is_even && call.ranks.is_multiple_of(each) { Ok(each) } else { Err(BuildError::Uneven(each)) }
+    match is_even && call.ranks.is_multiple_of(each) {
+        true => Ok(each),
+        false if is_ring => Ok(1),
+        false => Err(BuildError::Uneven(each)),
+    }
 }

@@ -12,7 +12,7 @@ use silvan_trace::{Operation, TraceBuilder};
 /// Hosts of several ranks, and chunks of 20 bytes.
 fn variant(algorithm: Algorithm, ranks: u32) -> Variant {
     let ranks_per_host = (2..=ranks).find(|each| ranks.is_multiple_of(*each)).unwrap_or(2);
-    Variant { ranks_per_host, chunk: 20, ..algorithm.into() }
+    Variant { ranks_per_host, chunk: 20, channels: 3, ..algorithm.into() }
 }
 
 fn rounds(call: &Call<'_>, me: u32) -> Vec<Round> {
@@ -28,7 +28,11 @@ fn rounds(call: &Call<'_>, me: u32) -> Vec<Round> {
 /// Returns two lists: for each rank, the set of ranks (as bits) whose data it finally has, if every
 /// message carries all data of its sender; and the number of bytes that each rank received.
 fn known(call: &Call<'_>) -> (Vec<u64>, Vec<u64>) {
-    let mut all: Vec<Vec<Round>> = (0..call.ranks).map(|me| rounds(call, me)).collect();
+    known_after(call, (0..call.ranks).map(|me| rounds(call, me)).collect())
+}
+
+/// The same for given rounds of each rank.
+fn known_after(call: &Call<'_>, mut all: Vec<Vec<Round>>) -> (Vec<u64>, Vec<u64>) {
     let mut known: Vec<u64> = (0..call.ranks).map(|rank| 1 << rank).collect();
     let to_reducer = |round: &Round| round.sends.iter().find(|(to, _)| *to == call.reducer()).copied();
     if let Some((_, bytes)) = all[0].iter().find_map(to_reducer) {
@@ -99,6 +103,45 @@ fn all_data_reaches_its_destinations() {
                     }
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn each_ring_delivers_its_part_and_leaves_hosts_by_other_ranks() {
+    for (ranks, ranks_per_host, channels, rings) in [(12, 4, 4, 4), (12, 4, 2, 2), (6, 3, 9, 3), (5, 2, 4, 1)]
+    {
+        for operation in [Collective::AllReduce, Collective::AllGather, Collective::ReduceScatter] {
+            let call = |channels| {
+                let by = Variant { ranks_per_host, channels, ..Algorithm::Ring.into() };
+                Call::new(operation, by, ranks, 0, Sizes::Uniform(1001)).unwrap()
+            };
+            let call_of_one = call(1);
+            let call = call(channels);
+            let mut leaving = Vec::new();
+            for channel in 0..rings {
+                let of_ring = |me| rounds(&call, me).into_iter().filter(|round| round.stream == channel);
+                let all: Vec<Vec<Round>> = (0..ranks).map(|me| of_ring(me).collect()).collect();
+                for (me, rounds) in all.iter().enumerate() {
+                    let (me, host) = (me as u32, |rank: u32| rank / ranks_per_host);
+                    if rounds.iter().flat_map(|round| &round.sends).any(|&(to, _)| host(to) != host(me)) {
+                        leaving.push(me);
+                    }
+                }
+                let (known, _) = known_after(&call, all);
+                assert_eq!(known, vec![(1 << ranks) - 1; ranks as usize], "{call:?}");
+            }
+            assert!((0..ranks).all(|me| rounds(&call, me).iter().all(|round| round.stream < rings)));
+            let places = leaving.len();
+            leaving.sort_unstable();
+            leaving.dedup();
+            assert_eq!(
+                (leaving.len(), places),
+                (places, places),
+                "a rank leaves its host in one ring: {call:?}"
+            );
+            let sums = [&call, &call_of_one].map(|call| known(call).1.iter().sum::<u64>());
+            assert_eq!(sums[0], sums[1], "{call:?}");
         }
     }
 }

@@ -14,8 +14,7 @@ pub(super) fn all_reduce<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> Resu
             let chunk = |index: u32| part(bytes, u64::from(call.ranks), u64::from(index));
             // After the first ring, each rank has the complete chunk of the next rank, so the second ring starts with
             // that chunk.
-            ring(call, call.ahead(me, 0), &chunk, me, take)?;
-            ring(call, call.ahead(me, 1), &chunk, me, take)
+            rings(call, &[0, 1], &chunk, me, take)
         }
         Algorithm::InNetwork => take(&Round::exchange(call.reducer(), bytes, call.reducer(), bytes)),
         Algorithm::Binomial => {
@@ -53,8 +52,8 @@ fn hierarchical<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> Result<(), E>
     }
     let hosts = call.ranks / each;
     if hosts > 1 {
-        let ring =
-            Call { algorithm: Algorithm::Ring, ranks: hosts, sizes: Sizes::Uniform(share(own)), ..*call };
+        let sizes = Sizes::Uniform(share(own));
+        let ring = Call { algorithm: Algorithm::Ring, ranks: hosts, sizes, channels: 1, ..*call };
         all_reduce(&ring, me / each, &mut |round: &Round| {
             let named = |&(host, bytes): &(u32, u64)| (host * each + own, bytes);
             let [sends, recvs] = [&round.sends, &round.recvs].map(|list| list.iter().map(named).collect());
@@ -64,6 +63,35 @@ fn hierarchical<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> Result<(), E>
     if each > 1 {
         std::mem::swap(&mut given.sends, &mut given.recvs);
         take(&given)?;
+    }
+    Ok(())
+}
+
+/// Runs the rings of all channels, each with its part of all chunks. The rings visit the hosts in the same order, but begin with
+/// different ranks of a host, so that they enter and leave it by different ranks. In each of several passes, a rank first sends
+/// the chunk of the rank that is a number of places ahead.
+fn rings<E>(
+    call: &Call<'_>,
+    passes: &[u32],
+    chunk: &dyn Fn(u32) -> u64,
+    me: u32,
+    take: Take<'_, E>,
+) -> Result<(), E> {
+    let each = if call.ranks.is_multiple_of(call.ranks_per_host) { call.ranks_per_host } else { 1 };
+    let channels = u32::from(call.channels).clamp(1, each);
+    for channel in 0..channels {
+        let shift = channel * each / channels;
+        let rank = |place: u32| place / each * each + (place % each + shift) % each;
+        let place = me / each * each + (me % each + each - shift) % each;
+        let of_channel = |place: u32| part(chunk(rank(place)), u64::from(channels), u64::from(channel));
+        for &ahead in passes {
+            ring(call, call.ahead(place, ahead), &of_channel, place, &mut |round: &Round| {
+                let named = |&(place, bytes): &(u32, u64)| (rank(place), bytes);
+                let [sends, recvs] =
+                    [&round.sends, &round.recvs].map(|list| list.iter().map(named).collect());
+                take(&Round { sends, recvs, stream: channel as u8 })
+            })?;
+        }
     }
     Ok(())
 }
@@ -168,7 +196,7 @@ pub(super) fn all_gather<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> Resu
             }
             Ok(())
         }
-        _ => ring(call, me, &|rank| call.block(rank), me, take),
+        _ => rings(call, &[0], &|rank| call.block(rank), me, take),
     }
 }
 
@@ -191,7 +219,7 @@ pub(super) fn reduce_scatter<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> 
             }
             Ok(())
         }
-        Algorithm::Ring => ring(call, call.back(me, 1), &|rank| call.block(rank), me, take),
+        Algorithm::Ring => rings(call, &[call.ranks - 1], &|rank| call.block(rank), me, take),
         // The all-gather backwards: each rank receives what it would send.
         Algorithm::Pat => {
             for distance in doubling(call.ranks) {

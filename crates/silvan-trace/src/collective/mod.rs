@@ -159,6 +159,8 @@ pub struct Variant {
     pub ranks_per_host: u32,
     /// Maximum size of a chunk in bytes ([`Algorithm::DoubleTree`]).
     pub chunk: u64,
+    /// Maximum number of rings ([`Algorithm::Ring`]), at most [`STREAMS`]. There are no more rings than ranks on a host.
+    pub channels: u8,
     /// Chooses the protocol, and if `is_default`, the algorithm of each call.
     pub tuner: Option<Tuner>,
     /// Whether the algorithm was not selected.
@@ -167,7 +169,7 @@ pub struct Variant {
 
 impl From<Algorithm> for Variant {
     fn from(algorithm: Algorithm) -> Self {
-        Self { algorithm, ranks_per_host: 1, chunk: CHUNK, tuner: None, is_default: false }
+        Self { algorithm, ranks_per_host: 1, chunk: CHUNK, channels: 1, tuner: None, is_default: false }
     }
 }
 
@@ -182,6 +184,8 @@ pub struct Choice {
     pub ranks_per_host: u32,
     /// See [`Variant::chunk`].
     pub chunk: u64,
+    /// See [`Variant::channels`].
+    pub channels: u8,
     /// See [`Variant::tuner`].
     pub tuner: Option<Tuner>,
     is_default: [bool; COLLECTIVES.len()],
@@ -191,7 +195,7 @@ impl Default for Choice {
     fn default() -> Self {
         let algorithms = COLLECTIVES.map(|operation| operation.algorithms()[0]);
         let is_default = [true; COLLECTIVES.len()];
-        Self { algorithms, ranks_per_host: 1, chunk: CHUNK, tuner: None, is_default }
+        Self { algorithms, ranks_per_host: 1, chunk: CHUNK, channels: 1, tuner: None, is_default }
     }
 }
 
@@ -201,8 +205,8 @@ impl Choice {
     pub const fn of(&self, operation: Collective) -> Variant {
         let algorithm = self.algorithms[operation as usize];
         let is_default = self.is_default[operation as usize];
-        let Self { ranks_per_host, chunk, tuner, .. } = *self;
-        Variant { algorithm, ranks_per_host, chunk, tuner, is_default }
+        let Self { ranks_per_host, chunk, channels, tuner, .. } = *self;
+        Variant { algorithm, ranks_per_host, chunk, channels, tuner, is_default }
     }
 
     /// Selects an algorithm by names, such as "all-reduce" and "ring".
@@ -255,11 +259,13 @@ pub struct Call<'s> {
     pub root: u32,
     /// The sizes of vectors or blocks.
     pub sizes: Sizes<'s>,
-    /// Consecutive participants that share a host ([`Algorithm::Hierarchical`]). If it does not divide the number of
-    /// participants, each has a host of its own.
+    /// Consecutive participants that share a host ([`Algorithm::Hierarchical`], [`Algorithm::Ring`]). If it does not divide the
+    /// number of participants, each has a host of its own.
     pub ranks_per_host: u32,
     /// Maximum size of a chunk in bytes ([`Algorithm::DoubleTree`]).
     pub chunk: u64,
+    /// See [`Variant::channels`].
+    pub channels: u8,
     /// See [`Variant::tuner`].
     pub tuner: Option<Tuner>,
     /// See [`Variant::is_default`].
@@ -278,7 +284,7 @@ pub struct Round {
 }
 
 /// Maximum number of streams of rounds that a rank executes at the same time in a collective operation.
-pub const STREAMS: u8 = 4;
+pub const STREAMS: u8 = 64;
 
 impl Round {
     fn send(peer: u32, bytes: u64) -> Self {
@@ -312,7 +318,7 @@ impl<'s> Call<'s> {
         root: u32,
         sizes: Sizes<'s>,
     ) -> Result<Self, String> {
-        let Variant { algorithm, ranks_per_host, chunk, tuner, is_default } = variant.into();
+        let Variant { algorithm, ranks_per_host, chunk, channels, tuner, is_default } = variant.into();
         let (name, by) = (operation.name(), algorithm.name());
         if !operation.algorithms().contains(&algorithm) {
             let names: Vec<&str> = operation.algorithms().iter().map(|one| one.name()).collect();
@@ -348,7 +354,18 @@ impl<'s> Call<'s> {
                 "{name} by {by} needs several ranks per host (job.ranks_per_host); use ring"
             ));
         }
-        Ok(Self { operation, algorithm, ranks, root, sizes, ranks_per_host, chunk, tuner, is_default })
+        Ok(Self {
+            operation,
+            algorithm,
+            ranks,
+            root,
+            sizes,
+            ranks_per_host,
+            chunk,
+            channels,
+            tuner,
+            is_default,
+        })
     }
 
     /// Lets the tuner choose. Returns the call with the chosen algorithm, the protocol, and the name of both. `members` maps the

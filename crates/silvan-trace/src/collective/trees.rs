@@ -5,7 +5,10 @@
 //! The data moves in chunks. A node whose index in the tree ends in k zero bits is at level k. In each step, it sends one chunk
 //! to its parent, k steps after the leaves, and one chunk of the result to its children.
 
-use super::{Call, Round, STREAMS, Take, part};
+use super::{Call, Round, Take, part};
+
+/// Number of streams of chunks.
+const TREE_STREAMS: u64 = 4;
 
 /// One of the two trees. Its nodes are numbered from the root (0); `first` is true for the tree in which ranks are numbered
 /// from 0.
@@ -75,7 +78,7 @@ impl HalfVector {
 pub(super) fn all_reduce<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> Result<(), E> {
     let bytes = call.vector();
     let chunks = bytes.div_ceil(2).div_ceil(call.chunk.max(1)).max(1);
-    let streams = chunks.min(u64::from(STREAMS)) as u8;
+    let streams = chunks.min(TREE_STREAMS) as u8;
     let end = |stream: u8| (u128::from(bytes) * u128::from(stream) / u128::from(streams)) as u64;
     (0..streams).try_for_each(|stream| steps(call, me, (stream, end(stream + 1) - end(stream)), take))
 }
