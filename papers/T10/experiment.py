@@ -35,7 +35,7 @@ def runs(quick):
     starts = {f"flow.{n}.start": "0 s" for n in range(5)}
     length = {"duration": f"{round(end_s * 1000)} ms", **starts}
     return {
-        name: (SCENARIO, {**length, **staged.HARDWARE, **staged.HARDWARE_CC, **own})
+        name: (SCENARIO, {**length, **staged.HOSTS, **staged.PAPER_III_CC, **own})
         for name, own in CASES.items()
     }
 

@@ -6,7 +6,7 @@ staged = common("staged")
 
 SCENARIO = "../common/testbed-scenario-1.toml"
 SIZES = tuple(2**n for n in range(6, 21))
-CASES = {"no congestion": (False, {}), "off": (True, {}), "on": (True, staged.HARDWARE_CC)}
+CASES = {"no congestion": (False, {}), "off": (True, {}), "on": (True, staged.PAPER_III_CC)}
 
 
 def _overrides(size, congested, control, quick):
@@ -14,7 +14,7 @@ def _overrides(size, congested, control, quick):
         "duration": "60 ms" if quick else "250 ms",
         "warmup": "30 ms" if quick else "50 ms",
         **control,
-        **staged.HARDWARE,
+        **staged.HOSTS,
         "flow.0.message": f"{size} B",
     }
     # In the scenario, the contributors start after 1 s, which is after the end of these runs.

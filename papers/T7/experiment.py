@@ -14,8 +14,8 @@ def runs(quick):
     # The runs measure how long settling takes, so quick runs cannot be shorter.
     scenario = "../common/testbed-scenario-1.toml"
     return {
-        "usual": (scenario, {**staged.HARDWARE, **staged.HARDWARE_CC}),
-        "slow": (scenario, {**staged.HARDWARE, **staged.HARDWARE_CC, "congestion.reaction.ccti_timer": 1953}),
+        "usual": (scenario, {**staged.HOSTS, **staged.PAPER_III_CC}),
+        "slow": (scenario, {**staged.HOSTS, **staged.PAPER_III_CC, "congestion.reaction.ccti_timer": 1953}),
     }
 
 

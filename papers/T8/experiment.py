@@ -27,8 +27,8 @@ def _overrides(timer_us, rate):
         "flow.4.start": f"{round(JOIN_S * 1000)} ms",
         "duration": f"{round(JOIN_S * 1000) + 1000} ms",
         "measure.interval": "10 ms",
-        **staged.HARDWARE,
-        **staged.HARDWARE_CC,
+        **staged.HOSTS,
+        **staged.PAPER_III_CC,
         "congestion.marking.marking_rate": rate,
         "congestion.reaction.ccti_timer": round(timer_us / 1.024),
     }
