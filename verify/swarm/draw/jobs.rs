@@ -102,9 +102,10 @@ pub fn host_ports(seed: u64) -> Table {
         let is_own = wiring != "planes" && ports.get("arrival").and_then(Value::as_str) != Some("same");
         let is_rank = ports.get("use").is_none_or(|given| given.as_str() == Some("rank"));
         if is_own && is_rank && draw.chance(60) {
-            put(&mut ports, "cross", "inner");
-            if draw.chance(70) {
-                put(&mut ports, "relay_part", int(draw.range(1, 20_000)));
+            let cross = draw.pick(&["inner", "inner", "network"]);
+            put(&mut ports, "cross", cross);
+            if cross == "inner" && draw.chance(70) {
+                put(&mut ports, "relay_part", bytes(draw.range(1, 20_000)));
             }
         }
     }
@@ -210,9 +211,10 @@ impl Draw {
             && program.contains_key("top_k")
             && self.chance(50)
         {
-            put(program, "backward", true);
+            let is_backward = self.chance(80);
+            put(program, "backward", is_backward);
             for key in ["gradient_bytes", "shared_gradients"] {
-                if self.chance(60) {
+                if is_backward && self.chance(60) {
                     let size = self.below(2_000);
                     put(program, key, bytes(size));
                 }
@@ -223,6 +225,15 @@ impl Draw {
             let mut nccl = Table::new();
             if self.chance(50) {
                 put(&mut nccl, "gpu", self.word(&["volta", "ampere", "hopper", "blackwell"]));
+            }
+            if self.chance(30) {
+                put(&mut nccl, "cpu", self.word(&["intel", "amd"]));
+            }
+            for key in ["bandwidth", "inner_bandwidth"] {
+                if self.chance(20) {
+                    let rate = self.range(1, 4_000) * 1_000_000_000;
+                    put(&mut nccl, key, self.rate(rate));
+                }
             }
             if self.chance(50) {
                 put(&mut nccl, "channels", int(self.range(1, 64)));
@@ -384,7 +395,12 @@ impl Draw {
                     let mut chosen = Table::new();
                     let algorithm = self.word(algorithms);
                     let is_tree = algorithm.as_str() == Some("double-tree");
+                    let is_divided = ["all_reduce", "all_gather", "reduce_scatter"].contains(&key);
+                    let is_ring = is_divided && algorithm.as_str() == Some("ring");
                     put(&mut chosen, key, algorithm);
+                    if is_ring && self.chance(40) {
+                        put(&mut chosen, "channels", int(self.range(1, 6)));
+                    }
                     if is_tree && self.chance(70) {
                         let chunk = self.range(1.max(size / 20), size);
                         put(&mut chosen, "chunk", bytes(chunk));
