@@ -205,3 +205,36 @@ def test_settings_without_effect_are_errors(removed, changes, message):
 def test_reordering_needs_acknowledgements_of_packets():
     with pytest.raises(silvan.SilvanError, match="reordering = 16: needs an acknowledgement of each packet"):
         silvan.Scenario.from_toml(PAIR, overrides={"congestion": {"mechanism": "dcqcn"}, "event": [DOWN]})
+
+
+def test_a_distance_that_is_too_short_is_named():
+    changes = {"recovery.reordering": 1, "recovery.timeout": "1 ms", "traffic.0.load_percent": 90}
+    result = run(TREE, **changes)
+    assert any("by more than recovery.reordering = 1" in line for line in result.warnings), result.warnings
+
+
+def test_probes_become_rarer_while_they_are_not_answered():
+    # Values over the failed link, until the end of the run, 1.7 ms later.
+    often = recovered(run(TREE, **{"ecmp.retirement.probe_interval": "1 us"}))
+    assert often["probes"] < 60 * often["retired_values"]
+
+
+def test_packets_whose_acknowledgements_were_lost_do_not_fill_windows(tmp_path):
+    # Acknowledgements of every eighth packet are lost on the failed link.
+    one = TREE.replace('hosts = "H[1-16]"', 'hosts = "H[1-1]"').replace("load_percent = 50", "")
+    rates = [
+        run(one, **{"recovery.reordering": distance, "duration": "3 ms"})
+        .numpy("network")["received_bytes"][-5:]
+        .sum()
+        for distance in (32, 300)
+    ]
+    assert rates[1] > 0.97 * rates[0]
+
+
+def test_lists_of_transfers_do_not_use_the_lane_of_headers(tmp_path):
+    (tmp_path / "list.txt").write_text("2\n1 0 3 100 100000 0.000001\n2 0 2 100 100000 0.000001\n")
+    text = TREE[: TREE.index("[[traffic]]")] + "[[traffic]]\nname = 'l'\n"
+    file = tmp_path / "listed.toml"
+    file.write_text(text + "pattern = { kind = 'listed', file = 'list.txt' }\n")
+    with pytest.raises(silvan.SilvanError, match="has transfers with service level 3 and virtual lane 1"):
+        silvan.run(file)

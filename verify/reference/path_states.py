@@ -71,12 +71,16 @@ class PathStates:
             self.probed.add(value)
             self.probe_later(value)
 
-    def probe_later(self, value: int) -> None:
-        """Probe a value after the interval. Probes follow the timers of this instant."""
-        net = self.host.net
-        net.at(net.now + self.rule.probe_ps, lambda: self.probe(value), rank=(4, 1))
+    def probe_later(self, value: int, unanswered: int = 0) -> None:
+        """Probe a value after the interval, which doubles up to five times without an answer.
 
-    def probe(self, value: int) -> None:
+        Probes follow the timers of this instant.
+        """
+        net = self.host.net
+        wait = self.rule.probe_ps << min(unanswered, 5)
+        net.at(net.now + wait, lambda: self.probe(value, unanswered), rank=(4, 1))
+
+    def probe(self, value: int, unanswered: int) -> None:
         """Send a probe, if the value is still bad and the flow has packets that were not acknowledged."""
         host, flow = self.host, self.flow
         if host.is_stopped:
@@ -93,7 +97,7 @@ class PathStates:
             probe.entropy = value
             host.reply(probe)
             host.net.path_probes += 1
-        self.probe_later(value)
+        self.probe_later(value, unanswered + 1)
 
     def take_answer(self, value: int, *, is_marked: bool) -> None:
         """Use a bad value again after the answer to its probe, or make it a spare."""

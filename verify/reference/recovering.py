@@ -27,6 +27,8 @@ class Recovery:
         #: acknowledgements report.
         self.order: dict[Flow, list[tuple[int, int]]] = {}
         self.judged: dict[Flow, int] = {}
+        #: The number of packets that were looked up in the reports of other acknowledgements.
+        self.looked: dict[Flow, int] = {}
         self.highest: dict[Flow, int] = {}
         self.reported: dict[Flow, set[int]] = {}
         #: The times at which flows that wait for a grant request it again.
@@ -62,9 +64,16 @@ class Recovery:
         self.highest[flow] = max(self.highest.get(flow, -1), place)
         if not self.sent.get(flow) and not flow.lost:
             # All packets have been acknowledged.
-            self.judged[flow], self.reported[flow] = len(order), set()
+            self.judged[flow] = self.looked[flow] = len(order)
+            self.reported[flow] = set()
             return
         self.reported.setdefault(flow, set()).update(earlier)
+        looked = self.looked.get(flow, 0)
+        self.looked[flow] = max(self.highest[flow] - 16 + 1, looked)
+        for number, sent_at in order[looked : self.looked[flow]]:
+            is_out = self.sent.get(flow, {}).get(number, (None, -1))[1] == sent_at
+            if is_out and number in self.reported[flow]:
+                self.host.settled(flow, number, by_others=True)
         end = self.highest[flow] - self.rule.reordering + 1
         for number, sent_at in order[judged : max(end, judged)]:
             self.judged[flow] = self.judged.get(flow, 0) + 1

@@ -312,6 +312,7 @@ impl Scenario {
         let path_lanes = network::path_lanes(&self.spec, &self.base_dir, &topology, &tables)?;
         let (traffic, notes) = transfers::load(&self.spec.traffic, &self.base_dir, &topology)?;
         found.notes.extend(notes);
+        validate::trimming::check_listed(&self.spec, &traffic)?;
         let (tables_after_faults, notes) = self.tables_after_faults(&topology, &tables)?.unzip();
         found.notes.extend(notes.into_iter().flatten());
         let records = self.records;

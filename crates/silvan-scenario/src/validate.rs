@@ -25,7 +25,7 @@ mod events;
 pub(crate) mod flow_control;
 mod link;
 mod sources;
-mod trimming;
+pub(crate) mod trimming;
 
 /// The longest run, one hour of simulated time.
 pub const LONGEST: Time = Time(3_600 * 1_000_000_000_000);

@@ -181,8 +181,8 @@ pub(crate) struct Host {
     order: Option<Box<Order>>,
     /// Selects entropy values, if packets have them; requires `order`.
     sprayer: Option<Box<Sprayer>>,
-    /// Whether an event for probes of entropy values is pending.
-    is_probe_planned: bool,
+    /// The time of the earliest pending event for probes of entropy values.
+    probes_at: Option<Time>,
     /// Repeats packets after a timeout or a negative receipt; requires `order`.
     recovery: Option<Box<LossRecovery>>,
     /// The congestion log, if the host keeps one.
@@ -287,7 +287,7 @@ impl Host {
             is_watched: false,
             order: spec.order,
             sprayer: spec.sprayer,
-            is_probe_planned: false,
+            probes_at: None,
             recovery: spec.recovery.map(|rule| Box::new(LossRecovery::new(rule))),
             log: spec.log,
             hours: None,

@@ -34,12 +34,12 @@ impl Host {
         }
     }
 
-    /// Schedules an event for the next probe, unless an event is pending.
+    /// Schedules an event for the next probe, unless an event is pending by then.
     #[inline]
     pub(super) fn plan_probe(&mut self, ctx: &mut Context) {
         let Some(time) = self.sprayer.as_ref().and_then(|sprayer| sprayer.next_probe()) else { return };
-        if !self.is_probe_planned {
-            self.is_probe_planned = true;
+        if self.probes_at.is_none_or(|planned| time < planned) {
+            self.probes_at = Some(time);
             let key = key(Class::HostTimer, self.place, Port::FIRST);
             ctx.queue.push(Event { time, key, data: PROBE });
         }
@@ -48,11 +48,13 @@ impl Host {
     /// Sends the probes that are due. A flow whose packets have all been acknowledged suspends its probes, and a host whose link
     /// is down sends none.
     pub fn send_probes(&mut self, ctx: &mut Context) {
-        self.is_probe_planned = false;
+        self.probes_at = self.probes_at.filter(|&planned| planned > ctx.now);
         if self.is_stopped {
             return;
         }
-        while let Some(probe) = self.sprayer.as_mut().and_then(|sprayer| sprayer.take_probe(ctx.now)) {
+        while let Some((probe, unanswered)) =
+            self.sprayer.as_mut().and_then(|sprayer| sprayer.take_probe(ctx.now))
+        {
             let flow = Connection { source: probe.source, destination: probe.destination };
             let sends = self.has_outstanding(flow);
             if sends && !ctx.links.is_down(self.out) {
@@ -63,7 +65,7 @@ impl Host {
             }
             if let Some(sprayer) = &mut self.sprayer {
                 if sends {
-                    sprayer.repeat_probe(probe, ctx.now);
+                    sprayer.repeat_probe(probe, unanswered, ctx.now);
                 } else {
                     sprayer.suspend_probe(probe);
                 }

@@ -184,6 +184,19 @@ impl LossRecovery {
         missing
     }
 
+    /// Returns the next outstanding packet of a flow that acknowledgements of other packets report as arrived, and whose own
+    /// acknowledgement counts as lost.
+    fn take_reported(&mut self, flow: Connection) -> Option<u64> {
+        let order = self.order.get_mut(&flow)?;
+        while let Some((number, sent_at)) = order.next_to_check() {
+            let outstanding = self.sent.get(&flow).and_then(|sent| sent.get(&number));
+            if order.has_arrived(number) && outstanding.is_some_and(|one| one.sent_at == sent_at) {
+                return Some(number);
+            }
+        }
+        None
+    }
+
     /// Removes and returns the next packet of a flow that has been overtaken at this distance and is outstanding, and whether
     /// it has arrived.
     fn take_overtaken(&mut self, flow: Connection, distance: u16) -> Option<(u64, bool)> {
@@ -452,6 +465,9 @@ impl Host {
             let outstanding = recovery.sent.get(&flow).and_then(|sent| sent.keys().next().copied());
             let oldest = outstanding.into_iter().chain(waiting).min();
             order.acknowledge((marks.number, echoed.sent_at), marks.earlier, oldest);
+        }
+        while let Some(number) = self.recovery.as_mut().and_then(|recovery| recovery.take_reported(flow)) {
+            self.settle_receipt(ctx, flow, number, false);
         }
         while let Some((number, has_arrived)) =
             self.recovery.as_mut().and_then(|recovery| recovery.take_overtaken(flow, distance))

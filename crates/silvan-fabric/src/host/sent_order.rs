@@ -6,6 +6,10 @@ use std::collections::VecDeque;
 use silvan_engine::Time;
 use silvan_engine::saved::Saved;
 
+/// After this many packets of the order of sending, an acknowledgement that has not arrived counts as lost if acknowledgements
+/// of other packets report its packet as arrived. Acknowledgements on other routes may overtake it until then.
+const REPORTED: u64 = 16;
+
 /// The order in which a flow sent its packets, and those that acknowledgements of other packets report as arrived.
 #[derive(Debug, Default, Saved)]
 pub(super) struct SentOrder {
@@ -16,6 +20,8 @@ pub(super) struct SentOrder {
     sent: VecDeque<(u64, Time)>,
     /// The place after the last packet in this order that has been acknowledged.
     acknowledged: u64,
+    /// The place before which packets were checked for reports by acknowledgements of others.
+    checked: u64,
     arrived: NumberSet,
 }
 
@@ -41,6 +47,16 @@ impl SentOrder {
                 self.arrived = NumberSet::default();
             }
         }
+    }
+
+    /// Returns the next packet such that one that was sent [`REPORTED`] packets later has been acknowledged, once.
+    pub fn next_to_check(&mut self) -> Option<(u64, Time)> {
+        self.checked = self.checked.max(self.first);
+        if self.checked + REPORTED >= self.acknowledged {
+            return None;
+        }
+        self.checked += 1;
+        self.sent.get((self.checked - 1 - self.first) as usize).copied()
     }
 
     /// Removes and returns the next packet such that one that was sent `distance` packets later has been acknowledged.
@@ -141,6 +157,19 @@ mod tests {
             sorted.sort_unstable();
             assert_eq!(found, sorted, "{number}");
         }
+    }
+
+    #[test]
+    fn packets_are_checked_once_when_a_later_one_has_been_acknowledged() {
+        let mut order = SentOrder::default();
+        (0..40).for_each(|number| order.push(number, Time(number)));
+        order.acknowledge((17, Time(17)), 0, Some(0));
+        let mut next = || order.next_to_check().map(|(number, _)| number);
+        assert_eq!([next(), next(), next()], [Some(0), Some(1), None]);
+        order.acknowledge((19, Time(19)), 0, Some(0));
+        assert_eq!(order.take_overtaken(18), Some((0, Time(0))));
+        let mut next = || order.next_to_check().map(|(number, _)| number);
+        assert_eq!([next(), next(), next()], [Some(2), Some(3), None]);
     }
 
     #[test]

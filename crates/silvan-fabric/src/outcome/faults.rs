@@ -358,14 +358,18 @@ fn recovery_clause(recovery: &RecoverySummary) -> String {
 /// timeout is too short.
 fn too_short_timeout(losses: &LossSummary, end: &Ending) -> Option<String> {
     let recovery = end.config.recovery.as_ref()?;
-    let resent = losses.recovery?.resent_packets;
+    let RecoverySummary { resent_packets: resent, overtaken_packets, timeouts, .. } = losses.recovery?;
     let needed = losses.data_packets + losses.control_packets;
+    let cause = match recovery.reordering.filter(|_| overtaken_packets > timeouts) {
+        Some(distance) => {
+            format!("packets overtake others by more than recovery.reordering = {distance}")
+        }
+        None => {
+            format!("recovery.timeout ({}) is shorter than packets and receipts wait", recovery.timeout)
+        }
+    };
     (recovery.repeats_only_lost() && resent > 2 * needed).then(|| {
-        format!(
-            "Of {resent} packets that were sent again, at most {needed} were lost or lost their receipt: recovery.timeout ({}) \
-             is shorter than packets and receipts wait.",
-            recovery.timeout
-        )
+        format!("Of {resent} packets that were sent again, at most {needed} were lost or lost their receipt: {cause}.")
     })
 }
 

@@ -12,10 +12,13 @@
 //! one. If there is none, the slot is empty until a retired value is restored; a value that is restored while no slot is empty
 //! becomes a spare.
 //!
+//! Probes of a value follow each other at an interval that doubles while they are not answered, so that flows over failed links
+//! and to failed hosts do not fill the network with probes.
+//!
 //! The specification defines neither the number of spares, nor the least number of active values, nor the interval of probes;
 //! their defaults are assumptions.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -33,7 +36,8 @@ pub struct Retirement {
     #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub least_active: Option<u16>,
-    /// The time from the retirement of a value to the first probe, and between probes.
+    /// The time from the retirement of a value to the first probe. It doubles with each probe that is not answered, up to 32
+    /// times.
     pub probe_interval: Time,
 }
 
@@ -91,28 +95,38 @@ pub struct Probe {
     pub value: u16,
 }
 
-/// The probes of a host, in the order of time.
+/// The number of times that the interval of a probe doubles while it is not answered.
+const DOUBLINGS: u8 = 5;
+
+/// The probes of a host.
 #[derive(Debug, Default, Saved)]
 pub(super) struct Probes {
-    due: VecDeque<(Time, Probe)>,
+    /// Probes by the time at which they are due, in the order in which they were added, with the number of those of the value
+    /// that were sent without an answer.
+    due: BTreeMap<(Time, u64), (Probe, u8)>,
+    added: u64,
 }
 
 impl Probes {
-    /// Adds probes that are due at a time, which is not before that of any other probe.
-    pub fn add(&mut self, time: Time, probes: impl Iterator<Item = Probe>) {
-        self.due.extend(probes.map(|probe| (time, probe)));
+    /// Adds a probe after `unanswered` ones of its value.
+    pub fn add(&mut self, probe: Probe, unanswered: u8, now: Time, interval: Time) {
+        let time = now + Time(interval.0 << unanswered.min(DOUBLINGS));
+        self.due.insert((time, self.added), (probe, unanswered));
+        self.added += 1;
     }
 
     pub fn next(&self) -> Option<Time> {
-        self.due.front().map(|(time, _)| *time)
+        self.due.keys().next().map(|(time, _)| *time)
     }
 
-    pub fn take(&mut self, now: Time) -> Option<Probe> {
-        self.due
-            .front()
-            .is_some_and(|(time, _)| *time <= now)
-            .then(|| self.due.pop_front())?
-            .map(|(_, probe)| probe)
+    pub fn take(&mut self, now: Time) -> Option<(Probe, u8)> {
+        self.next().filter(|time| *time <= now)?;
+        self.due.pop_first().map(|(_, due)| due)
+    }
+
+    /// Removes the probes of a flow.
+    pub fn forget(&mut self, source: u16, destination: u32) {
+        self.due.retain(|_, (probe, _)| (probe.source, probe.destination) != (source, destination));
     }
 }
 

@@ -146,7 +146,7 @@ impl Sprayer {
     /// without spraying. Probes of the flow that were suspended become due after the interval.
     pub fn next(&mut self, source: u16, destination: u32, now: Time) -> u16 {
         let (rule, values) = (self.rule, self.values);
-        let due = now + self.retirement.probe_interval;
+        let interval = self.retirement.probe_interval;
         let (flow, random) = self.flow(source, destination);
         match rule {
             Spraying::None => 0,
@@ -169,8 +169,9 @@ impl Sprayer {
                     round.advance(values, random);
                     slot
                 });
-                let suspended = paths.take_suspended();
-                self.probes.add(due, suspended.map(|value| Probe { source, destination, value }));
+                for value in paths.take_suspended() {
+                    self.probes.add(Probe { source, destination, value }, 0, now, interval);
+                }
                 value
             }
         }
@@ -193,7 +194,7 @@ impl Sprayer {
         if let Some(paths) = &mut flow.paths {
             let (is_retired, needs_probe) = paths.answered(value, feedback);
             if needs_probe {
-                self.repeat_probe(Probe { source, destination, value }, now);
+                self.probes.add(Probe { source, destination, value }, 0, now, self.retirement.probe_interval);
             }
             return is_retired;
         }
@@ -218,6 +219,7 @@ impl Sprayer {
     /// Forgets what a flow knows about its routes.
     pub fn forget(&mut self, source: u16, destination: u32) {
         self.flows.remove(&(source, destination));
+        self.probes.forget(source, destination);
     }
 
     /// The time at which the next probe is due.
@@ -225,20 +227,21 @@ impl Sprayer {
         self.probes.next()
     }
 
-    /// Removes and returns the next probe that is due by `now` and whose value is still retired.
-    pub fn take_probe(&mut self, now: Time) -> Option<Probe> {
-        while let Some(probe) = self.probes.take(now) {
+    /// Removes and returns the next probe that is due by `now` and whose value is still retired, and the number of those of the
+    /// value that were not answered.
+    pub fn take_probe(&mut self, now: Time) -> Option<(Probe, u8)> {
+        while let Some((probe, unanswered)) = self.probes.take(now) {
             let paths = self.paths_of(&probe);
             if paths.is_some_and(|paths| paths.confirm_probe(probe.value)) {
-                return Some(probe);
+                return Some((probe, unanswered));
             }
         }
         None
     }
 
-    /// Makes a probe due after the interval.
-    pub fn repeat_probe(&mut self, probe: Probe, now: Time) {
-        self.probes.add(now + self.retirement.probe_interval, [probe].into_iter());
+    /// Makes a probe that has been sent due again, in case that it is not answered.
+    pub fn repeat_probe(&mut self, probe: Probe, unanswered: u8, now: Time) {
+        self.probes.add(probe, unanswered.saturating_add(1), now, self.retirement.probe_interval);
     }
 
     /// Suspends the probe of a value until the next packet of its flow.
@@ -404,14 +407,21 @@ mod tests {
         assert_eq!((sprayer.next_probe(), sprayer.take_probe(NOW)), (Some(NOW + interval), None));
         let probe = Probe { source: 0, destination: 9, value: 2 };
         let first = NOW + interval;
-        assert_eq!(sprayer.take_probe(first), Some(probe));
-        sprayer.repeat_probe(probe, first);
-        assert_eq!(sprayer.take_probe(first + interval), Some(probe));
+        assert_eq!(sprayer.take_probe(first), Some((probe, 0)));
+        sprayer.repeat_probe(probe, 0, first);
+        assert_eq!(sprayer.take_probe(first + interval), None, "the interval doubles");
+        assert_eq!(sprayer.take_probe(first + interval + interval), Some((probe, 1)));
+        sprayer.repeat_probe(probe, 9, first);
+        assert_eq!(sprayer.next_probe(), Some(first + Time(32 * interval.0)));
+        assert_eq!(sprayer.take_probe(first + Time(32 * interval.0)), Some((probe, 10)));
         sprayer.suspend_probe(probe);
         assert_eq!(sprayer.next_probe(), None);
         sprayer.next(0, 9, first);
         assert_eq!(sprayer.next_probe(), Some(first + interval), "the flow sends again");
         assert!(sprayer.probe_answered(probe, false) && !sprayer.probe_answered(probe, false));
         assert_eq!(sprayer.take_probe(first + interval), None, "the value is not retired any more");
+        assert!(sprayer.answered((0, 9), 3, RouteFeedback::Lost, first));
+        sprayer.forget(0, 9);
+        assert_eq!(sprayer.next_probe(), None);
     }
 }

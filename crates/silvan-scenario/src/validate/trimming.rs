@@ -1,9 +1,12 @@
 //! Checks the settings that packet trimming needs, and those that have no effect or are excluded without flow
 //! control. The model checks the sizes, the lane of headers, and that reactions send lost packets again.
 
+use std::collections::BTreeSet;
+
 use silvan_congestion::isolation::Isolation;
 use silvan_fabric::config::{Arbitration, Assignment, FlowControl, HostConfig, SwitchConfig, Trimmed};
 use silvan_fabric::queueing::{HostQueues, Memory};
+use silvan_network::traffic::Traffic;
 
 use super::{Check, ensure};
 use crate::scenario::settings;
@@ -67,11 +70,40 @@ fn buffers(spec: &Spec) -> Check {
     Ok(())
 }
 
-/// Checks that no data uses the lane of headers.
-fn lanes(spec: &Spec) -> Check {
-    let (Some(control), Assignment::ServiceLevel) = (spec.lanes.control, spec.lanes.assignment) else {
+/// Checks that the transfers of lists do not use the lane of headers.
+pub(crate) fn check_listed(spec: &Spec, traffic: &[Traffic]) -> Check {
+    let Some(control) = spec.switch.trimming.as_ref().and_then(|_| lane_of_headers(spec)) else {
         return Ok(());
     };
+    for (index, one) in traffic.iter().enumerate() {
+        let of_list = one.loaded.transfers.iter().flat_map(|list| list.iter());
+        for sl in of_list.map(|transfer| transfer.sl).collect::<BTreeSet<u8>>() {
+            ensure(lane_of(spec, sl) != control, &format!("traffic.{index}.pattern.file"), || {
+                format!(
+                    "has transfers with service level {sl} and virtual lane {control}, lanes.control, which with \
+                     switch.trimming carries only headers and control packets; set lanes.sl_to_vl, or change the file"
+                )
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// The lane of headers, if the service level determines lanes.
+fn lane_of_headers(spec: &Spec) -> Option<u8> {
+    spec.lanes.control.filter(|_| spec.lanes.assignment == Assignment::ServiceLevel)
+}
+
+fn lane_of(spec: &Spec, sl: u8) -> u8 {
+    match &spec.lanes.sl_to_vl {
+        Some(map) => map.get(usize::from(sl)).copied().unwrap_or(0),
+        None => sl % spec.lanes.count.max(1),
+    }
+}
+
+/// Checks that no data uses the lane of headers.
+fn lanes(spec: &Spec) -> Check {
+    let Some(control) = lane_of_headers(spec) else { return Ok(()) };
     let of_flows = spec.flow.iter().enumerate().map(|(at, flow)| (format!("flow.{at}.sl"), flow.sl));
     let of_traffic =
         spec.traffic.iter().enumerate().map(|(at, traffic)| (format!("traffic.{at}.sl"), traffic.sl));
@@ -79,11 +111,7 @@ fn lanes(spec: &Spec) -> Check {
     let levels = spec.external.iter().flat_map(|_| 0..spec.lanes.levels());
     let of_external = levels.map(|sl| ("external".to_owned(), sl));
     for (key, sl) in of_flows.chain(of_traffic).chain(of_jobs).chain(of_external) {
-        let lane = match &spec.lanes.sl_to_vl {
-            Some(map) => map.get(usize::from(sl)).copied().unwrap_or(0),
-            None => sl % spec.lanes.count.max(1),
-        };
-        ensure(lane != control, &key, || {
+        ensure(lane_of(spec, sl) != control, &key, || {
             format!(
                 "has virtual lane {control}, lanes.control, which with switch.trimming carries only headers and control \
                  packets; use another service level, or set lanes.sl_to_vl"
