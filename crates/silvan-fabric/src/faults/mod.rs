@@ -186,8 +186,8 @@ pub struct Recovery {
     /// timeouts are 4.096 us times a power of two, such as 67.1 ms (2^14).
     pub timeout: Time,
     /// A packet also counts as lost when a packet is acknowledged that its flow sent at least this many packets later, with
-    /// selective repeat. Each acknowledgement then states which of the 64 packets before the acknowledged one have arrived, so a packet
-    /// whose acknowledgement was lost does not count as lost. Default: packets count as lost after the timeout only.
+    /// selective repeat. Each acknowledgement then states which of the 64 packets before the acknowledged one have arrived, so a
+    /// packet whose acknowledgement was lost does not count as lost. Default: packets count as lost after the timeout only.
     #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reordering: Option<u16>,
