@@ -13,7 +13,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::rewrite::{Rewritten, Substitutes, in_order, parts};
+use crate::rewrite::{Rewritten, Substitutes, in_order};
 use crate::trace::{ANY, ANY_SIZE, BuildError, COLLECTIVE_TAGS, Kind, Operation, Trace, TraceBuilder, When};
 
 /// The CPU of a rank on which it passes messages on, which other operations do not use.
@@ -35,21 +35,6 @@ pub enum RelayError {
         /// The receive.
         operation: Operation,
     },
-    /// Messages that only their order distinguishes have different numbers of parts.
-    #[error(
-        "rank {rank}: {operation}: other messages with this tag between these ranks are divided into {parts} parts instead of \
-         {own}; use larger parts"
-    )]
-    Parts {
-        /// Rank of the operation.
-        rank: u32,
-        /// The operation.
-        operation: Operation,
-        /// The number of parts of the first message.
-        parts: u64,
-        /// The number of parts of this message.
-        own: u64,
-    },
 }
 
 /// The messages with one tag from one rank to another that a relay passes on.
@@ -58,14 +43,22 @@ struct Relayed {
     relay: u32,
     /// Their tag in the new trace.
     tag: u32,
+    /// The number of parts of each of them. It must be the same for all, because only their order distinguishes them.
     parts: u64,
+}
+
+/// The sizes of a number of parts of a message, which differ by a byte at most.
+fn equal_parts(bytes: u64, count: u64) -> impl Iterator<Item = u64> + Clone {
+    let (least, longer) = (bytes / count, bytes % count);
+    (0..count).map(move |number| least + u64::from(number < longer))
 }
 
 /// The messages that are passed on, by sender, receiver and tag.
 type AllRelayed = HashMap<(u32, u32, u32), Relayed>;
 
 /// Lets ranks pass messages on. `relay_of` returns the rank through which messages from one rank to another go, which must be
-/// neither of them; `None` if they are sent directly. `part` is the number of bytes that are passed on at once, more than 0.
+/// neither of them; `None` if they are sent directly. `part` is the most bytes that are passed on at once, more than 0. Messages
+/// with one tag between two ranks are divided into equally many parts.
 ///
 /// # Errors
 /// [`RelayError`], for example if a receive of a message that is passed on does not state its source and tag.
@@ -75,7 +68,7 @@ pub fn pass_on(
     part: u64,
     limit: u64,
 ) -> Result<Trace, RelayError> {
-    let relayed = relayed(trace, relay_of, part)?;
+    let relayed = relayed(trace, relay_of, part);
     let senders: HashSet<(u32, u32)> = relayed.keys().map(|&(from, to, _)| (from, to)).collect();
     let receivers: HashSet<u32> = senders.iter().map(|&(_, to)| to).collect();
     let mut build = TraceBuilder::like(trace, trace.ranks().into(), limit)?;
@@ -96,7 +89,7 @@ pub fn pass_on(
                 Kind::Calc | Kind::Delay => None,
             };
             match found {
-                Some(found) => copied.replace(divide(&mut build, (rank, operation), *found, part)?),
+                Some(found) => copied.replace(divide(&mut build, (rank, operation), *found)?),
                 None => copied.keep(&mut build, operation)?,
             }
         }
@@ -105,8 +98,8 @@ pub fn pass_on(
     for rank in 0..trace.ranks() {
         for at in trace.of_rank(rank) {
             let Operation { kind, peer, size, tag, .. } = trace.operation(at);
-            if let (Kind::Send, Some(&Relayed { relay, tag, .. })) = (kind, relayed.get(&(rank, peer, tag))) {
-                add_relay(&mut build, relay, (rank, peer, tag), parts(size, part))?;
+            if let (Kind::Send, Some(&found)) = (kind, relayed.get(&(rank, peer, tag))) {
+                add_relay(&mut build, (rank, peer), found, size)?;
             }
         }
     }
@@ -114,61 +107,48 @@ pub fn pass_on(
 }
 
 /// Finds the messages that are passed on.
-fn relayed(
-    trace: &Trace,
-    relay_of: impl Fn(u32, u32) -> Option<u32>,
-    part: u64,
-) -> Result<AllRelayed, RelayError> {
+fn relayed(trace: &Trace, relay_of: impl Fn(u32, u32) -> Option<u32>, part: u64) -> AllRelayed {
     let tags = (0..trace.operations()).map(|at| trace.operation(at).tag).filter(|&tag| tag != ANY);
     let mut next = tags.max().unwrap_or(0).max(COLLECTIVE_TAGS);
     let mut found = AllRelayed::new();
     for rank in 0..trace.ranks() {
         for at in trace.of_rank(rank) {
-            let operation = trace.operation(at);
-            let Operation { kind, peer, size, tag, .. } = operation;
+            let Operation { kind, peer, size, tag, .. } = trace.operation(at);
             if kind != Kind::Send {
                 continue;
             }
             let Some(relay) = relay_of(rank, peer) else { continue };
-            let own = size.div_ceil(part).max(1);
             let of_tag = found.entry((rank, peer, tag)).or_insert_with(|| {
                 next += 1;
-                Relayed { relay, tag: next, parts: own }
+                Relayed { relay, tag: next, parts: 1 }
             });
-            if of_tag.parts != own {
-                return Err(RelayError::Parts { rank, operation, parts: of_tag.parts, own });
-            }
+            of_tag.parts = of_tag.parts.max(size.div_ceil(part));
         }
     }
-    Ok(found)
+    found
 }
 
 /// Adds the parts of a message that is passed on to its sender or its receiver.
 fn divide(
     build: &mut TraceBuilder,
     (rank, operation): (u32, Operation),
-    Relayed { relay, tag, parts: count }: Relayed,
-    part: u64,
-) -> Result<Substitutes, RelayError> {
+    Relayed { relay, tag, parts }: Relayed,
+) -> Result<Substitutes, BuildError> {
     let message = Operation { peer: relay, tag, ..operation };
     if operation.size == ANY_SIZE {
-        return Ok(in_order(build, rank, (0..count).map(|_| message))?);
+        return in_order(build, rank, (0..parts).map(|_| message));
     }
-    let own = operation.size.div_ceil(part).max(1);
-    if own != count {
-        return Err(RelayError::Parts { rank, operation, parts: count, own });
-    }
-    Ok(in_order(build, rank, parts(operation.size, part).map(|size| Operation { size, ..message }))?)
+    in_order(build, rank, equal_parts(operation.size, parts).map(|size| Operation { size, ..message }))
 }
 
 /// Lets a relay receive the parts of a message and pass them on.
 fn add_relay(
     build: &mut TraceBuilder,
-    relay: u32,
-    (from, to, tag): (u32, u32, u32),
-    sizes: impl Iterator<Item = u64>,
+    (from, to): (u32, u32),
+    Relayed { relay, tag, parts }: Relayed,
+    bytes: u64,
 ) -> Result<(), BuildError> {
-    for size in sizes {
+    for size in equal_parts(bytes, parts) {
         let received = build.push(relay, Operation::recv(from, size, tag).on(RELAY_CPU))?;
         let sent = build.push(relay, Operation::send(to, size, tag).on(RELAY_CPU))?;
         build.wait(relay, sent, received, When::Finish)?;
@@ -203,15 +183,15 @@ mod tests {
     fn parts_go_through_the_relay_and_others_directly() {
         let trace = pass_on(&crossing(7, Operation::recv(0, 10, 7)), relay_of, 4, 1_000).unwrap();
         let tag = COLLECTIVE_TAGS + 1;
-        let sends = [4, 4, 2].map(|size| format!("send {size} bytes to rank 1, tag {tag}"));
+        let sends = [4, 3, 3].map(|size| format!("send {size} bytes to rank 1, tag {tag}"));
         let direct = ["send 4 bytes to rank 2, tag 7".to_owned()];
         assert_eq!(of_rank(&trace, 0), [&sends[..], &direct].concat());
-        let passed = [4, 4, 2].map(|size| {
+        let passed = [4, 3, 3].map(|size| {
             let received = format!("receive {size} bytes from rank 0, tag {tag}");
             [received, format!("send {size} bytes to rank 3, tag {tag}")]
         });
         assert_eq!(of_rank(&trace, 1), passed.concat());
-        let received = [4, 4, 2].map(|size| format!("receive {size} bytes from rank 1, tag {tag}"));
+        let received = [4, 3, 3].map(|size| format!("receive {size} bytes from rank 1, tag {tag}"));
         assert_eq!(of_rank(&trace, 3), received);
         // The second message waits for the last part of the first one.
         assert_eq!(trace.successors(2, When::Finish), [3]);
@@ -228,6 +208,18 @@ mod tests {
     }
 
     #[test]
+    fn messages_with_one_tag_have_equally_many_parts() {
+        let mut build = TraceBuilder::new(4, 100).unwrap();
+        for size in [9, 2, 0] {
+            build.push(0, Operation::send(3, size, 7)).unwrap();
+            build.push(3, Operation::recv(0, size, 7)).unwrap();
+        }
+        let trace = pass_on(&build.finish().unwrap(), relay_of, 4, 1_000).unwrap();
+        let sizes: Vec<u64> = trace.of_rank(3).map(|at| trace.operation(at).size).collect();
+        assert_eq!(sizes, [3, 3, 3, 1, 1, 0, 0, 0, 0]);
+    }
+
+    #[test]
     fn receives_must_state_what_they_receive() {
         let made = |receive| pass_on(&crossing(7, receive), relay_of, 4, 1_000).unwrap_err().to_string();
         let end = "other ranks pass messages for it on, so its source and its tag must be stated";
@@ -238,11 +230,6 @@ mod tests {
         assert_eq!(
             made(Operation::recv(0, 10, ANY)),
             format!("rank 3: receive 10 bytes from rank 0, any tag: {end}")
-        );
-        let parts = "other messages with this tag between these ranks are divided into 3 parts instead of 2; use larger parts";
-        assert_eq!(
-            made(Operation::recv(0, 8, 7)),
-            format!("rank 3: receive 8 bytes from rank 0, tag 7: {parts}")
         );
     }
 
