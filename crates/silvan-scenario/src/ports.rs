@@ -50,8 +50,8 @@ pub struct Ports {
     /// `network`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cross: Option<Crossing>,
-    /// With `cross = "inner"`, the most bytes of a message that are passed on at once. Default: 512 KiB, an eighth of the buffer of
-    /// a channel of NCCL.
+    /// With `cross = "inner"`, the most bytes of a message that are passed on at once. Default: 512 KiB, an eighth of the buffer
+    /// of a channel of NCCL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relay_part: Option<Bytes>,
     /// Time from the failure of a port until the messages of jobs that are under way at it move to the other ports of their
