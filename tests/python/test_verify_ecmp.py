@@ -23,9 +23,9 @@ def test_scenarios_drawn_at_random():
     [
         (hashing.Hashing, "output", lambda self, packet: self.switch.table[packet.destination], 1),
         (hashing, "drawn", lambda words: words[1], 1),
-        (spraying.Sprayer, "turn", lambda *_: None, 1),
+        (spraying.Sprayer, "turn", lambda *_: None, 4),
         (spraying.Sprayer, "take_answer", lambda *_, **__: None, 4),
-        (spraying, "KEPT", 1, 4),
+        (spraying, "KEPT", 1, 1),
         (ordering.Order, "drained", lambda self, packet, now: [packet], 1),
         (spraying, "MOST_DUE", 1, 17),
     ],
