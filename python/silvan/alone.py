@@ -73,12 +73,10 @@ def add(result: Result, run: Runner) -> None:
         told.append(_compare(result, alone, name, found, alone.summary["jobs"][0 if others else len(told)]))
     result.summary["alone"] = told
     rails = _rails(result) if spec.get("ports", {}).get("wiring") == "rails" else {}
-    blamed = f", because of {events}: nothing else differs between the two runs" if not shares else ""
-    for row in told:
-        if blamed and row["slower"] is not None and row["slower"] > SAME:
-            result.account.append(f"{_said(row)}{blamed}.")
-        else:
-            result.account.append(_sentence(result, row, programs, rails, events))
+    if shares:
+        result.account += [_sentence(result, row, programs, rails, events) for row in told]
+    else:
+        result.account += [_of_events(row, events) for row in told]
     if not others:
         result.account.append("There are no other jobs, traffic and events, so the job is alone in this run.")
     if events:
@@ -212,6 +210,13 @@ def _sentence(
     ]
     rest = len(row["roots"]) - len(places)
     return f"{said}: {'; '.join(places)}{f'; the rest at {rest} more' if rest else ''}."
+
+
+def _of_events(row: AloneSummary, events: str) -> str:
+    """Describe how much slower a job is than alone if only events make the difference."""
+    if row["slower"] is None or row["slower"] <= SAME:
+        return f"{_said(row)}."
+    return f"{_said(row)}, because of {events}: nothing else differs between the two runs."
 
 
 def _said(row: AloneSummary) -> str:

@@ -140,6 +140,20 @@ def draw_less(monkeypatch: pytest.MonkeyPatch, *, nothing: bool) -> None:
     monkeypatch.setattr(Figure, "savefig", savefig)
 
 
+def run_text(text: str, **changes: object) -> silvan.Result:
+    """Run a scenario given as text."""
+    return silvan.run(silvan.Scenario.from_toml(text, overrides=changes))
+
+
+def sent_bytes(result: silvan.Result) -> dict[str, int]:
+    """Return the bytes that each port has sent."""
+    table = result.numpy("hosts")
+    sums: dict[str, int] = {}
+    for port, sent in zip(table["host"], table["sent_bytes"], strict=True):
+        sums[str(port)] = sums.get(str(port), 0) + int(sent)
+    return sums
+
+
 def on_rails(program: str, more: str = "", ports: str = "") -> str:
     """Return a scenario of 4 hosts with 4 ports each on 4 rails."""
     return f"""

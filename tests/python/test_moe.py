@@ -7,7 +7,7 @@ import math
 import pytest
 
 import silvan
-from conftest import on_rails
+from conftest import on_rails, sent_bytes
 
 #: Bytes per second of a port of 100 Gbit/s, and of a link within a host.
 PORT, INNER = 12.5e9, 450e9
@@ -42,15 +42,6 @@ def moe(**keys: object) -> str:
     """Return a program with the given keys."""
     given = {"kind": "moe", **keys}
     return "{ " + ", ".join(f"{key} = {value!r}".replace("'", '"') for key, value in given.items()) + " }"
-
-
-def sent_bytes(result: silvan.Result) -> dict[str, int]:
-    """Return the bytes that each port has sent."""
-    table = result.numpy("hosts")
-    sums: dict[str, int] = {}
-    for port, sent in zip(table["host"], table["sent_bytes"], strict=True):
-        sums[str(port)] = sums.get(str(port), 0) + int(sent)
-    return sums
 
 
 @pytest.mark.parametrize("algorithm", ["linear", "pairwise"])

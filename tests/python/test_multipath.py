@@ -6,14 +6,10 @@ import numpy as np
 import pytest
 
 import silvan
+from conftest import run_text
 
 #: The time of a packet of 4096 bytes on a link of 100 Gbit/s, in nanoseconds.
 PACKET_NS = 4096 * 8 / 100
-
-
-def run(text: str, **changes: object) -> silvan.Result:
-    """Run a scenario given as text."""
-    return silvan.run(silvan.Scenario.from_toml(text, overrides=changes))
 
 
 def recovered(result: silvan.Result) -> dict[str, int]:
@@ -65,7 +61,7 @@ DOWN = {"kind": "down", "links": ["H2"], "start": "100 us", "lasts": "5 us"}
 @pytest.mark.parametrize("distance", [1, 16, 200])
 def test_a_packet_is_sent_again_when_one_that_was_sent_later_is_acknowledged(distance):
     changes = {"congestion": {"notification": "ack-each"}, "recovery.reordering": distance}
-    result = run(PAIR, event=[DOWN], **changes)
+    result = run_text(PAIR, event=[DOWN], **changes)
     found = recovered(result)
     # Packets leave the switch for 5 us while the link is down, and acknowledgements are lost on it.
     assert 5_000 / PACKET_NS - 1 <= found["data"] <= 5_000 / PACKET_NS + 3
@@ -73,20 +69,20 @@ def test_a_packet_is_sent_again_when_one_that_was_sent_later_is_acknowledged(dis
     assert found["resent_packets"] == found["overtaken_packets"] == found["data"]
     assert found["discarded_packets"] == found["timeouts"] == 0
     # The host sends all the time, so each lost packet takes the time of one packet.
-    whole = run(PAIR, event=[DOWN | {"start": "29 ms"}], **changes)
+    whole = run_text(PAIR, event=[DOWN | {"start": "29 ms"}], **changes)
     assert ended_ns(result) - ended_ns(whole) == pytest.approx(found["data"] * PACKET_NS, abs=1)
 
 
 def test_no_packet_is_repeated_only_because_its_acknowledgement_was_lost():
     event = {"kind": "errors", "links": ["H2"], "loss_ppb": 20_000_000, "start": "0 s"}
-    found = recovered(run(PAIR, event=[event]))
+    found = recovered(run_text(PAIR, event=[event]))
     assert found["data"] > 20
     assert found["control"] > 20
     # Packets whose acknowledgements were lost near the end of the flow may be repeated after the timeout.
     assert found["resent_packets"] <= found["data"] + 3
     assert found["discarded_packets"] <= 3
     timeouts_only = PAIR.replace("reordering = 16", "").replace("20 ms", "100 us")
-    without = recovered(run(timeouts_only, event=[event]))
+    without = recovered(run_text(timeouts_only, event=[event]))
     assert without["discarded_packets"] > 20, "without the states of other packets, all of them are repeated"
 
 
@@ -142,18 +138,18 @@ RETIREMENT = 'retirement = { probe_interval = "50 us" }'
 
 
 def test_values_over_a_failed_link_are_retired_and_restored_when_it_is_up():
-    failed = recovered(run(TREE))
+    failed = recovered(run_text(TREE))
     assert failed["restored_values"] == 0
     assert failed["probes"] > 100
     # A value leads over the failed link with a chance of 1/8, and so does the spare that replaces it. The
     # bounds are four standard deviations. Lost acknowledgements retire no values.
     assert failed["retired_values"] == pytest.approx(16 * 64 / 7, abs=4 * (16 * 64 / 7) ** 0.5)
     # Each of them loses few packets before it is retired. Without states, values lose packets until the end.
-    bitmap = recovered(run(TREE.replace(RETIREMENT, ""), **{"ecmp.spraying": "bitmap"}))
+    bitmap = recovered(run_text(TREE.replace(RETIREMENT, ""), **{"ecmp.spraying": "bitmap"}))
     assert failed["data"] < 3 * failed["retired_values"]
     assert bitmap["data"] > 4 * failed["data"]
     changes = {"event.0.lasts": "500 us"}
-    repaired = recovered(run(TREE, **changes))
+    repaired = recovered(run_text(TREE, **changes))
     assert repaired["restored_values"] == repaired["retired_values"] > 0
 
 
@@ -161,7 +157,7 @@ def test_a_flow_keeps_some_values_if_all_lose_packets():
     links = [f"L1.1:{port}" for port in range(9, 17)]
     event = [{"kind": "errors", "links": links, "loss_ppb": 100_000_000, "start": "0 s"}]
     changes = {"ecmp.retirement": {"spares": 0, "least_active": 8, "probe_interval": "1 ms"}}
-    found = recovered(run(TREE, event=event, **changes))
+    found = recovered(run_text(TREE, event=event, **changes))
     # 56 of the 64 values of each flow, and those that probes have restored and that were then retired again.
     assert 16 * 56 * 0.9 < found["retired_values"] <= 16 * 56 + found["restored_values"]
     assert found["data"] > 500
@@ -170,8 +166,8 @@ def test_a_flow_keeps_some_values_if_all_lose_packets():
 @pytest.mark.parametrize("threads", [2, 3])
 def test_results_do_not_depend_on_threads_and_schedulers(threads):
     text = TREE.replace('duration = "2 ms"', 'duration = "1 ms"')
-    one = run(text, scheduler="event-ordered")
-    many = run(text, threads=threads)
+    one = run_text(text, scheduler="event-ordered")
+    many = run_text(text, threads=threads)
     for name in ("flows", "hosts", "links"):
         mine, others = one.numpy(name), many.numpy(name)
         assert all(np.array_equal(mine[column], others[column]) for column in mine), name
@@ -209,13 +205,13 @@ def test_reordering_needs_acknowledgements_of_packets():
 
 def test_a_distance_that_is_too_short_is_named():
     changes = {"recovery.reordering": 1, "recovery.timeout": "1 ms", "traffic.0.load_percent": 90}
-    result = run(TREE, **changes)
+    result = run_text(TREE, **changes)
     assert any("by more than recovery.reordering = 1" in line for line in result.warnings), result.warnings
 
 
 def test_probes_become_rarer_while_they_are_not_answered():
     # Values over the failed link, until the end of the run, 1.7 ms later.
-    often = recovered(run(TREE, **{"ecmp.retirement.probe_interval": "1 us"}))
+    often = recovered(run_text(TREE, **{"ecmp.retirement.probe_interval": "1 us"}))
     assert often["probes"] < 60 * often["retired_values"]
 
 
@@ -223,7 +219,7 @@ def test_packets_whose_acknowledgements_were_lost_do_not_fill_windows(tmp_path):
     # Acknowledgements of every eighth packet are lost on the failed link.
     one = TREE.replace('hosts = "H[1-16]"', 'hosts = "H[1-1]"').replace("load_percent = 50", "")
     rates = [
-        run(one, **{"recovery.reordering": distance, "duration": "3 ms"})
+        run_text(one, **{"recovery.reordering": distance, "duration": "3 ms"})
         .numpy("network")["received_bytes"][-5:]
         .sum()
         for distance in (32, 300)

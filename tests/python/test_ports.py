@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import silvan
-from conftest import command, on_rails
+from conftest import command, on_rails, run_text, sent_bytes
 
 #: Bytes per second of a port of 100 Gbit/s.
 PORT = 12.5e9
@@ -49,25 +49,11 @@ def exchange(hosts: int, planes: int, size: str = "16 MiB", down: dict[str, obje
     """
 
 
-def run(text: str, **changes: object) -> silvan.Result:
-    """Run a scenario given as text."""
-    return silvan.run(silvan.Scenario.from_toml(text, overrides=changes))
-
-
-def sent_bytes(result: silvan.Result) -> dict[str, int]:
-    """Return the bytes that each port has sent. Packets have no headers."""
-    table = result.numpy("hosts")
-    sums: dict[str, int] = {}
-    for host, sent in zip(table["host"], table["sent_bytes"], strict=True):
-        sums[str(host)] = sums.get(str(host), 0) + int(sent)
-    return sums
-
-
 @pytest.mark.parametrize("use", ["stripe", "spray"])
 @pytest.mark.parametrize("planes", [2, 3, 8])
 def test_planes_carry_equal_shares_of_an_exchange(planes, use):
     size, hosts = 16 << 20, 4
-    result = run(exchange(hosts, planes), **{"ports.use": use})
+    result = run_text(exchange(hosts, planes), **{"ports.use": use})
     # Each host sends to the others on all planes. A message ends with a short packet on one of them at most.
     assert span_s(result) == pytest.approx((hosts - 1) * size / (planes * PORT), rel=5e-3)
     shares = sent_bytes(result)
@@ -81,7 +67,7 @@ def test_a_slow_port_sends_fewer_packets_with_spray_only():
     event = "[[event]]\nkind = 'rate'\nlinks = 'H1.3'\nrate = '25 Gbit/s'\nstart = '0 s'\n"
     text = exchange(2, planes, size=f"{size} B").replace("[[job]]", event + "[[job]]")
     one_way = {"job.0.program.operation": "broadcast"}
-    stripe, spray = run(text, **one_way), run(text, **{**one_way, "ports.use": "spray"})
+    stripe, spray = run_text(text, **one_way), run_text(text, **{**one_way, "ports.use": "spray"})
     assert span_s(stripe) == pytest.approx(size / planes / (PORT / 4), rel=5e-3)
     assert span_s(spray) == pytest.approx(size / ((planes - 1 + 1 / 4) * PORT), rel=5e-3)
     shares = sent_bytes(spray)
@@ -91,15 +77,15 @@ def test_a_slow_port_sends_fewer_packets_with_spray_only():
 
 @pytest.mark.parametrize("failed", [1, 2, 3, 4])
 def test_the_remaining_planes_replace_failed_ones(failed):
-    healthy = span_s(run(exchange(4, 8)))
+    healthy = span_s(run_text(exchange(4, 8)))
     switches = [f"P{plane}.S1" for plane in range(2, 2 + failed)]
-    result = run(exchange(4, 8, down={"switches": switches}))
+    result = run_text(exchange(4, 8, down={"switches": switches}))
     assert span_s(result) / healthy == pytest.approx(ACKNOWLEDGED * 8 / (8 - failed), rel=5e-3)
 
 
 def test_a_host_without_one_port_takes_longer_than_the_others():
     hosts, planes, size = 8, 8, 16 << 20
-    result = run(exchange(hosts, planes, down={"links": ["H3.5"]}))
+    result = run_text(exchange(hosts, planes, down={"links": ["H3.5"]}))
     expected = ACKNOWLEDGED * (hosts - 1) * size / ((planes - 1) * PORT)
     assert span_s(result) == pytest.approx(expected, rel=5e-3)
     shares = sent_bytes(result)
@@ -143,7 +129,7 @@ def transfer(size: int, planes: int, event: str, more: str = "", **keys: str) ->
 def test_a_message_moves_to_the_remaining_planes(lost, failover, use):
     size, planes, start = 100_000_000, 8, 500e-6
     text = transfer(size, planes, f'{lost}\nstart = "500 us"', failover=failover)
-    result = run(text, **{"ports.use": use})
+    result = run_text(text, **{"ports.use": use})
     # Whenever the failure is detected, the other planes have the same bytes left to send.
     sent = planes * PORT * start
     assert span_s(result) == pytest.approx(start + (size - sent) / ((planes - 1) * PORT), rel=2e-3)
@@ -178,28 +164,28 @@ def test_messages_move_while_ports_fail_and_return(sends, recovery):
         {"ports.use": "spray"},
     ]
     for changes in others:
-        result = run(text, **changes)
+        result = run_text(text, **changes)
         (job,) = result.summary["jobs"]
         assert job["finished_ns"] is not None
         assert job["moved_bytes"] > 0
         table = result.numpy("ranks")
         assert sum(table["sent_bytes"]) == sum(table["received_bytes"]) == job["bytes"]
-        again = run(text, scheduler="event-ordered", **changes)
+        again = run_text(text, scheduler="event-ordered", **changes)
         assert (span_s(result), sent_bytes(result)) == (span_s(again), sent_bytes(again))
 
 
 def test_a_message_without_another_port_waits_until_one_is_back():
     event = 'links = ["H2.1", "H2.2"]\nstart = "100 us"\nlasts = "1 ms"'
-    result = run(transfer(5_000_000, 2, event))
+    result = run_text(transfer(5_000_000, 2, event))
     (job,) = result.summary["jobs"]
     assert (job["moved_bytes"], job["finished_ns"] > 1.1e6) == (0, True)
 
 
 def test_an_explanation_says_that_it_does_not_know_failed_ports():
-    result = run(transfer(1_000_000, 2, 'links = "H1.2"\nstart = "20 us"', failover="200 us"))
+    result = run_text(transfer(1_000_000, 2, 'links = "H1.2"\nstart = "20 us"', failover="200 us"))
     (found,) = silvan.why(result, job="job.0")
     assert "moved from failed ports" in str(found).splitlines()[-1]
-    (found,) = silvan.why(run(exchange(2, 2)), job="job.0")
+    (found,) = silvan.why(run_text(exchange(2, 2)), job="job.0")
     assert "failed ports" not in str(found)
 
 
@@ -213,7 +199,7 @@ def test_messages_move_to_a_port_that_returns():
         links = "H1.2"
         start = "100 us"
     """
-    result = run(transfer(5_000_000, 2, event, failover="20 us"))
+    result = run_text(transfer(5_000_000, 2, event, failover="20 us"))
     (job,) = result.summary["jobs"]
     assert job["moved_bytes"] == pytest.approx(1_250_000, abs=50_000)
     assert span_s(result) == pytest.approx(300e-6 + 2.5e6 / PORT, rel=1e-2)
@@ -233,7 +219,7 @@ def test_any_connected_ports_replace_those_that_have_failed():
     text = on_rails(program, "hosts = ['H1', 'H2']", 'failover = "20 us"').replace(
         "per_host = 4", "per_host = 1"
     )
-    result = run(text.replace("[[job]]", event + "[[job]]"))
+    result = run_text(text.replace("[[job]]", event + "[[job]]"))
     assert span_s(result) == pytest.approx(10e6 / PORT + 20e-6, rel=2e-2)
     assert sent_bytes(result)["H1.4"] == result.summary["jobs"][0]["moved_bytes"] > 0
 
@@ -247,7 +233,7 @@ def test_a_slow_job_names_no_links_if_its_ports_are_unknown():
     text = text.replace("ranks = 8", "ranks = 16").replace(
         'kind = "star"', 'kind = "two-level-fat-tree"\nspines = 1\nhosts_per_leaf = 4'
     )
-    result = run(text.replace("hosts = 8", "leaves = 2"))
+    result = run_text(text.replace("hosts = 8", "leaves = 2"))
     (job,) = result.summary["jobs"]
     assert (job["port_use"], job["slowdown"] > 1.05) == ("rank", True)
     assert not [line for line in result.account if "share links" in line]
@@ -267,7 +253,7 @@ def test_a_message_moves_from_a_rail_to_the_next():
     text = on_rails(program, "hosts = ['H1', 'H2']", 'failover = "20 us"').replace(
         "[[job]]", event + "[[job]]"
     )
-    result = run(text)
+    result = run_text(text)
     # The other ranks of both hosts get the data without the network.
     (job,) = result.summary["jobs"]
     assert job["moved_bytes"] == pytest.approx(10e6 - 400e-6 * PORT, abs=50_000)
@@ -323,12 +309,12 @@ def test_a_ring_of_gpus_crosses_the_spines_once_per_host():
     size = 16 << 20
     program = f'{{ kind = "collective", operation = "all-reduce", ranks = 16, bytes = "{size} B" }}'
     more = 'algorithms = { all_reduce = "ring" }'
-    own = run(on_rails(program, more, 'inner_rate = "3600 Gbit/s"'))
+    own = run_text(on_rails(program, more, 'inner_rate = "3600 Gbit/s"'))
     assert span_s(own) == pytest.approx(2 * 15 * (size / 16) / PORT, rel=5e-3)
     # The last GPU of a host sends to the first one of the next host.
     shares = sent_bytes(own)
     assert {port for port, sent in shares.items() if sent} == {f"H{host}.4" for host in range(1, 5)}
-    same = run(on_rails(program, more, 'inner_rate = "3600 Gbit/s"\narrival = "same"'))
+    same = run_text(on_rails(program, more, 'inner_rate = "3600 Gbit/s"\narrival = "same"'))
     links = same.numpy("links")
     assert not any(str(link).startswith("L2.") for link in links["link"][links["sent_bytes"] > 0])
 
@@ -338,14 +324,14 @@ def test_links_within_a_host_have_a_rate_and_a_latency():
     program = f'{{ kind = "collective", operation = "all-reduce", ranks = {gpus}, bytes = "{size} B" }}'
     more = 'algorithms = { all_reduce = "ring" }\nhosts = ["H2"]'
     ports = 'inner_rate = "3600 Gbit/s"\ninner_latency = "2 us"'
-    result = run(on_rails(program, more, ports))
+    result = run_text(on_rails(program, more, ports))
     assert span_s(result) == pytest.approx(2 * (gpus - 1) * (size / gpus / inner + latency), rel=2e-4)
     assert result.summary["packets_injected"] == 0
 
 
 def test_a_hash_uses_one_port_per_pair_of_ranks():
     text = exchange(6, 4).replace('wiring = "planes"', 'wiring = "planes"\nuse = "hash"')
-    result = run(text)
+    result = run_text(text)
     shares = sent_bytes(result)
     assert sum(shares.values()) == 30 * (16 << 20)
     assert all(sent % (16 << 20) == 0 for sent in shares.values()), "whole messages"
@@ -354,7 +340,7 @@ def test_a_hash_uses_one_port_per_pair_of_ranks():
 @pytest.mark.parametrize("changes", [{"scheduler": "event-ordered"}, {"threads": 4}, {"seed": 9}])
 def test_results_do_not_depend_on_the_scheduler_or_threads(changes):
     text = exchange(4, 3, size="300 KB", down={"links": ["H2.1"], "switches": ["P2.S1"]})
-    plain, other = run(text), run(text, **changes)
+    plain, other = run_text(text), run_text(text, **changes)
     assert span_s(plain) == span_s(other)
     assert sent_bytes(plain) == sent_bytes(other)
 
@@ -371,7 +357,7 @@ def test_the_ports_of_a_host_are_in_one_of_several_partitions(ports, use):
     # Rails connect groups of four leaves, and blocks none. The job's eight hosts are at two leaves per plane.
     count = {"rails": 2, "planes": 6 * 4 + 2, "block": 8}[ports]
     assert any(f"uses {count} threads" in warning for warning in warnings), warnings
-    one, other = run(text), run(text, threads=3)
+    one, other = run_text(text), run_text(text, threads=3)
     assert one.summary["jobs"] == other.summary["jobs"]
     for table in ("messages", "ranks", "hosts", "links"):
         columns, same = one.numpy(table), other.numpy(table)
@@ -431,7 +417,7 @@ def test_patterns_stay_in_their_plane():
 
 def test_a_message_on_few_of_many_ports_is_not_faster_than_on_the_crossbar():
     for size in ("4 KiB", "36 KiB", "200000 B"):
-        (job,) = run(exchange(16, 8, size)).summary["jobs"]
+        (job,) = run_text(exchange(16, 8, size)).summary["jobs"]
         assert job["slowdown"] >= 0.99, size
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import silvan
-from conftest import on_rails
+from conftest import on_rails, sent_bytes
 
 #: Bytes per second of a port of 100 Gbit/s, and of an inner link of 3600 Gbit/s.
 PORT, INNER = 12.5e9, 450e9
@@ -47,8 +47,7 @@ def test_a_message_takes_the_time_of_a_part_on_the_inner_link_and_its_own_on_the
     result = run_trace(tmp_path, f'{RELAYS}\nrelay_part = "{part} B"', *CROSSING)
     assert span_s(result) == pytest.approx(part / INNER + SIZE / PORT, rel=1e-3)
     assert spine_bytes(result) == 0
-    hosts = result.numpy("hosts")
-    assert {str(host) for host in hosts["host"][hosts["sent_bytes"] > 0]} == {"H1.2"}
+    assert {port for port, sent in sent_bytes(result).items() if sent} == {"H1.2"}
     direct = run_trace(tmp_path, LINKS, *CROSSING)
     assert spine_bytes(direct) == SIZE
 
@@ -59,12 +58,8 @@ def test_an_exchange_of_all_ranks_uses_all_rails_equally_and_no_spine():
     more = "algorithms = { all_to_all = 'linear' }"
     result = silvan.run(silvan.Scenario.from_toml(on_rails(program, more, RELAYS)))
     assert spine_bytes(result) == 0
-    table = result.numpy("hosts")
-    sent = {str(host): 0 for host in table["host"]}
-    for host, count in zip(table["host"], table["sent_bytes"], strict=True):
-        sent[str(host)] += int(count)
     # Each port carries the messages of all ranks of its host to the ranks of its rail on three other hosts.
-    assert set(sent.values()) == {(hosts - 1) * hosts * size}
+    assert set(sent_bytes(result).values()) == {(hosts - 1) * hosts * size}
     # The rails are busy from the first message of their own rank on, while other ranks deliver to the relays.
     least = (hosts - 1) * hosts * size / PORT
     assert least <= span_s(result) <= 1.02 * least + 4 * size / INNER

@@ -45,12 +45,16 @@ class Recovery:
         """Send a packet again after a timeout, unless it is acknowledged or was sent again since."""
         if self.host.is_stopped:
             return
-        if self.sent.get(flow, {}).get(number, (None, -1))[1] == sent_at:
+        if self.is_out(flow, number, sent_at):
             if number in self.reported.get(flow, ()):
                 self.host.settled(flow, number, by_others=True)
                 return
             self.host.net.timeouts += 1
             self.repeat(flow, number)
+
+    def is_out(self, flow: Flow, number: int, sent_at: int) -> bool:
+        """Return whether the copy of a packet that was sent at a time is not acknowledged."""
+        return self.sent.get(flow, {}).get(number, (None, -1))[1] == sent_at
 
     def before(self, packet: Packet) -> frozenset[int]:
         """Return which of the 64 packets before a packet have arrived."""
@@ -71,13 +75,12 @@ class Recovery:
         looked = self.looked.get(flow, 0)
         self.looked[flow] = max(self.highest[flow] - 16 + 1, looked)
         for number, sent_at in order[looked : self.looked[flow]]:
-            is_out = self.sent.get(flow, {}).get(number, (None, -1))[1] == sent_at
-            if is_out and number in self.reported[flow]:
+            if self.is_out(flow, number, sent_at) and number in self.reported[flow]:
                 self.host.settled(flow, number, by_others=True)
         end = self.highest[flow] - self.rule.reordering + 1
         for number, sent_at in order[judged : max(end, judged)]:
             self.judged[flow] = self.judged.get(flow, 0) + 1
-            if self.sent.get(flow, {}).get(number, (None, -1))[1] != sent_at:
+            if not self.is_out(flow, number, sent_at):
                 continue
             if number in self.reported[flow]:
                 self.host.settled(flow, number, by_others=True)

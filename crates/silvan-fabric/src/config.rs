@@ -256,6 +256,15 @@ impl Lanes {
     pub fn levels(&self) -> u8 {
         self.sl_to_vl.as_ref().map_or(self.count, |lanes| lanes.len().min(16) as u8)
     }
+
+    /// The virtual lane of a service level, if the service level determines lanes. Levels without an entry have the first lane.
+    #[must_use]
+    pub fn of_level(&self, level: u8) -> u8 {
+        match &self.sl_to_vl {
+            Some(map) => map.get(usize::from(level)).copied().unwrap_or(0),
+            None => level % self.count.max(1),
+        }
+    }
 }
 
 impl Default for Lanes {

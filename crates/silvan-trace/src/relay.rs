@@ -13,6 +13,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use crate::collective::part;
 use crate::rewrite::{Rewritten, Substitutes, in_order};
 use crate::trace::{ANY, ANY_SIZE, BuildError, COLLECTIVE_TAGS, Kind, Operation, Trace, TraceBuilder, When};
 
@@ -45,12 +46,6 @@ struct Relayed {
     tag: u32,
     /// The number of parts of each of them. It must be the same for all, because only their order distinguishes them.
     parts: u64,
-}
-
-/// The sizes of a number of parts of a message, which differ by a byte at most.
-fn equal_parts(bytes: u64, count: u64) -> impl Iterator<Item = u64> + Clone {
-    let (least, longer) = (bytes / count, bytes % count);
-    (0..count).map(move |number| least + u64::from(number < longer))
 }
 
 /// The messages that are passed on, by sender, receiver and tag.
@@ -138,7 +133,8 @@ fn divide(
     if operation.size == ANY_SIZE {
         return in_order(build, rank, (0..parts).map(|_| message));
     }
-    in_order(build, rank, equal_parts(operation.size, parts).map(|size| Operation { size, ..message }))
+    let sizes = (0..parts).map(|number| part(operation.size, parts, number));
+    in_order(build, rank, sizes.map(|size| Operation { size, ..message }))
 }
 
 /// Lets a relay receive the parts of a message and pass them on.
@@ -148,7 +144,7 @@ fn add_relay(
     Relayed { relay, tag, parts }: Relayed,
     bytes: u64,
 ) -> Result<(), BuildError> {
-    for size in equal_parts(bytes, parts) {
+    for size in (0..parts).map(|number| part(bytes, parts, number)) {
         let received = build.push(relay, Operation::recv(from, size, tag).on(RELAY_CPU))?;
         let sent = build.push(relay, Operation::send(to, size, tag).on(RELAY_CPU))?;
         build.wait(relay, sent, received, When::Finish)?;

@@ -190,6 +190,11 @@ impl Host {
         ControlWay { to, source, class, sl, vl: self.control_lane.unwrap_or(vl) }
     }
 
+    /// Creates an answer to a packet, with the service level and the lane of the route back if routes determine them.
+    pub(super) fn answer_to(&self, packet: &Packet, contents: Contents) -> ControlPacket {
+        ControlPacket::new(contents, self.way_back(packet, self.way_to(packet.src, (packet.sl, packet.vl))))
+    }
+
     /// Sends the control packet that has waited longest on any virtual lane that has credit and is not in
     /// `blocked_lanes`. Adds lanes without credit to `blocked_lanes`. Returns whether a packet was sent.
     pub(super) fn send_control(&mut self, ctx: &mut Context, blocked_lanes: &mut u16) -> bool {

@@ -76,8 +76,7 @@ impl Host {
 
     /// Answers a probe of an entropy value.
     pub(super) fn answer_probe(&mut self, ctx: &mut Context, packet: &Packet, entropy: u16) {
-        let way = self.way_back(packet, self.way_to(packet.src, (packet.sl, packet.vl)));
-        let reply = ControlPacket::new(Contents::PathReply { is_marked: packet.fecn }, way);
+        let reply = self.answer_to(packet, Contents::PathReply { is_marked: packet.fecn });
         self.control.push_back(ControlPacket { entropy, ..reply });
         self.wake(ctx);
     }

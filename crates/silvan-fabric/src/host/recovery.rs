@@ -184,13 +184,21 @@ impl LossRecovery {
         missing
     }
 
+    /// The time at which a packet was sent that is outstanding.
+    fn sent_at(&self, flow: Connection, number: u64) -> Option<Time> {
+        self.sent.get(&flow)?.get(&number).map(|one| one.sent_at)
+    }
+
+    /// Whether an acknowledgement of another packet has reported this packet as arrived.
+    fn has_arrived(&self, flow: Connection, number: u64) -> bool {
+        self.order.get(&flow).is_some_and(|order| order.has_arrived(number))
+    }
+
     /// Returns the next outstanding packet of a flow that acknowledgements of other packets report as arrived, and whose own
     /// acknowledgement counts as lost.
     fn take_reported(&mut self, flow: Connection) -> Option<u64> {
-        let order = self.order.get_mut(&flow)?;
-        while let Some((number, sent_at)) = order.next_to_check() {
-            let outstanding = self.sent.get(&flow).and_then(|sent| sent.get(&number));
-            if order.has_arrived(number) && outstanding.is_some_and(|one| one.sent_at == sent_at) {
+        while let Some((number, sent_at)) = self.order.get_mut(&flow)?.next_to_check() {
+            if self.has_arrived(flow, number) && self.sent_at(flow, number) == Some(sent_at) {
                 return Some(number);
             }
         }
@@ -200,11 +208,9 @@ impl LossRecovery {
     /// Removes and returns the next packet of a flow that has been overtaken at this distance and is outstanding, and whether
     /// it has arrived.
     fn take_overtaken(&mut self, flow: Connection, distance: u16) -> Option<(u64, bool)> {
-        let order = self.order.get_mut(&flow)?;
-        while let Some((number, sent_at)) = order.take_overtaken(distance) {
-            let outstanding = self.sent.get(&flow).and_then(|sent| sent.get(&number));
-            if outstanding.is_some_and(|one| one.sent_at == sent_at) {
-                return Some((number, order.has_arrived(number)));
+        while let Some((number, sent_at)) = self.order.get_mut(&flow)?.take_overtaken(distance) {
+            if self.sent_at(flow, number) == Some(sent_at) {
+                return Some((number, self.has_arrived(flow, number)));
             }
         }
         None
@@ -226,8 +232,7 @@ impl LossRecovery {
     /// number of the packet. Also removes earlier deadlines of packets that were acknowledged or sent again.
     fn take_late(&mut self, now: Time) -> Option<(Connection, u64)> {
         while let Some(&(deadline, flow, number)) = self.deadlines.front() {
-            let sent_at = self.sent.get(&flow).and_then(|sent| sent.get(&number)).map(|one| one.sent_at);
-            if sent_at.is_some_and(|sent_at| sent_at + self.rule.timeout == deadline) {
+            if self.sent_at(flow, number).is_some_and(|sent_at| sent_at + self.rule.timeout == deadline) {
                 if deadline > now {
                     return None;
                 }
@@ -282,8 +287,7 @@ impl Host {
         while let Some((flow, number)) =
             self.recovery.as_mut().and_then(|recovery| recovery.take_late(ctx.now))
         {
-            let order = self.recovery.as_ref().and_then(|recovery| recovery.order.get(&flow));
-            if order.is_some_and(|order| order.has_arrived(number)) {
+            if self.recovery.as_ref().is_some_and(|recovery| recovery.has_arrived(flow, number)) {
                 self.settle_receipt(ctx, flow, number, false);
                 continue;
             }
@@ -584,8 +588,7 @@ impl Host {
     }
 
     fn send_receipt(&mut self, packet: &Packet, number: u64, is_positive: bool) {
-        let way = self.way_back(packet, self.way_to(packet.src, (packet.sl, packet.vl)));
-        let receipt = ControlPacket::new(Contents::Receipt { is_missing: !is_positive }, way);
+        let receipt = self.answer_to(packet, Contents::Receipt { is_missing: !is_positive });
         self.control.push_back(ControlPacket { number: Some(number), ..receipt });
     }
 }

@@ -306,10 +306,6 @@ impl LaneModel {
     fn new(config: &Config) -> Self {
         let given = &config.lanes;
         let count = given.count.max(1);
-        let of_level = |level: u8| match &given.sl_to_vl {
-            Some(map) => map.get(usize::from(level)).copied().unwrap_or(0).min(count - 1),
-            None => level % count,
-        };
         let data: Vec<u8> = (0..count).filter(|&vl| given.control != Some(vl)).collect();
         let control = given.control.map(|lane| lane.min(count - 1));
         Self {
@@ -323,7 +319,7 @@ impl LaneModel {
                 .map(|given| Arc::new(LaneTables::new(given, count))),
             data: if data.is_empty() { vec![0] } else { data },
             assignment: given.assignment,
-            of_level: std::array::from_fn(|level| of_level(level as u8)),
+            of_level: std::array::from_fn(|level| given.of_level(level as u8).min(count - 1)),
         }
     }
 

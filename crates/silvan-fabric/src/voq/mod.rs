@@ -369,11 +369,8 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
             while lanes != 0 {
                 let vl = lanes.trailing_zeros() as usize % LANES;
                 lanes &= lanes - 1;
-                match self.settle_lane(schedule, marking, (output, vl), now) {
-                    Ok(sending) => {
-                        self.served(output, vl, sending.head.size);
-                        return Ok(sending);
-                    }
+                match self.serve_lane(schedule, marking, (output, vl), now) {
+                    Ok(sending) => return Ok(sending),
                     Err(ready) => wake = wake.min(ready),
                 }
             }
@@ -394,15 +391,26 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
         let waiting = self.records[output].waiting;
         let lanes = self.arbiters.as_ref().map(|arbiters| arbiters.sequence(output)).unwrap_or_default();
         for vl in lanes.filter(|vl| waiting >> vl.0 & 1 == 1) {
-            match self.settle_lane(schedule, marking, (output, vl.index()), now) {
-                Ok(sending) => {
-                    self.served(output, vl.index(), sending.head.size);
-                    return Ok(sending);
-                }
+            match self.serve_lane(schedule, marking, (output, vl.index()), now) {
+                Ok(sending) => return Ok(sending),
                 Err(ready) => wake = wake.min(ready),
             }
         }
         Err(wake)
+    }
+
+    /// Same as [`Self::settle_lane`], and records that the lane has been served.
+    #[inline(always)]
+    fn serve_lane<S: Schedule<Output = Output<LANES, X>>>(
+        &mut self,
+        schedule: &mut S,
+        marking: &mut SwitchMarking,
+        (output, vl): (usize, usize),
+        now: Time,
+    ) -> Result<Sending, Time> {
+        let sending = self.settle_lane(schedule, marking, (output, vl), now)?;
+        self.served(output, vl, sending.head.size);
+        Ok(sending)
     }
 
     /// Records that an output has served a lane with a packet of `bytes`: without tables, the turn moves to the lane

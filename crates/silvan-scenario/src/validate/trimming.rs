@@ -78,7 +78,7 @@ pub(crate) fn check_listed(spec: &Spec, traffic: &[Traffic]) -> Check {
     for (index, one) in traffic.iter().enumerate() {
         let of_list = one.loaded.transfers.iter().flat_map(|list| list.iter());
         for sl in of_list.map(|transfer| transfer.sl).collect::<BTreeSet<u8>>() {
-            ensure(lane_of(spec, sl) != control, &format!("traffic.{index}.pattern.file"), || {
+            ensure(spec.lanes.of_level(sl) != control, &format!("traffic.{index}.pattern.file"), || {
                 format!(
                     "has transfers with service level {sl} and virtual lane {control}, lanes.control, which with \
                      switch.trimming carries only headers and control packets; set lanes.sl_to_vl, or change the file"
@@ -94,13 +94,6 @@ fn lane_of_headers(spec: &Spec) -> Option<u8> {
     spec.lanes.control.filter(|_| spec.lanes.assignment == Assignment::ServiceLevel)
 }
 
-fn lane_of(spec: &Spec, sl: u8) -> u8 {
-    match &spec.lanes.sl_to_vl {
-        Some(map) => map.get(usize::from(sl)).copied().unwrap_or(0),
-        None => sl % spec.lanes.count.max(1),
-    }
-}
-
 /// Checks that no data uses the lane of headers.
 fn lanes(spec: &Spec) -> Check {
     let Some(control) = lane_of_headers(spec) else { return Ok(()) };
@@ -111,7 +104,7 @@ fn lanes(spec: &Spec) -> Check {
     let levels = spec.external.iter().flat_map(|_| 0..spec.lanes.levels());
     let of_external = levels.map(|sl| ("external".to_owned(), sl));
     for (key, sl) in of_flows.chain(of_traffic).chain(of_jobs).chain(of_external) {
-        ensure(lane_of(spec, sl) != control, &key, || {
+        ensure(spec.lanes.of_level(sl) != control, &key, || {
             format!(
                 "has virtual lane {control}, lanes.control, which with switch.trimming carries only headers and control \
                  packets; use another service level, or set lanes.sl_to_vl"

@@ -461,6 +461,6 @@ fn sum(sizes: impl Iterator<Item = u64>) -> u64 {
 }
 
 /// The size of one of `parts` parts of about the same size.
-const fn part(whole: u64, parts: u64, index: u64) -> u64 {
+pub(crate) const fn part(whole: u64, parts: u64, index: u64) -> u64 {
     whole / parts + (index < whole % parts) as u64
 }

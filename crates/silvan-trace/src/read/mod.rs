@@ -39,7 +39,7 @@ use std::path::{Path, PathBuf};
 
 use silvan_engine::Rate;
 
-use crate::collective::Choice;
+use crate::collective::{Choice, part};
 use crate::error::TraceError;
 use crate::trace::{BuildError, MAX_ITEMS, Trace};
 use source::Source;
@@ -350,7 +350,7 @@ fn at_line(file: &str, line: u64) -> impl Fn(BuildError) -> TraceError + use<> {
 
 /// Divides bytes among ranks; the first ones get the remainder.
 fn shares(bytes: u64, ranks: u64) -> Vec<u64> {
-    (0..ranks).map(|rank| bytes / ranks + u64::from(rank < bytes % ranks)).collect()
+    (0..ranks).map(|rank| part(bytes, ranks, rank)).collect()
 }
 
 /// Converts a duration in seconds to whole nanoseconds.
