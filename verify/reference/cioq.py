@@ -167,10 +167,10 @@ class CioqSwitch(QueuedSwitch):
         self.rounds[way].serve(port, now, end)
         self.queue_changed(packet, port)
 
-    def mark(self, packet: Packet, severity: int = 0) -> None:
-        """Mark a data packet."""
+    def mark_data(self, packet: Packet) -> None:
+        """Mark a packet, unless it is a control packet."""
         if not packet.is_control:
-            super().mark(packet, severity)
+            self.mark(packet)
 
     def mark_at_input(self, packet: Packet, port: int) -> None:
         """Mark by the fill of the input buffer that a packet entered."""
@@ -178,7 +178,7 @@ class CioqSwitch(QueuedSwitch):
         if not isinstance(rule, BufferMarking) or self.used_in[port, lane] <= rule.input:
             return
         if rule.kind == "mvpm":
-            self.mark(packet)
+            self.mark_data(packet)
         elif rule.kind == "ipm":
             # Another full packet has no room. All packets are marked that wait for the same outputs as the
             # packets of this input.
@@ -186,7 +186,7 @@ class CioqSwitch(QueuedSwitch):
             for input_ in self.ports():
                 for other in self.waiting(input_, lane):
                     if other.output in wanted:
-                        self.mark(other)
+                        self.mark_data(other)
 
     def waiting(self, port: int, lane: int) -> list[Packet]:
         """Return the packets that wait at an input on a lane."""
