@@ -155,8 +155,8 @@ def test_ranges_are_those_of_the_fields_and_not_of_their_names():
     by_name: dict[str, set[tuple[int | None, int | None]]] = {}
     for path, span in ranges(SCHEMA).items():
         by_name.setdefault(path.rsplit("/", 1)[-1], set()).add(span)
-    assert by_name["count"] == {(1, 15), (1, 1_000_000), (2, 64)}, (
-        "of lanes, replays of a link and ports of a host"
+    assert by_name["count"] == {(1, 15), (1, 64), (1, 1_000_000), (2, 64)}, (
+        "of lanes, queue pairs, replays of a link and ports of a host"
     )
     assert by_name["threshold"] == {(0, 15)}
     assert by_name["hosts"] == {(1, 1024), (0, None)}, "of a star and of a k-ary n-fly"

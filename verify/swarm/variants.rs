@@ -236,6 +236,11 @@ pub fn with_ports(table: &Table, scenario: &Scenario) -> Option<Table> {
             job.as_table_mut()?.remove("memory_rate");
         }
     }
+    if ports.get("use").and_then(Value::as_str) == Some("spray") {
+        for job in &mut jobs {
+            job.as_table_mut()?.remove("queue_pairs");
+        }
+    }
     other.insert("job".to_owned(), Value::Array(jobs));
     other.insert("ports".to_owned(), Value::Table(ports));
     // Messages for receives with wildcards cannot be passed on.

@@ -11,7 +11,7 @@ use silvan_fabric::config::{Architecture, Config, ForwardingMode, Scheduler};
 use silvan_fabric::faults::EventKind;
 use silvan_fabric::outcome::{Outcome, Values};
 use silvan_network::topology::Topology;
-use silvan_network::traffic::{Flow, Job, Sends};
+use silvan_network::traffic::{Flow, Job, QueuePairs, Sends};
 use silvan_trace::execute::Parameters;
 use silvan_trace::sequence::Sequence;
 use silvan_trace::{Operation, TraceBuilder};
@@ -220,6 +220,7 @@ fn message_of_job(links: Line, bytes: u64, injection_rate: Option<Rate>) -> (u64
         parameters: Parameters::default(),
         start: Time::ZERO,
         sends: Sends::default(),
+        queue_pairs: QueuePairs::default(),
         memory_rate: None,
         sl: 0,
     }];

@@ -11,7 +11,7 @@ use crate::common::*;
 use silvan_engine::{Bytes, Time};
 use silvan_fabric::config::Config;
 use silvan_fabric::outcome::{JobSummary, Outcome, Values};
-use silvan_network::traffic::{Job, Sends};
+use silvan_network::traffic::{Job, QueuePairs, Sends};
 use silvan_trace::execute::Parameters;
 use silvan_trace::sequence::Sequence;
 use silvan_trace::{Operation, Trace, TraceBuilder};
@@ -40,6 +40,7 @@ pub fn job(trace: Arc<Trace>, hosts: &[u32]) -> Job {
         parameters,
         start: Time::ZERO,
         sends,
+        queue_pairs: QueuePairs::default(),
         memory_rate,
         sl: 0,
     }

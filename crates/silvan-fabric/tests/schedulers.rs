@@ -20,7 +20,7 @@ use silvan_fabric::outcome::Outcome;
 use silvan_fabric::queueing::{HostQueues, Queues};
 use silvan_fabric::simulation::Simulation;
 use silvan_network::topology::Topology;
-use silvan_network::traffic::{Arrivals, Flow, Job, Pattern, Sends, Traffic};
+use silvan_network::traffic::{Arrivals, Flow, Job, Pattern, QueuePairs, Sends, Traffic};
 use silvan_trace::execute::Parameters;
 use silvan_trace::{Operation, TraceBuilder};
 
@@ -229,6 +229,7 @@ fn with_messages_of_jobs() {
         start: us(5),
         sl: 0,
         sends: Sends::default(),
+        queue_pairs: QueuePairs::default(),
         memory_rate: None,
     }];
     let outcome = same(&tree(), &config, true);

@@ -14,7 +14,7 @@ use silvan_fabric::simulation::ModelError;
 use silvan_fabric::{HostNames, Reason, SetupError};
 use silvan_network::routing::Tables;
 use silvan_network::topology::{End, Host, Link, NodeRef, Switch, Topology};
-use silvan_network::traffic::{Forest, Job, Pattern, Sends};
+use silvan_network::traffic::{Forest, Job, Pattern, QueuePairs, Sends};
 use silvan_trace::TraceBuilder;
 use silvan_trace::execute::Parameters;
 
@@ -327,6 +327,7 @@ fn sources_are_validated() {
             start: Time::ZERO,
             sl: 0,
             sends: Sends::default(),
+            queue_pairs: QueuePairs::default(),
             memory_rate: None,
         }];
     });

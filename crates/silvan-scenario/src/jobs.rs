@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::random::Stream;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_network::topology::{NodeRef, Topology};
-use silvan_network::traffic::{Job, Sends};
+use silvan_network::traffic::{Job, QueuePairs, Sends};
 use silvan_trace::Trace;
 use silvan_trace::collective::{
     Algorithm, COLLECTIVES, Choice, Collective, CpuVendor, Gpu, Protocol, STREAMS, Tuner,
@@ -67,6 +67,9 @@ pub struct JobSpec {
     /// How a host sends messages that its ranks post at the same time.
     #[serde(default)]
     pub sends: Sends,
+    /// The queue pairs of each pair of ranks on different hosts. Default: one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_pairs: Option<QueuePairs>,
     /// Rate at which messages between ranks of one host are copied. By default, they take no time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_rate: Option<Rate>,
@@ -459,6 +462,9 @@ pub(crate) fn check(spec: &Spec) -> Result<(), Fault> {
             "must be \"simple\" with the algorithm \"in-network\": adapters send the data alone".to_owned()
         })?;
         reduction::check_job(spec, job, &at)?;
+        if let Some(pairs) = job.queue_pairs {
+            check_queue_pairs(pairs, job, &format!("{at}.queue_pairs"))?;
+        }
         if let Program::Trace { time_scale, compute_scale, host_flops, host_bandwidth, ranks, .. } =
             &job.program
         {
@@ -484,6 +490,17 @@ pub(crate) fn check(spec: &Spec) -> Result<(), Fault> {
         }
     }
     Ok(())
+}
+
+fn check_queue_pairs(QueuePairs { count, split }: QueuePairs, job: &JobSpec, at: &str) -> Result<(), Fault> {
+    ensure((1..=64).contains(&count), &format!("{at}.count"), || "must be 1 to 64".to_owned())?;
+    let split_at = format!("{at}.split");
+    ensure(!split || count > 1, &split_at, || {
+        "has no effect with one queue pair; leave it out, or set count to at least 2".to_owned()
+    })?;
+    ensure(!split || job.sends == Sends::Interleaved, &split_at, || {
+        "cannot be combined with sends = \"sequential\", with which a host sends one part of a message after the other".to_owned()
+    })
 }
 
 /// The name of a job in results.
@@ -516,6 +533,7 @@ pub(crate) fn build(spec: &Spec, base: &Path, topology: &Topology) -> Result<(Ve
             trace: Arc::new(trace),
             hosts,
             ports,
+            queue_pairs: job.queue_pairs.unwrap_or_default(),
             units: 0,
             parameters: job.parameters(),
             start: job.start,

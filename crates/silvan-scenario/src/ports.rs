@@ -165,6 +165,10 @@ pub(crate) fn check_use(spec: &Spec, ports: &Ports) -> Result<(), Fault> {
              algorithm"
                 .to_owned()
         })?;
+        let is_free = job.queue_pairs.is_none() || ports.used() != PortUse::Spray;
+        ensure(is_free, &at("queue_pairs"), || {
+            "cannot be combined with ports.use = \"spray\", with which ports take packets one by one; use \"stripe\"".to_owned()
+        })?;
         ensure(job.memory_rate.is_none() || ports.inner_rate.is_none(), &at("memory_rate"), || {
             "has no effect, because ports.inner_rate determines the time of messages within a host; leave one of them out"
                 .to_owned()

@@ -340,6 +340,16 @@ impl Draw {
             let rate = self.rate(rate);
             put(&mut job, "memory_rate", rate);
         }
+        if self.chance(30) {
+            let mut pairs = Table::new();
+            let count = self.range(1, 8);
+            put(&mut pairs, "count", int(count));
+            let is_sequential = job.get("sends").and_then(Value::as_str) == Some("sequential");
+            if count > 1 && !is_sequential && self.chance(70) {
+                put(&mut pairs, "split", self.chance(70));
+            }
+            put(&mut job, "queue_pairs", pairs);
+        }
         job
     }
 

@@ -34,7 +34,7 @@ use std::sync::Arc;
 use silvan_engine::saved::Saved;
 use silvan_engine::{Event, Time};
 use silvan_network::port::Port;
-use silvan_network::traffic::{JobPorts, Piece, PortUse, Sends};
+use silvan_network::traffic::{JobPorts, Piece, PortUse, QueuePairs, Sends};
 use silvan_trace::Trace;
 use silvan_trace::execute::{Execution, Inside, Parameters, Parcel, Ranks};
 
@@ -87,7 +87,7 @@ pub(crate) struct Place {
     /// The host's partition, and the host's position in the partition.
     pub at: (u16, u32),
     /// Index of the rank's first source at that host. The source for a rank on another host is this index
-    /// plus that rank's `slot`.
+    /// plus that rank's `slot`, and [`Setup::sharing`] more for each further queue pair.
     pub source: u16,
     /// Index of the rank among the ranks of its job on that host.
     pub slot: u16,
@@ -106,6 +106,9 @@ pub(crate) struct Setup {
     pub ports: Option<Arc<JobPorts>>,
     /// For each rank, the places of all ports from which it may send, if hosts have several.
     pub senders: Vec<Vec<Place>>,
+    pub queue_pairs: QueuePairs,
+    /// The largest number of ranks on a host.
+    pub sharing: u16,
     /// For each rank, its host, or the index of its host among those with several ports.
     pub machine_of: Vec<u32>,
     /// Number of reduction units, which are the last ranks.
@@ -161,6 +164,20 @@ impl Setup {
         let is_live = |pair| failed.are_live(pair);
         let first = self.ports.as_ref().map(|ports| ports.first_packets((from, to), index, bytes, is_live));
         self.with_flows(parcel, first.unwrap_or_default())
+    }
+
+    /// Divides the pieces of a parcel among the queue pairs of its ranks.
+    fn on_queue_pairs(&self, parcel: &Parcel, pieces: Vec<(FlowAddress, u64)>) -> Vec<(FlowAddress, u64)> {
+        if self.queue_pairs.count == 1 {
+            return pieces;
+        }
+        let parts_of = |(flow, bytes): (FlowAddress, u64)| {
+            let parts = self.queue_pairs.parts(parcel.index, bytes, self.ideal.mtu);
+            parts.map(move |(pair, bytes)| {
+                (FlowAddress { source: flow.source + pair * self.sharing, ..flow }, bytes)
+            })
+        };
+        pieces.into_iter().flat_map(parts_of).collect()
     }
 
     fn with_flows(&self, parcel: &Parcel, pieces: Vec<Piece>) -> Vec<(FlowAddress, u64)> {

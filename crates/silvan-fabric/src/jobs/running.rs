@@ -197,14 +197,14 @@ impl Running {
         job: u16,
     ) {
         let mut pieces = self.setup.pieces(&parcel, failed);
-        let mut count = pieces.len() as u32;
         let (mut row, mut alone) = (None, Time::ZERO);
         if has_bytes(&parcel) {
             self.sent_bytes[parcel.from as usize] += parcel.bytes;
             alone = self.alone(&pieces);
             row = self.log(ctx.now, &parcel, (pieces[0].0, alone), room);
         }
-        let mut rest = 0;
+        pieces = self.setup.on_queue_pairs(&parcel, pieces);
+        let (mut count, mut rest) = (pieces.len() as u32, 0);
         if let Some(ports) = self.setup.ports.as_ref().filter(|_| self.setup.sprays()) {
             count = ports.packets(parcel.bytes) as u32;
             pieces = self.setup.first_packets(&parcel, failed);

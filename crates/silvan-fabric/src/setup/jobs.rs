@@ -66,10 +66,11 @@ impl Builder<'_> {
         if most > MOST_SHARING {
             return Err(in_job(format!("{most} ranks on a host; at most {MOST_SHARING} may share one")));
         }
+        let flows = most * job.queue_pairs.count;
         let mut place = |host: u32, slot: u16| {
             let own = &mut hosts[host as usize].sources;
             let source = own.len() as u16;
-            own.extend((0..most).map(|_| self.fed_source(job.sl, class, host)));
+            own.extend((0..flows).map(|_| self.fed_source(job.sl, class, host)));
             // The place in the partition is set after the network has been divided.
             Place { host, at: (0, host), source, slot }
         };
@@ -100,6 +101,8 @@ impl Builder<'_> {
             places,
             ports: job.ports.clone(),
             senders,
+            queue_pairs: job.queue_pairs,
+            sharing: most,
             machine_of: machine_of.clone(),
             units: job.units,
             least: ideal.least,

@@ -103,7 +103,7 @@ struct SprayedFlow {
     skips: Box<[u8]>,
     /// Values to use again, the oldest first.
     recycled: VecDeque<u16>,
-    /// The states of the values, if the rule has them.
+    /// The states of the values, if the rule has them, from the first mark or loss.
     paths: Option<Box<PathSet>>,
 }
 
@@ -131,13 +131,13 @@ impl Sprayer {
     }
 
     fn flow(&mut self, source: u16, destination: u32) -> (&mut SprayedFlow, &mut Stream) {
-        let Self { rule, values, retirement, random, flows, .. } = self;
+        let Self { rule, values, random, flows, .. } = self;
         let skips = if matches!(rule, Spraying::Bitmap | Spraying::Mixed) { usize::from(*values) } else { 0 };
         let flow = flows.entry((source, destination)).or_insert_with(|| SprayedFlow {
             round: EntropyRound::new(*values, random),
             skips: vec![0; skips].into(),
             recycled: VecDeque::new(),
-            paths: (*rule == Spraying::PathStates).then(|| Box::new(PathSet::new(*values, retirement))),
+            paths: None,
         });
         (flow, random)
     }
@@ -163,7 +163,7 @@ impl Sprayer {
             },
             Spraying::PathStates => {
                 let SprayedFlow { round, paths, .. } = flow;
-                let Some(paths) = paths else { return 0 };
+                let Some(paths) = paths else { return flow.in_turn(values, random) };
                 let value = paths.next(|| {
                     let slot = round.value();
                     round.advance(values, random);
@@ -190,8 +190,13 @@ impl Sprayer {
         if !rule.reads_marks() {
             return false;
         }
+        let (values, retirement) = (self.values, self.retirement.clone());
         let (flow, _) = self.flow(source, destination);
-        if let Some(paths) = &mut flow.paths {
+        if rule == Spraying::PathStates {
+            if flow.paths.is_none() && feedback == RouteFeedback::Good {
+                return false;
+            }
+            let paths = flow.paths.get_or_insert_with(|| Box::new(PathSet::new(values, &retirement)));
             let (is_retired, needs_probe) = paths.answered(value, feedback);
             if needs_probe {
                 self.probes.add(Probe { source, destination, value }, 0, now, self.retirement.probe_interval);

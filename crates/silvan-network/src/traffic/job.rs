@@ -210,16 +210,20 @@ impl JobPorts {
             return vec![Piece { from, to, bytes }];
         }
         let pairs = self.in_turn(ranks, turn, is_live);
-        let (count, chunks) = (pairs.len() as u64, self.packets(bytes));
-        let piece = |((from, to), at): ((u32, u32), u64)| {
-            let own_chunks = (chunks - at).div_ceil(count);
-            // The last chunk may be shorter.
-            let is_last = (chunks - 1) % count == at;
-            let short = if is_last { chunks * self.chunk - bytes } else { 0 };
-            Piece { from, to, bytes: own_chunks * self.chunk - short }
-        };
-        pairs.into_iter().zip(0..chunks).map(piece).collect()
+        let parts = dealt(bytes, self.chunk, pairs.len() as u64);
+        pairs.into_iter().zip(parts).map(|((from, to), bytes)| Piece { from, to, bytes }).collect()
     }
+}
+
+/// Deals `bytes` to `count` parts in turn, in chunks of which the last may be shorter. Fewer parts if there are fewer chunks.
+fn dealt(bytes: u64, chunk: u64, count: u64) -> impl Iterator<Item = u64> {
+    let chunks = bytes.div_ceil(chunk).max(1);
+    (0..count.min(chunks)).map(move |at| {
+        let own_chunks = (chunks - at).div_ceil(count);
+        let is_last = (chunks - 1) % count == at;
+        let short = if is_last { chunks * chunk - bytes } else { 0 };
+        own_chunks * chunk - short
+    })
 }
 
 /// A hash of two numbers, which distributes neighboring values widely.
@@ -229,6 +233,37 @@ fn mixed(one: u32, other: u32) -> u64 {
         value = (value ^ (value >> 30)).wrapping_mul(factor);
     }
     value ^ (value >> 31)
+}
+
+/// The queue pairs of each pair of ranks. Each is a flow of its own, so it may have another route and another rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct QueuePairs {
+    /// Number of queue pairs of each pair of ranks, 1 to 64 (`NCCL_IB_QPS_PER_CONNECTION`).
+    #[schemars(range(min = 1, max = 64))]
+    pub count: u16,
+    /// Whether the packets of each message are divided among the queue pairs (`NCCL_IB_SPLIT_DATA_ON_QPS`). Otherwise, the
+    /// messages of a rank use the queue pairs in turn.
+    #[serde(default)]
+    pub split: bool,
+}
+
+impl Default for QueuePairs {
+    fn default() -> Self {
+        Self { count: 1, split: false }
+    }
+}
+
+impl QueuePairs {
+    /// The payload of a message on each queue pair, by its number. `turn` is the number of the message, and `chunk` the payload
+    /// of a full packet.
+    pub fn parts(self, turn: u32, bytes: u64, chunk: u64) -> impl Iterator<Item = (u16, u64)> {
+        let (first, count) = match self.split {
+            true => (0, u64::from(self.count)),
+            false => ((turn % u32::from(self.count)) as u16, 1),
+        };
+        (first..).zip(dealt(bytes, chunk, count))
+    }
 }
 
 /// A parallel application: a trace, and the hosts of its ranks.
@@ -242,6 +277,8 @@ pub struct Job {
     pub hosts: Vec<u32>,
     /// The ports of these hosts, if some of them have several.
     pub ports: Option<Arc<JobPorts>>,
+    /// The queue pairs of each pair of ranks.
+    pub queue_pairs: QueuePairs,
     /// Number of reduction units, which are the last ranks.
     pub units: u32,
     /// Costs of messages for the ranks: overheads, and the size from which a message waits until its receive
@@ -310,6 +347,18 @@ mod tests {
     fn pieces(ports: &JobPorts, pair: (u32, u32), turn: u32, bytes: u64) -> Vec<(u32, u32, u64)> {
         let found = ports.pieces(pair, turn, bytes, |_| true).into_iter();
         found.map(|Piece { from, to, bytes }| (from, to, bytes)).collect()
+    }
+
+    #[test]
+    fn messages_use_queue_pairs_in_turn_or_are_divided_among_them() {
+        let parts = |split, turn, bytes| -> Vec<(u16, u64)> {
+            QueuePairs { count: 3, split }.parts(turn, bytes, 100).collect()
+        };
+        assert_eq!(parts(false, 0, 750), [(0, 750)]);
+        assert_eq!(parts(false, 5, 750), [(2, 750)]);
+        assert_eq!(parts(true, 5, 750), [(0, 300), (1, 250), (2, 200)], "packets 0, 3, 6; 1, 4, 7; 2, 5");
+        assert_eq!(parts(true, 0, 150), [(0, 100), (1, 50)], "two packets");
+        assert_eq!(parts(true, 0, 0), [(0, 0)]);
     }
 
     #[test]

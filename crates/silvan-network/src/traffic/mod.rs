@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::{Bytes, Rate, Time};
 
 pub use forest::Forest;
-pub use job::{ArrivalPort, InnerLinks, Job, JobPorts, MOST_SHARING, Piece, PortUse, Sends};
+pub use job::{ArrivalPort, InnerLinks, Job, JobPorts, MOST_SHARING, Piece, PortUse, QueuePairs, Sends};
 pub use listed::{Incast, Listed, ListedTransfer, MOST_LISTED};
 pub use sizes::{Cdf, Sizes};
 
