@@ -37,6 +37,10 @@ def variant(seed: int) -> Scenario:
             **found["host"],
             "delivery": rng.choice(["in-order", "out-of-order", "out-of-order"]),
         }
+    apart = random.Random(f"source routes {seed}")
+    if spraying != "none" and apart.random() < 0.25:
+        # Each route needs a value.
+        rule |= {"selection": "source-route", "values": apart.choice([128, 512])}
     return {**found, "ecmp": rule}
 
 

@@ -237,6 +237,8 @@ class Ecmp:
     spraying: str
     values: int
     by_lid: bool = False
+    #: Whether the entropy values are source routes, with a digit for each level of switches.
+    by_digit: bool = False
     #: With path states: spare values, the least number of values in use, and the interval of probes.
     spares: int = 0
     least_active: int = 1
@@ -689,6 +691,7 @@ def _ecmp(table: Mapping[str, Any] | None, plan_: Plan, *, may_deadlock: bool) -
     given = {key: value for key, value in table.items() if key != "enabled"}
     spraying, values = given.pop("spraying", "none"), given.pop("values", 64)
     retirement = dict(given.pop("retirement", {}))
+    by_digit = given.pop("selection", "hash") == "source-route"
     found = Ecmp(
         _free_ports("ecmp", plan_, may_deadlock=may_deadlock),
         spraying,
@@ -696,6 +699,7 @@ def _ecmp(table: Mapping[str, Any] | None, plan_: Plan, *, may_deadlock: bool) -
         spares=retirement.pop("spares", 16),
         least_active=retirement.pop("least_active", max(values // 4, 1)),
         probe_ps=time_ps(retirement.pop("probe_interval", "100 us")),
+        by_digit=by_digit,
     )
     nothing_left("ecmp.retirement", retirement)
     nothing_left("ecmp", given)

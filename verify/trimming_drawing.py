@@ -86,7 +86,8 @@ def variant(seed: int) -> Scenario:
     rules = ["oblivious", "random"]
     if found["congestion"]["marking"]["kind"] == "red":
         rules += ["bitmap", "reps", "mixed", "mixed"]
-    found["ecmp"].pop("values", None)
+    for key in ("values", "selection"):
+        found["ecmp"].pop(key, None)
     found["ecmp"]["spraying"] = rng.choice(["none", *rules])
     if found["ecmp"]["spraying"] == "none" or not found["ecmp"].get("enabled", True):
         del found["ecmp"]

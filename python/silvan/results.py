@@ -135,6 +135,34 @@ class Result:
         """Time series of the hosts."""
         return self.table("hosts")
 
+    @cached_property
+    def machines(self) -> Table:
+        """Time series of hosts with several ports: the sums over the ports of each.
+
+        Its columns are those of :attr:`hosts`, with `machine` instead of `host`. Raises `KeyError` if all
+        hosts have one port.
+        """
+        if "machines" not in self.summary:
+            raise KeyError("no table `machines`: all hosts have one port (`ports` gives them more)")
+        machines = [machine["machine"] for machine in self.summary["machines"]]
+        of_port = {
+            port: number
+            for number, machine in enumerate(self.summary["machines"])
+            for port in machine["ports"]
+        }
+        hosts = self.numpy("hosts")
+        times, row = np.unique(hosts["time_ns"], return_inverse=True)
+        number = np.array([of_port[port] for port in hosts["host"]], dtype=np.uint32)
+        columns: dict[str, _tables.Column] = {
+            "time_ns": np.repeat(times, len(machines)),
+            "machine": (np.tile(np.arange(len(machines), dtype=np.uint32), len(times)), machines),
+        }
+        for name in ("received_bytes", "sent_bytes"):
+            sums = np.zeros((len(times), len(machines)), dtype=np.uint64)
+            np.add.at(sums, (row, number), hosts[name])
+            columns[name] = sums.ravel()
+        return _tables.to_arrow(columns)
+
     @property
     def links(self) -> Table:
         """Time series of the directed links."""

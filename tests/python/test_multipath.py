@@ -234,3 +234,57 @@ def test_lists_of_transfers_do_not_use_the_lane_of_headers(tmp_path):
     file.write_text(text + "pattern = { kind = 'listed', file = 'list.txt' }\n")
     with pytest.raises(silvan.SilvanError, match="has transfers with service level 3 and virtual lane 1"):
         silvan.run(file)
+
+
+#: A flow between the first and the last host of a tree, which has 16 routes.
+SOURCE_ROUTES = """
+    duration = "1 ms"
+    [topology]
+    kind = "k-ary-n-tree"
+    k = 4
+    n = 3
+    link_rate = "100 Gbit/s"
+    [packet]
+    mtu = "4096 B"
+    [host]
+    delivery = "out-of-order"
+    [ecmp]
+    spraying = "oblivious"
+    values = 16
+    selection = "SELECTION"
+    [measure]
+    interval = "1 ms"
+    links = true
+    [[flow]]
+    from = "H1"
+    to = "H64"
+    total = "2 MiB"
+"""
+
+
+def test_source_routes_use_all_links_equally():
+    def packets(selection, level):
+        result = run_text(SOURCE_ROUTES.replace("SELECTION", selection))
+        links = result.numpy("links")
+        ups = [up for up in range(len(links["link"])) if rising(links["link"][up]) == level]
+        return sorted(int(links["sent_bytes"][up]) // 4096 for up in ups if links["sent_bytes"][up])
+
+    def rising(link):
+        """Return the level from which a link between switches rises; 0 for other links."""
+        low, high = (int(end.split(".")[0][1:]) if end.startswith("L") else 0 for end in link.split("->"))
+        return low if 0 < low < high else 0
+
+    # 512 packets: 32 rounds of the 16 routes.
+    assert packets("source-route", 1) == [128] * 4
+    assert packets("source-route", 2) == [32] * 16
+    assert len(packets("hash", 2)) < 16, "hashes lead several values to one link, and none to others"
+
+
+def test_each_source_route_needs_a_value():
+    text = SOURCE_ROUTES.replace("SELECTION", "source-route").replace("values = 16", "values = 8")
+    with pytest.raises(silvan.ScenarioError, match=r"ecmp.values = 8: must be at least 16"):
+        run_text(text)
+    text = text.replace('spraying = "oblivious"', "").replace("values = 8", "")
+    text = text.replace('delivery = "out-of-order"', "")
+    with pytest.raises(silvan.ScenarioError, match=r"ecmp.selection .*has no effect"):
+        run_text(text)

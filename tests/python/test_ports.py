@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import silvan
@@ -454,3 +455,23 @@ def test_the_cost_of_failed_ports_is_the_difference_to_the_job_alone():
     (said,) = [line for line in result.account if "alone on this network" in line]
     assert "33 % slower" in said
     assert "because of the event `port`: nothing else differs" in said
+
+
+def test_results_by_host_are_the_sums_over_its_ports():
+    result = run_text(exchange(4, 3), **{"measure": {"hosts": True, "interval": "100 us"}})
+    machines = result.summary["machines"]
+    assert [machine["machine"] for machine in machines] == ["H1", "H2", "H3", "H4"]
+    by_port = {host["host"]: host for host in result.summary["hosts"]}
+    for machine in machines:
+        assert len(machine["ports"]) == 3
+        for key in ("received_gbit_s", "sent_gbit_s"):
+            assert machine[key] == pytest.approx(sum(by_port[port][key] for port in machine["ports"]))
+    series, ports = result.machines, result.numpy("hosts")
+    assert series.column_names == ["time_ns", "machine", "received_bytes", "sent_bytes"]
+    received = np.asarray(series["received_bytes"]).reshape(-1, 4)
+    assert len(received) == len(set(ports["time_ns"].tolist()))
+    own = np.isin(ports["host"], machines[1]["ports"])
+    assert received[:, 1].tolist() == ports["received_bytes"][own].reshape(-1, 3).sum(axis=1).tolist()
+    assert received.sum() == ports["received_bytes"].sum() > 0
+    with pytest.raises(KeyError, match="all hosts have one port"):
+        _ = silvan.run("multistage").machines

@@ -70,6 +70,7 @@ def summaries() -> list[Any]:
     found.append(short("roce-dcqcn", flow_control={"kind": "pfc"}).summary)
     retry = {"flow_control": {"kind": "credits"}, "link": {"error_rate_ppb": 1_000_000, "retry": {}}}
     found.append(short("roce-dcqcn", **retry).summary)
+    found.append(short("gpu-rails").summary)
     found.append(short("uec-trimming", duration="20 us").summary)
     acked = {"measure.transfers": "true", "congestion.notification": "ack-each"}
     found.append(silvan.run(silvan.Scenario.from_toml(SMALL, overrides=acked)).summary)

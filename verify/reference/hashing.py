@@ -17,6 +17,27 @@ if TYPE_CHECKING:
     from verify.reference.switches import Switch
 
 
+def below(switch: Switch, rule: Ecmp) -> int:
+    """Return the number of routes that source routes distinguish below a switch.
+
+    It is the product, over all levels that are nearer to hosts, of the most ports from which a switch can
+    choose.
+    """
+    net = switch.net.plan.wiring
+    level = dict.fromkeys(map(net.home_of, net.hosts), 0)
+    row = list(level)
+    while row:
+        peers = {name for one in row for _, name in net.neighbours(one) if name in net.switches}
+        row = [name for name in peers if name not in level]
+        level.update(dict.fromkeys(row, max(level.values()) + 1))
+    product = 1
+    for nearer in range(level.get(switch.name, 0)):
+        product *= max(
+            len(ports) for name in level if level[name] == nearer for ports in rule.groups[name].values()
+        )
+    return product
+
+
 class Hashing:
     """The hash of one switch."""
 
@@ -25,6 +46,8 @@ class Hashing:
         self.groups = rule.groups[switch.name]
         #: Whether the entropy value of a packet is the position of its port, as with path bits per packet.
         self.is_position = rule.by_lid and rule.spraying != "none"
+        #: The product of the numbers of ports below this switch, if entropy values are source routes.
+        self.below = below(switch, rule) if rule.by_digit else None
         #: All switches must select the same LID, so they have the same salt.
         self.salt = 0 if rule.by_lid else Stream(switch.net.plan.seed, "ecmp", switch.number).bits()
 
@@ -37,6 +60,8 @@ class Hashing:
 
     def choice(self, packet: Packet, group: Sequence[int]) -> int:
         """Select one of the ports of a group."""
+        if self.below is not None:
+            return group[packet.entropy // self.below % len(group)]
         if self.is_position:
             return group[packet.entropy % len(group)]
         there, back = packet.flow.ends

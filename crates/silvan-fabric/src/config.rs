@@ -11,6 +11,7 @@ use silvan_congestion::{Components, Congestion, LinkLayer, Mechanism};
 use silvan_engine::{Bytes, Rate, Time};
 pub use silvan_network::packet_format::Packet;
 use silvan_network::routing::adaptive::Heuristic;
+pub use silvan_network::routing::ecmp::Selection;
 pub use silvan_network::routing::path_bits::PathBits;
 pub use silvan_network::routing::path_states::Retirement;
 pub use silvan_network::routing::spraying::Spraying;
@@ -662,6 +663,8 @@ pub struct Ecmp {
     /// Number of entropy values of a flow (with `spraying`), a power of two.
     #[schemars(range(min = 1, max = 32_768))]
     pub values: u16,
+    /// How switches select ports with the entropy values (with `spraying`).
+    pub selection: Selection,
     /// How values are retired after losses, and restored (with the spraying `path-states`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retirement: Option<Retirement>,
@@ -669,7 +672,13 @@ pub struct Ecmp {
 
 impl Default for Ecmp {
     fn default() -> Self {
-        Self { enabled: true, spraying: Spraying::None, values: 64, retirement: None }
+        Self {
+            enabled: true,
+            spraying: Spraying::None,
+            values: 64,
+            selection: Selection::Hash,
+            retirement: None,
+        }
     }
 }
 

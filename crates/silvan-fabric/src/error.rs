@@ -35,6 +35,11 @@ pub enum Reason {
     /// More nodes than event keys can identify.
     #[error("a network may have up to {MAX_NODES} hosts and as many switches")]
     TooManyNodes,
+    /// Fewer entropy values than source routes.
+    #[error(
+        "must be at least {0}, the number of source routes from a switch of hosts, or no packet would take some of them"
+    )]
+    FewerValuesThanRoutes(u64),
     /// A switch with more ports than its queues or event keys can identify.
     #[error(
         "switch {switch} has {ports} ports; a switch may have up to 256, or up to {MAX_PORTS} with switch.arbitration = \

@@ -456,6 +456,7 @@ impl Simulation {
             hosts: &self.network.names.hosts[..self.end_hosts],
             is_destination: &self.network.is_destination,
             groups: &self.network.groups,
+            machines: &self.network.machines,
             choice: self.network.choice,
             events: self.events,
         }

@@ -186,6 +186,10 @@ def _totals(summary: Summary) -> Table:
     table = _table("Totals", ("",), ("",))
     table.show_header = False
     table.add_row("received by all hosts", f"{gbit(summary['throughput_gbit_s'])} Gbit/s")
+    if machines := summary.get("machines"):
+        received = [machine["received_gbit_s"] for machine in machines]
+        span = f"{gbit(min(received))} to {gbit(max(received))} Gbit/s"
+        table.add_row(f"received by each of {len(machines)} hosts, all ports", span)
     of_hosts = jain_of_hosts(summary)
     table.add_row("Jain's index of the hosts", "-" if of_hosts is None else f"{of_hosts:.4f}")
     table.add_row("Jain's index of the flows", f"{summary['jain_flows']:.4f}" if summary["flows"] else "-")

@@ -119,6 +119,19 @@ class GroupSummary(TypedDict):
     sent_gbit_s: float
 
 
+class MachineSummary(TypedDict):
+    """The averages of a host with several ports after the warm-up."""
+
+    #: Name of the host.
+    machine: str
+    #: Names of its ports, which are the hosts of the other results.
+    ports: list[str]
+    #: Payload that all ports received on average, Gbit/s.
+    received_gbit_s: float
+    #: Payload that all ports sent on average, Gbit/s.
+    sent_gbit_s: float
+
+
 _TriggerSummaryWords = TypedDict(
     "_TriggerSummaryWords",
     {
@@ -522,6 +535,8 @@ class RunSummary(_RunSummaryAlways, total=False):
 
     #: Averages over groups of hosts, such as the hotspots or the victims of a forest.
     groups: list[GroupSummary]
+    #: Averages of hosts with several ports. The other results refer to their ports.
+    machines: list[MachineSummary]
     #: Traffic that starts after a given number of deliveries.
     triggers: list[TriggerSummary]
     #: Use of special queues, if there are any.
@@ -559,6 +574,7 @@ __all__ = [
     "JobSummary",
     "LatencySummary",
     "LossSummary",
+    "MachineSummary",
     "PauseSummary",
     "RecoverySummary",
     "ReorderingSummary",

@@ -27,6 +27,15 @@ pub fn hashing(seed: u64) -> (Table, Table) {
             let delivery = draw.word(&["in-order", "out-of-order"]);
             put(&mut host, "delivery", delivery);
         }
+        match draw.below(5) {
+            0 => put(&mut ecmp, "selection", "hash"),
+            1 => {
+                // Each route needs a value.
+                put(&mut ecmp, "selection", "source-route");
+                put(&mut ecmp, "values", int(1_024));
+            }
+            _ => {}
+        }
     }
     (ecmp, host)
 }

@@ -22,6 +22,19 @@ pub struct HostSummary {
     pub sent_gbit_s: f64,
 }
 
+/// The averages of a host with several ports after the warm-up.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct MachineSummary {
+    /// Name of the host.
+    pub machine: String,
+    /// Names of its ports, which are the hosts of the other results.
+    pub ports: Vec<String>,
+    /// Payload that all ports received on average, Gbit/s.
+    pub received_gbit_s: f64,
+    /// Payload that all ports sent on average, Gbit/s.
+    pub sent_gbit_s: f64,
+}
+
 /// One named flow's averages after the warm-up.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct FlowSummary {
@@ -90,6 +103,13 @@ pub(crate) struct Group {
     pub hosts: Vec<u32>,
 }
 
+/// A host with several ports.
+pub(crate) struct HostPorts {
+    pub name: String,
+    /// Indices of its ports among the hosts.
+    pub ports: Vec<u32>,
+}
+
 /// The data that the summary uses.
 pub(crate) struct Findings<'a> {
     pub config: &'a Config,
@@ -100,6 +120,8 @@ pub(crate) struct Findings<'a> {
     /// Whether each host is the destination of any traffic.
     pub is_destination: &'a [bool],
     pub groups: &'a [Group],
+    /// Hosts with several ports.
+    pub machines: &'a [HostPorts],
     /// Why the event-ordered scheduler ran the switches; `Ok` if the binned one did.
     pub choice: Result<(), NotBinned>,
     /// Number of processed events.
@@ -154,11 +176,12 @@ impl Findings<'_> {
             jain_flows: jain(&lasting),
             fecn_marks: meters.fecn_marks,
             becn_received: meters.becn_received,
-            hosts,
             flows,
             classes: self.classes(span),
             latency: meters.classes.iter().flat_map(latency_summaries).collect(),
             groups,
+            machines: self.machines(&hosts),
+            hosts,
             ..Summary::default()
         }
     }
@@ -178,6 +201,21 @@ impl Findings<'_> {
                     hosts: group.hosts.len(),
                     received_gbit_s: mean(|host| host.received_gbit_s),
                     sent_gbit_s: mean(|host| host.sent_gbit_s),
+                }
+            })
+            .collect()
+    }
+
+    fn machines(&self, hosts: &[HostSummary]) -> Vec<MachineSummary> {
+        let machines = self.machines.iter();
+        machines
+            .map(|machine| {
+                let ports = machine.ports.iter().map(|&port| &hosts[port as usize]);
+                MachineSummary {
+                    machine: machine.name.clone(),
+                    ports: ports.clone().map(|port| port.host.clone()).collect(),
+                    received_gbit_s: ports.clone().fold(0.0, |sum, port| sum + port.received_gbit_s),
+                    sent_gbit_s: ports.fold(0.0, |sum, port| sum + port.sent_gbit_s),
                 }
             })
             .collect()

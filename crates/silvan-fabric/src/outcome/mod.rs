@@ -23,8 +23,8 @@ use schemars::generate::SchemaSettings;
 use serde::Serialize;
 use silvan_engine::saved::Saved;
 
-pub use base::{ClassSummary, FlowSummary, GroupSummary, HostSummary, jain};
-pub(crate) use base::{Findings, Group, overview};
+pub use base::{ClassSummary, FlowSummary, GroupSummary, HostSummary, MachineSummary, jain};
+pub(crate) use base::{Findings, Group, HostPorts, overview};
 pub use faults::LossSummary;
 pub(crate) use pauses::overflow_in_words;
 pub use retries::RetrySummary;
@@ -220,6 +220,9 @@ sections! {
         /// Averages over groups of hosts, such as the hotspots or the victims of a forest.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub groups: Vec<GroupSummary>,
+        /// Averages of hosts with several ports. The other results refer to their ports.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub machines: Vec<MachineSummary>,
     }
 
     triggers: triggers::TriggerSection =>

@@ -11,7 +11,7 @@ use silvan_congestion::{Feedback, Notification};
 use silvan_engine::Rate;
 use silvan_network::routing::Tables;
 use silvan_network::routing::adaptive::{AdaptiveTables, SwitchState};
-use silvan_network::routing::ecmp::Hash;
+use silvan_network::routing::ecmp::{Hash, Selection};
 use silvan_network::routing::port_groups::{Choices, PortGroups};
 use silvan_network::topology::{End, NodeRef, Topology};
 
@@ -154,10 +154,19 @@ impl Builder<'_> {
             let switches = PortGroups::of_lids(tables).switches.into_iter();
             return Some(switches.map(|choices| (choices, hash)).collect());
         }
-        self.model.config.hashing().as_ref()?;
-        let groups = PortGroups::new(topology, tables).switches.into_iter().enumerate();
-        let seed = self.model.config.seed;
-        Some(groups.map(|(switch, choices)| (choices, Hash::new(seed, switch as u64))).collect())
+        let ecmp = self.model.config.hashing()?;
+        let groups = PortGroups::new(topology, tables);
+        let hashes: Vec<Hash> = match ecmp.selection {
+            Selection::Hash => (0..groups.switches.len() as u64)
+                .map(|switch| Hash::new(self.model.config.seed, switch))
+                .collect(),
+            Selection::SourceRoute => {
+                let place_values = groups.place_values(topology).0.into_iter();
+                // There are at least as many entropy values as routes.
+                place_values.map(|value| Hash::of_source_routes(ecmp.values, value as u16)).collect()
+            }
+        };
+        Some(groups.switches.into_iter().zip(hashes).collect())
     }
 
     /// For each switch and port, the switch at the far end, or `u32::MAX`. Empty unless switches choose

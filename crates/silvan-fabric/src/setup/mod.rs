@@ -42,13 +42,13 @@ use silvan_network::routing::Tables;
 use silvan_network::routing::path_bits::PathBits;
 use silvan_network::routing::port_groups::PortGroups;
 use silvan_network::routing::spraying::{Sprayer, Spraying};
-use silvan_network::topology::{End, Link, MAX_FCFS_PORTS, NodeRef, Topology};
+use silvan_network::topology::{End, Link, MAX_FCFS_PORTS, Machine, NodeRef, Topology};
 use silvan_network::traffic::forest::ForestRoles;
 
 use self::model::{Model, SwitchModel};
 use self::partition::{DividedNetwork, Whole};
 use self::sources::placement;
-use crate::config::{Config, Delivery};
+use crate::config::{Config, Delivery, Selection};
 use crate::error::{Reason, SetupError};
 use crate::faults::{HostChange, LinkChange, PlannedChanges, RecoveryKind, Reroutes};
 use crate::host::{Adapter, Host, HostSpec, RecoveryRule};
@@ -61,7 +61,7 @@ use crate::lookahead::Lookahead;
 use crate::meters::{Meters, Transfers};
 use crate::observe::{ForestObserver, LinkName, Series};
 use crate::order::Order;
-use crate::outcome::{ChangeLog, Group, Recording, Sections, TransferPlan};
+use crate::outcome::{ChangeLog, Group, HostPorts, Recording, Sections, TransferPlan};
 use crate::partition::{Neighbors, Partition, Places, View};
 use crate::routes::{ForwardingTable, Routes, RoutesBuilder};
 use crate::switch::{NumberedTable, PortLayout, Ports, Steering};
@@ -99,6 +99,9 @@ pub(crate) struct Network {
     /// Groups of hosts for the summary.
     #[saved(constant)]
     pub groups: Vec<Group>,
+    /// Hosts with several ports.
+    #[saved(constant)]
+    pub machines: Vec<HostPorts>,
     #[saved(constant)]
     pub lookahead: Lookahead,
     /// Why the event-ordered scheduler runs the switches; `Ok` if the binned one does.
@@ -272,9 +275,14 @@ pub(crate) fn build(
         names,
         is_destination,
         groups,
+        machines: topology.machines.iter().map(ports_of).collect(),
         lookahead,
         choice,
     })
+}
+
+fn ports_of(machine: &Machine) -> HostPorts {
+    HostPorts { name: machine.name.clone(), ports: machine.ports.clone() }
 }
 
 impl<'a> Builder<'a> {
@@ -291,6 +299,12 @@ impl<'a> Builder<'a> {
         }
         let model = Model::new(topology, tables, config)?;
         routes::check_switches(config, topology)?;
+        if let Some(ecmp) = config.hashing().filter(|ecmp| ecmp.selection == Selection::SourceRoute) {
+            let (_, routes) = PortGroups::new(topology, tables).place_values(topology);
+            if routes > ecmp.values.into() {
+                return Err(Reason::FewerValuesThanRoutes(routes).at("ecmp.values"));
+            }
+        }
         let forests = model.traffic.iter().enumerate().map(|traffic| placement(&model, traffic, topology));
         let forests = forests.collect();
         let (largest_space, slowest_rates) = (OnceCell::new(), OnceCell::new());

@@ -1,14 +1,29 @@
 //! Equal-cost multipath (ECMP): a switch hashes the fields that identify a flow, and the entropy value of the packet,
-//! onto the ports that lead to the destination by the fewest hops. Packets with equal fields take one route.
+//! onto the ports that lead to the destination by the fewest hops. Packets with equal fields take one route. Instead, the
+//! entropy value can be a source route ([`Selection::SourceRoute`]).
 //!
 //! Each switch has a salt from its own random stream. Without salts, the switches of one level would divide flows in
 //! the same way as those of the level below, and some ports could remain unused (polarization).
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use silvan_engine::random::Stream;
 
 use super::adaptive::mixed;
 use super::path_bits::PathBits;
 use super::port_groups::Choices;
+
+/// How switches select ports with entropy values.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Selection {
+    /// Switches hash the entropy value together with the fields of the flow.
+    #[default]
+    Hash,
+    /// The entropy value is a source route: its digits are the positions of the ports at switches of hosts, at the switches
+    /// above them, and so on.
+    SourceRoute,
+}
 
 /// The hash function of one switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +31,8 @@ pub struct Hash {
     salt: u32,
     /// The number of entropy values, if the entropy value of a packet selects its port directly and is not hashed.
     direct: Option<u16>,
+    /// The place value of the digit that selects the port if the entropy value does so directly.
+    place_value: u16,
 }
 
 /// The fields of a packet that are hashed.
@@ -35,14 +52,21 @@ impl Hash {
     /// The hash function of a switch in a run with this seed.
     #[must_use]
     pub fn new(seed: u64, switch: u64) -> Self {
-        Self { salt: Stream::new(seed, "ecmp", switch).next_u32(), direct: None }
+        Self { salt: Stream::new(seed, "ecmp", switch).next_u32(), direct: None, place_value: 1 }
+    }
+
+    /// The selection of ports by source routes, of which there are `values`. `place_value` is that of the switch; see
+    /// [`PortGroups::place_values`](super::port_groups::PortGroups::place_values).
+    #[must_use]
+    pub fn of_source_routes(values: u16, place_value: u16) -> Self {
+        Self { salt: 0, direct: Some(values), place_value }
     }
 
     /// The hash function of all switches if the ports of a destination are listed in the order of its `lids`
     /// path bits. With [`PathBits::PerPacket`], the entropy value selects the port directly.
     #[must_use]
     pub fn of_lids(path_bits: PathBits, lids: usize) -> Self {
-        Self { salt: 0, direct: (path_bits == PathBits::PerPacket).then_some(lids as u16) }
+        Self { salt: 0, direct: (path_bits == PathBits::PerPacket).then_some(lids as u16), place_value: 1 }
     }
 
     /// The number of entropy values, if they select ports directly. `None` if they are hashed.
@@ -66,7 +90,10 @@ impl Hash {
     #[inline]
     #[must_use]
     pub fn index(self, fields: &HashedFields, ports: usize) -> usize {
-        let value = if self.direct.is_some() { u64::from(fields.entropy) } else { self.of(fields) };
+        let value = match self.direct {
+            Some(_) => u64::from(fields.entropy / self.place_value),
+            None => self.of(fields),
+        };
         (value % ports.max(1) as u64) as usize
     }
 
@@ -110,6 +137,16 @@ mod tests {
             // Six standard deviations of a binomial distribution with 60,000 draws.
             assert!(counts.iter().all(|&count| count.abs_diff(10_000) < 550), "{counts:?}");
         }
+    }
+
+    #[test]
+    fn the_digits_of_source_routes_are_the_positions_of_ports() {
+        // Three ports at the switches of hosts, and two at those above.
+        let (low, high) = (Hash::of_source_routes(6, 1), Hash::of_source_routes(6, 3));
+        let index = |hash: Hash, entropy, ports| hash.index(&HashedFields { entropy, ..FIELDS }, ports);
+        let routes: Vec<_> =
+            (0..6).map(|entropy| (index(low, entropy, 3), index(high, entropy, 2))).collect();
+        assert_eq!(routes, [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (2, 1)]);
     }
 
     #[test]

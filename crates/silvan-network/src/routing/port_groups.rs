@@ -123,6 +123,37 @@ impl PortGroups {
         Self { switches: switches.into_iter().map(|builder| Arc::new(builder.choices)).collect() }
     }
 
+    /// For each switch, the place value of its digit in source routes, and the number of source routes. Switches that are
+    /// equally far from the nearest host have equal place values: the number of routes below them.
+    #[must_use]
+    pub fn place_values(&self, topology: &Topology) -> (Vec<u64>, u64) {
+        let wiring = topology.wiring();
+        let mut stages: Vec<Option<usize>> = vec![None; topology.switches.len()];
+        let mut here: Vec<u32> = PortGraph::new(topology, &wiring).homes.into_iter().flatten().collect();
+        let mut place_values = Vec::new();
+        let mut routes: u64 = 1;
+        while !here.is_empty() {
+            here.retain(|&switch| stages[switch as usize].is_none());
+            let mut above = Vec::new();
+            let mut most = 1;
+            for &switch in &here {
+                stages[switch as usize] = Some(place_values.len());
+                let groups = &self.switches[switch as usize].groups;
+                most = groups.iter().map(|group| group.len() as u64).max().unwrap_or(1).max(most);
+                let peers = wiring.switches[switch as usize].iter().flatten();
+                above.extend(peers.filter_map(|(end, _)| match end.node {
+                    NodeRef::Switch(peer) => Some(peer),
+                    NodeRef::Host(_) => None,
+                }));
+            }
+            place_values.push(routes);
+            routes = routes.saturating_mul(most);
+            here = above;
+        }
+        let of_stage = |stage: &Option<usize>| stage.map_or(1, |stage| place_values[stage]);
+        (stages.iter().map(of_stage).collect(), routes)
+    }
+
     /// The ports towards the LIDs of hosts, in the order of the path bits. If all ports towards a host are
     /// equal, the port is listed once.
     #[must_use]

@@ -4,7 +4,7 @@ use silvan_congestion::marking::Marking;
 use silvan_congestion::reaction::Reaction;
 use silvan_congestion::{Components, Notification};
 use silvan_engine::Time;
-use silvan_fabric::config::{Assignment, Delivery, Ecmp, PathBits, RoutePer, Spraying};
+use silvan_fabric::config::{Assignment, Delivery, Ecmp, PathBits, RoutePer, Selection, Spraying};
 use silvan_fabric::queueing::{Memory, Queues};
 use silvan_network::routing::RoutingSpec;
 
@@ -23,6 +23,9 @@ pub(super) fn check(spec: &Spec) -> Check {
         )
     })?;
     ensure(ecmp.spraying.is_on() || ecmp.values == Ecmp::default().values, "ecmp.values", || {
+        "has no effect: packets have no entropy values; set ecmp.spraying".to_owned()
+    })?;
+    ensure(ecmp.spraying.is_on() || ecmp.selection == Selection::Hash, "ecmp.selection", || {
         "has no effect: packets have no entropy values; set ecmp.spraying".to_owned()
     })?;
     retirement(spec, ecmp)?;
