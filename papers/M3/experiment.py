@@ -15,9 +15,17 @@ def _case(quick):
     return mvcm.case(quick, interval=25_000 if quick else 50_000)
 
 
+def _after(quick):
+    """Return a case in which all hot packets are delivered long before the end of the run."""
+    return mvcm.replace(_case(quick), packets=20 if quick else 200, duration=900_000 if quick else 5_000_000)
+
+
 def runs(quick):
-    of = _case(quick)
-    return {name: of.run({**mvcm.mechanisms(of)[name], "measure.links": True}) for name in NAMES}
+    return {
+        f"{name}{when}": of.run({**mvcm.mechanisms(of)[name], "measure.links": True})
+        for when, of in (("", _case(quick)), (", after", _after(quick)))
+        for name in NAMES
+    }
 
 
 def _utilisation(run, of):
@@ -34,10 +42,20 @@ def _busy(run, of):
     return values[chosen]
 
 
+def _oscillation(run, of):
+    """Return the standard deviation of the utilization after the last hot packet has been delivered."""
+    hot = mvcm.series(run, "hot", of.interval)
+    last = hot.end_cycles[hot.packets > 0].max()
+    end, values = _utilisation(run, of)
+    return float(values[end - of.interval >= last].std())
+
+
 def compare(results):
     of = _case(results.quick)
     busy = {name: _busy(results[name], of) for name in NAMES}
+    after = {name: _oscillation(results[f"{name}, after"], _after(results.quick)) for name in NAMES}
     return {
+        "after_MVCM_over_none": after["MVCM"] / after["none"],
         "MVCM": 100 * float(busy["MVCM"].mean()),
         "MVCM_least": 100 * float(busy["MVCM"].min()),
         "none": 100 * float(busy["none"].mean()),

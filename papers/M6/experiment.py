@@ -15,16 +15,39 @@ ABLATIONS = {
 }
 
 
+#: Bytes per cycle of the wide links in section 4.3.
+WIDE = 16
+#: A length of waiting slots that has no effect.
+NO_SLOTS = {"congestion.reaction.slot": "1 ps"}
+
+
+def _wide(quick):
+    """Return the case with wide links, whose hosts send at the same share of the rate of a link."""
+    of = mvcm.case(quick)
+    shorter = {name: getattr(of, name) // WIDE for name in ("duration", "interval", "window")}
+    return mvcm.replace(of, load=of.load * WIDE, **shorter)
+
+
+def _runs_of_wide(quick):
+    of = _wide(quick)
+    links = {**mvcm.MVCM, "topology.link_rate": f"{WIDE} bytes/cycle"}
+    return {"wide": of.run(links), "wide, windows alone": of.run({**links, **NO_SLOTS})}
+
+
 def runs(quick):
     of = mvcm.case(quick)
     own = mvcm.runs(of, ("Pfister", "MVCM"))
     own["Pfister on validated"] = of.run({**mvcm.pfister(of), **MVPM})
     own |= {name: of.run(changes) for name, changes in ABLATIONS.items()}
+    own |= _runs_of_wide(quick)
     return {name: (path, {**changes, "measure.hosts": True}) for name, (path, changes) in own.items()}
 
 
 def compare(results):
     of = mvcm.case(results.quick)
+    wide = {name: run for name, run in results.items() if name.startswith("wide")}
+    slots = [mvcm.peak(run, _wide(results.quick)) for run in wide.values()]
+    results = {name: run for name, run in results.items() if name not in wide}
     peak = {name: mvcm.peak(run, of) for name, run in results.items()}
     deviation = {name: mvcm.deviation(run, of) for name, run in results.items()}
     mean = {name: mvcm.cold_mean(run, of) for name, run in results.items()}
@@ -42,6 +65,7 @@ def compare(results):
         "limit_silence": silence["MVCM without limit"] / silence["MVCM"],
         "limit_gaps": 100 * (gaps["MVCM without limit"] - gaps["MVCM"]),
         "Pfister_gaps": 100 * (gaps["Pfister"] - gaps["MVCM"]),
+        "wide_slots": slots[1] / slots[0],
     }
 
 

@@ -8,6 +8,7 @@ from silvan.papers.data import smoothed
 
 staged = common("staged")
 
+TABLES = ("flows", "classes")
 FLOWS = ("H1", "H2", "H3", "H6", "H7")
 CASES = {
     "off": ("No congestion control", {}),
@@ -17,6 +18,9 @@ CASES = {
 }
 #: Throughput is averaged over this time, in s, before contributors are compared with each other.
 WIDTH_S = 0.05
+#: Marks are counted for this time after a flow has started, in s. The largest index takes as long to decrease
+#: to zero, so the flow then sends more than the others.
+NEW_S = 0.02
 
 
 def runs(quick):
@@ -39,6 +43,20 @@ def _spread(run, active):
     return float((rates.max(axis=0) / rates.min(axis=0)).mean())
 
 
+def _marks(run, active, from_s, to_s):
+    """Return the marked packets of the contributors in a span of the step of the last one."""
+    table = run.tables["classes"]
+    since = table["time_ns"] * 1e-9 - run.duration_s / 5 * (active - 1)
+    inside = (since > from_s + 1e-9) & (since <= to_s + 1e-9)
+    return [table["marked_packets"][inside & (table["class"] == flow)].sum() for flow in FLOWS[1:active]]
+
+
+def _marks_of_last(run):
+    """Return the marks of H6 in the first `NEW_S` after its start, divided by the mean of H2 and H3."""
+    *others, last = _marks(run, 4, 0, NEW_S)
+    return float(last / np.mean(others))
+
+
 def compare(results):
     rate = {
         name: {n: [staged.settled(run, f, n, 5) for f in FLOWS[:n]] for n in range(1, 6)}
@@ -57,6 +75,10 @@ def compare(results):
     values["one_H2_of_4"] = one[4][1]
     values["one_H6_over_H3_of_4"] = one[4][3] / one[4][2]
     values["one_last_is_largest_of_4"] = one[4][3] / max(one[4][1:3])
+    step_s = results["one"].duration_s / 5
+    marks = _marks(results["one"], 4, step_s / 2, step_s)
+    values["one_marks_of_4"] = float(min(marks) / max(marks))
+    values["two_over_one_marks_of_4"] = _marks_of_last(results["two"]) / _marks_of_last(results["one"])
     for n in range(3, 6):
         spread = {name: _spread(results[name], n) for name in ("one", "near", "two")}
         for name in ("one", "near"):

@@ -58,7 +58,8 @@ HARDWARE_CC = {**CC, **whole_packets(106), "congestion.notification_delay": "10 
 #: buffers. Papers I and III print different results of the same test: control reduces the rates of three
 #: flows by 21 and by 3.5 %. No rule was found that gives both, so each paper has its own parameters. Here,
 #: an adapter sends at most one notification in 4 us, and sends it without delay. The rule was selected by
-#: table II (T4); 4 us is the default of later adapters of the vendor (`min_time_between_cnps`).
+#: table II (T4); 4 us is the default of ConnectX-4 and later adapters (NVIDIA, "DCQCN Parameters",
+#: `min_time_between_cnps`).
 PAPER_III_CC = {
     **CC,
     **whole_packets(106),
