@@ -21,6 +21,7 @@ from verify import (
     lid_drawing,
     link_drawing,
     pause_drawing,
+    ports_drawing,
     rdma_drawing,
     source_drawing,
     trimming_drawing,
@@ -39,6 +40,7 @@ DRAWN: tuple[tuple[str, Scenarios, int], ...] = (
     ("on a fabric with several LIDs per host", lid_drawing.many, 5),
     ("with messages that have flows of their own", source_drawing.many, 5),
     ("with links and hosts that change", event_drawing.many, 1),
+    ("with several ports per host", ports_drawing.many, 1),
 )
 
 

@@ -24,6 +24,9 @@ def groups(net: Wiring, tables: Mapping[str, Mapping[str, int]]) -> Groups:
         home = net.home_of(host)
         far = hops(around, home)
         for switch, ports in around.items():
+            if host not in tables[switch]:
+                # The host is in another plane.
+                continue
             nearer = [port for port, other in ports if far.get(other, far[switch]) < far[switch]]
             if switch == home:
                 nearer = [port for port, other in ports if other == host]
@@ -73,7 +76,8 @@ def waits(net: Wiring, ports: Groups) -> dict[Way, set[Way]]:
     behind = {switch: dict(net.neighbours(switch)) for switch in net.switches}
     after: dict[Way, set[Way]] = {}
     for host in net.hosts:
-        seen = {net.home_of(other) for other in net.hosts}
+        homes = map(net.home_of, net.hosts)
+        seen = {home for home in homes if host in ports[home]}
         front = deque(sorted(seen))
         while front:
             switch = front.popleft()

@@ -19,6 +19,7 @@ from verify.fabric_files import FileFabric, fabric, ports_of
 from verify.groups import Groups, circle, groups
 from verify.parts import Congestion, Marking, Sizes, congestion
 from verify.pauses import Buffers, End, Packets, Pfc, payloads, pfc
+from verify.ports import ported
 from verify.quantities import NotCovered, nothing_left, rate_ps_per_byte, size_bytes, time_ps
 from verify.searched import searched
 from verify.trees import Tree, tree
@@ -417,7 +418,7 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
     routing, adaptive = given.pop("routing", None), given.pop("adaptive_routing", None)
     path_bits = (routing or {}).get("path_bits", "zero")
     ecmp = given.pop("ecmp", None)
-    net = network(given.pop("topology"), routing)
+    net = ported(network(given.pop("topology"), routing), given.pop("ports", None))
     packet, switch, host, measure = (given.pop(key, {}) for key in ("packet", "switch", "host", "measure"))
     mtu, header = (size_bytes(packet.pop(key, by)) for key, by in (("mtu", "2048 B"), ("header", "0 B")))
     block = size_bytes(packet.pop("credit_block", "64 B"))
