@@ -11,7 +11,7 @@ import sys
 import pytest
 
 import silvan
-from conftest import SMALL, command
+from conftest import SMALL, command, on_rails
 from silvan import _files, _provenance, _store
 from silvan._store import Store
 
@@ -63,6 +63,27 @@ def test_a_run_is_saved_and_continued_in_python(tmp_path):
         silvan.run(scenario, resume=checkpoints.path, seed=7)
     with pytest.raises(TypeError, match="needs a scenario, or a checkpoint"):
         silvan.run()
+
+
+def test_equal_runs_save_equal_bytes(tmp_path):
+    # Messages are posted, under way and unexpected at the time of the checkpoint, in hosts and between them.
+    program = """{ kind = "moe", ranks = 16, experts = 32, top_k = 2, tokens = 512, layers = 4, zipf = 0.5,
+        dispatch = "host", other_compute = "20 us" }"""
+    more = 'algorithms = { all_to_all = "linear" }\nrendezvous_above = "64 KiB"'
+    text = on_rails(program, more, 'inner_rate = "400 Gbit/s"').replace("100 ms", "1 ms")
+    file = tmp_path / "job.toml"
+    file.write_text(text)
+    states = []
+    for number in range(3):
+        saved = tmp_path / f"{number}.checkpoint"
+        done = command("run", file, "--quiet", "--checkpoint", "300 us", "--checkpoint-file", saved)
+        assert done.returncode == 0
+        states.append(gzip.decompress(saved.read_bytes()[len(MAGIC) :]))
+    for other in states[1:]:
+        assert len(other) == len(states[0])
+        differ = [at for at, (one, two) in enumerate(zip(states[0], other, strict=True)) if one != two]
+        # The wall-clock time is a number of eight bytes.
+        assert not differ or differ[-1] - differ[0] < 8
 
 
 @pytest.mark.parametrize("every", ["0 s", "10", "often"])

@@ -506,7 +506,28 @@ collection! {
     <T: Saved + Ord> BinaryHeap<T> = [T], |values| Self::from(values);
     <T: Saved + Ord> BTreeSet<T> = [T], |values| Self::from_iter(values);
     <K: Saved + Ord, V: Saved> BTreeMap<K, V> = [(K, V)], |values| Self::from_iter(values);
-    <K: Saved + Eq + Hash, V: Saved, S: BuildHasher + Default> HashMap<K, V, S> = [(K, V)], |values| Self::from_iter(values);
+}
+
+/// Entries are saved in the order of their keys, so that the bytes do not depend on the hasher, whose seed may be random.
+impl<K: Saved + Hash + Ord, V: Saved, S: BuildHasher + Default> Saved for HashMap<K, V, S> {
+    const LAYOUT: u64 = layout("HashMap<K, V, S>", &[<[(K, V)]>::LAYOUT]);
+
+    fn save(&self, to: &mut Writer<'_>) {
+        let mut entries: Vec<(&K, &V)> = self.iter().collect();
+        entries.sort_unstable_by_key(|(key, _)| *key);
+        entries.len().save(to);
+        to.memory += (entries.len() * size_of::<(K, V)>()) as u64;
+        entries.iter().for_each(|entry| Entry::save(entry, to));
+    }
+
+    fn restore(&mut self, from: &mut Reader<'_>) -> Result<(), Damaged> {
+        *self = Self::load(from)?;
+        Ok(())
+    }
+
+    fn load(from: &mut Reader<'_>) -> Result<Self, Damaged> {
+        Ok(Vec::load(from)?.into_iter().collect())
+    }
 }
 
 macro_rules! tuple {
@@ -638,6 +659,16 @@ mod tests {
         assert_eq!(loaded::<HashMap<(u8, bool), [u16; 2]>>(&saved(&map)).unwrap(), map);
         let tree = BTreeMap::from([(3, BTreeSet::from([1_u8, 5])), (1, BTreeSet::new())]);
         assert_eq!(loaded::<BTreeMap<u64, BTreeSet<u8>>>(&saved(&tree)).unwrap(), tree);
+    }
+
+    #[test]
+    fn equal_maps_have_equal_bytes() {
+        // Each map has a hasher with a seed of its own.
+        let map = |keys: &mut dyn Iterator<Item = u32>| keys.map(|key| (key, u64::from(key))).collect();
+        let maps: [HashMap<u32, u64>; 2] = [map(&mut (0..500)), map(&mut (0..500).rev())];
+        let orders = maps.each_ref().map(|map| map.keys().copied().collect::<Vec<u32>>());
+        assert_ne!(orders[0], orders[1]);
+        assert_eq!(saved(&maps[0]), saved(&maps[1]));
     }
 
     /// More than one block is written, and values cross the ends of blocks.

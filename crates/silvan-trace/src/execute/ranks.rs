@@ -57,7 +57,7 @@ enum What {
 type Event = Reverse<(u64, What, u32, u32)>;
 
 /// The stage of a message that a parcel carries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Saved)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Saved)]
 pub enum Part {
     /// The whole message, sent eagerly.
     Whole,
@@ -70,7 +70,7 @@ pub enum Part {
 }
 
 /// Data that a rank passes to the carrier.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Saved)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Saved)]
 pub struct Parcel {
     /// The rank of the send operation.
     pub rank: u32,
