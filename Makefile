@@ -52,7 +52,7 @@ PREFIX ?= /usr/local
 RUNS ?= 10000000
 CASES ?= 10000
 FUZZ_TARGETS := units text ibnetdiscover lft site scenario checkpoint \
-                trace_goal trace_binary trace_ti trace_vef trace_chakra trace_hpcc trace_workload trace_msccl
+                trace_goal trace_binary trace_ti trace_vef trace_chakra trace_hpcc trace_workload trace_msccl trace_archive
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

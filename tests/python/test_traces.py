@@ -118,6 +118,7 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, ping_pong: Path)
 
 def test_wrong_arguments_are_told(tmp_path: Path, ping_pong: Path) -> None:
     goal = tmp_path / "out.goal"
+    (tmp_path / "other.goal").touch()
     for call, message in (
         (lambda: traces.check(tmp_path / "none"), "cannot be read: No such file"),
         (lambda: traces.check(tmp_path), "is a folder without files that are numbered by rank"),
@@ -140,7 +141,8 @@ def test_wrong_arguments_are_told(tmp_path: Path, ping_pong: Path) -> None:
         with pytest.raises(silvan.TraceError) as raised:
             call()
         assert message in str(raised.value)
-    assert list(tmp_path.iterdir()) == [ping_pong], "nothing is left of what failed"
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"ping_pong.goal", "other.goal"}, "nothing is left of what failed"
 
 
 def test_the_command_checks_several_and_says_what_waits(tmp_path: Path, ping_pong: Path) -> None:
@@ -315,14 +317,30 @@ def test_an_otf2_trace_is_read_whole(tmp_path: Path) -> None:
     assert done["contents"] == checked["contents"]
 
 
-@pytest.mark.parametrize("kind", ["tar", "zip"])
-def test_an_archive_is_called_one(tmp_path, kind):
-    file = tmp_path / "trace"
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "a.goal").write_text("num_ranks 1\nrank 0 {\n}\n")
-    made = shutil.make_archive(str(file), kind, tmp_path / "in")
-    with pytest.raises(silvan.TraceError, match=f"this is a {kind} archive, not a trace: unpack it"):
-        silvan.traces.check(made)
+@pytest.mark.parametrize("kind", ["tar", "gztar", "zip"])
+def test_an_archive_stands_for_the_trace_in_it(tmp_path, kind):
+    folder = tmp_path / "in" / "set"
+    folder.mkdir(parents=True)
+    for rank in range(3):
+        (folder / f"job{rank}.txt").write_text(f"{rank} init\n{rank} barrier\n{rank} finalize\n")
+    made = shutil.make_archive(str(tmp_path / "trace"), kind, tmp_path / "in")
+    whole, packed = traces.check(folder), traces.check(made)
+    assert packed["files"] == [made]
+    assert packed | {"files": []} == whole | {"files": []}
+    program = f'{{ kind = "trace", file = "{made}" }}'
+    result = silvan.run(
+        silvan.Scenario.from_toml(f"""
+        duration = "1 ms"
+        topology = {{ kind = "star", hosts = 3, link_rate = "100 Gbit/s" }}
+        [[job]]
+        program = {program}
+    """)
+    )
+    assert result.summary["jobs"][0]["finished_ns"] is not None
+    (folder / "job1.txt").unlink()
+    made = shutil.make_archive(str(tmp_path / "gap"), kind, tmp_path / "in")
+    with pytest.raises(silvan.TraceError, match=r"gap\.[a-z.]+/set/job1\.txt is missing"):
+        traces.check(made)
 
 
 @pytest.mark.parametrize("gap", [0, 1, 2])

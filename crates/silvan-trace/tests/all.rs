@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod apart;
+mod archives;
 mod chakra_json;
 mod closed_forms;
 mod collectives;

@@ -119,19 +119,22 @@ pub(super) fn of_numbered(path: &Path) -> Result<Vec<PathBuf>, TraceError> {
     Ok(found.into_values().map(|file| file.path).collect())
 }
 
-/// The file of the first rank in a folder that contains the files of one trace, one per rank. Files without a number in their
-/// names, and hidden files, are left aside.
+/// The file of the first rank in a folder that contains the files of one trace, one per rank, or its only file. Files without a
+/// number in their names, and hidden files, are left aside. A folder that contains one folder only stands for this one.
 ///
 /// # Errors
-/// If the folder cannot be read, has no numbered files, or has those of several traces.
+/// If the folder cannot be read, has several files of which none is numbered, or has those of several traces.
 pub(super) fn in_folder(folder: &Path) -> Result<PathBuf, TraceError> {
     let wrong = |what: String| TraceError::new(&folder.display().to_string(), what);
     let unreadable = |error: std::io::Error| wrong(format!("cannot be read: {error}"));
     // The first file of each set, by the parts of the names around the number.
     let mut firsts: BTreeMap<(String, String), (u64, String)> = BTreeMap::new();
+    let (mut only, mut visible) = (None, 0u64);
     for entry in std::fs::read_dir(folder).map_err(unreadable)? {
         let name = entry.map_err(unreadable)?.file_name();
         let Some(name) = name.to_str().filter(|name| !name.starts_with('.')) else { continue };
+        visible += 1;
+        only = Some(folder.join(name));
         let Some(found) = numbered(name).filter(|_| folder.join(name).is_file()) else { continue };
         let set = (found.before.to_owned(), found.behind.to_owned());
         if firsts.len() == MOST_SETS && !firsts.contains_key(&set) {
@@ -142,6 +145,14 @@ pub(super) fn in_folder(folder: &Path) -> Result<PathBuf, TraceError> {
         }
         let own = (found.number, name.to_owned());
         firsts.entry(set).and_modify(|first| *first = own.clone().min(first.clone())).or_insert(own);
+    }
+    if let Some(only) = only.filter(|_| visible == 1) {
+        let depth = folder.components().count();
+        return match only.is_dir() {
+            true if depth < MOST_FOLDERS => in_folder(&only),
+            true => Err(wrong(format!("has more than {MOST_FOLDERS} folders above it"))),
+            false => Ok(only),
+        };
     }
     let names: Vec<&str> = firsts.values().map(|(_, name)| name.as_str()).collect();
     match names[..] {
@@ -157,6 +168,9 @@ pub(super) fn in_folder(folder: &Path) -> Result<PathBuf, TraceError> {
 
 /// Maximum number of sets of numbered files in a folder, which limits the memory for their names.
 const MOST_SETS: usize = 1_000;
+
+/// Maximum number of folders in the path of a trace.
+const MOST_FOLDERS: usize = 256;
 
 /// Whether the number in a name has leading zeros.
 fn is_padded(name: &str) -> bool {
@@ -293,8 +307,9 @@ mod tests {
             first("several", &["a.0.et", "a.1.et", "b.0.et"]).unwrap_err(),
             "FOLDER: is a folder with the files of several traces, such as a.0.et and b.0.et; name a file of one of them"
         );
+        assert_eq!(first("single", &["trace.et"]), Ok("trace.et".into()));
         assert_eq!(
-            first("none", &["trace.et"]).unwrap_err(),
+            first("none", &["trace.et", "other.et"]).unwrap_err(),
             "FOLDER: is a folder without files that are numbered by rank, such as job.0.et; name the file of the trace"
         );
     }

@@ -12,10 +12,12 @@
 //! | text workloads of SimAI and ASTRA-sim | the first word is a policy, such as `HYBRID_TRANSFORMER` |
 //! | algorithms of MSCCL | XML with an element `algo` |
 //!
-//! Text and Chakra files may be compressed with gzip. If a Chakra or SimGrid file contains one of several
+//! Text and Chakra files may be compressed with gzip. A folder or an archive (zip, tar, compressed tar) stands for the trace in
+//! it. If a Chakra or SimGrid file contains one of several
 //! ranks and the rank number is in its name (`job.3.et`, `actions3.txt`), the files of the other ranks are
 //! also read, and a gap in the numbers is an error.
 
+pub mod archive;
 pub mod chakra;
 mod chakra_json;
 mod chakra_values;
@@ -42,6 +44,7 @@ use silvan_engine::Rate;
 use crate::collective::{Choice, part};
 use crate::error::TraceError;
 use crate::trace::{BuildError, MAX_ITEMS, Trace};
+use archive::Unpacked;
 use source::Source;
 
 /// A format of traces.
@@ -167,7 +170,7 @@ pub struct Read {
     pub files: Vec<PathBuf>,
 }
 
-/// Reads a trace.
+/// Reads a trace. A folder or an archive stands for the only trace in it.
 ///
 /// # Errors
 /// If the file cannot be read, its format is unknown, or its content is invalid or exceeds `options.limit`.
@@ -175,6 +178,27 @@ pub fn read(path: &Path, options: &Options) -> Result<Read, TraceError> {
     if path.is_dir() {
         return read(&family::in_folder(path)?, options);
     }
+    let Some(kind) = archive_at(path)? else { return read_file(path, options) };
+    let unpacked = Unpacked::new(path, kind)?;
+    let named = |text: &str| unpacked.named(text, path);
+    let inside = family::in_folder(&unpacked.folder).and_then(|file| read_file(&file, options));
+    let mut found = inside.map_err(|error| TraceError {
+        file: named(&error.file),
+        message: named(&error.message),
+        ..error
+    })?;
+    found.trace.notes.iter_mut().for_each(|note| *note = named(note));
+    Ok(Read { files: vec![path.to_owned()], ..found })
+}
+
+/// The kind of archive that a file is; `None` if it is none.
+fn archive_at(path: &Path) -> Result<Option<archive::Kind>, TraceError> {
+    let mut start = Vec::new();
+    source::head(path, &mut start)?;
+    Ok(archive::Kind::of(&start).filter(|_| !chakra::detect(&start)))
+}
+
+fn read_file(path: &Path, options: &Options) -> Result<Read, TraceError> {
     let format = match options.format {
         Some(format) => format,
         None => detect(path)?,
@@ -225,9 +249,6 @@ pub fn read(path: &Path, options: &Options) -> Result<Read, TraceError> {
 /// # Errors
 /// If the file cannot be read, or its format is unknown or not supported.
 pub fn detect(path: &Path) -> Result<Format, TraceError> {
-    if path.is_dir() {
-        return detect(&family::in_folder(path)?);
-    }
     let name = path.display().to_string();
     let mut start = Vec::new();
     source::head(path, &mut start)?;
@@ -242,22 +263,11 @@ pub fn detect(path: &Path) -> Result<Format, TraceError> {
     if chakra::detect(&start) {
         return Ok(Format::Chakra);
     }
-    if let Some(kind) = archive(&start) {
-        let what = format!("this is a {kind} archive, not a trace: unpack it, and give a file in it");
+    if let Some(kind) = archive::Kind::of(&start) {
+        let what = format!("this is a {} archive, not a trace: unpack it", kind.name());
         return Err(TraceError::new(&name, what));
     }
     detect_text(&String::from_utf8_lossy(&start), path).map_err(|message| TraceError::new(&name, message))
-}
-
-/// The kind of archive that a file is, according to its first bytes; `None` if it is no known archive.
-fn archive(start: &[u8]) -> Option<&'static str> {
-    // In the format of POSIX.1-1988, the mark of a tar archive follows the name and the attributes of the
-    // first file.
-    const TAR_MARK: std::ops::Range<usize> = 257..262;
-    if start.get(TAR_MARK) == Some(b"ustar") {
-        return Some("tar");
-    }
-    start.starts_with(b"PK\x03\x04").then_some("zip")
 }
 
 fn detect_text(start: &str, path: &Path) -> Result<Format, String> {
