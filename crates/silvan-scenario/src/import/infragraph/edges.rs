@@ -3,18 +3,18 @@
 use silvan_network::topology::MAX_LINKS;
 
 use super::clip;
-use super::read::{Device, Endpoint, Infrastructure, Scheme};
+use super::read::{Component, Device, Endpoint, Infrastructure, Scheme};
 
-/// The endpoints that a text such as `host[0:2]`, `nic[1]` describes: a range of instances and, in each of them, a range of
-/// components.
+/// The endpoints that a text such as `host[0:2]`, `card[1].port` describes: a range of instances and, in each of them, ranges of
+/// components and of the devices around them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Ends {
     /// The instance, and the numbers of those that are meant.
     instance: u32,
     numbers: (u32, u32),
-    /// The component, and the numbers of those that are meant.
     component: u32,
-    indices: (u32, u32),
+    /// For each level of the component: its count, and the numbers of those that are meant.
+    levels: Vec<(u32, (u32, u32))>,
 }
 
 /// An endpoint: instance and its number, component and its number.
@@ -33,23 +33,37 @@ impl Ends {
 
     /// The endpoints of an edge within a device.
     pub(super) fn of_device(device: &Device, end: &Endpoint) -> Result<Self, String> {
-        let (name, range) = sliced(&end.component)?;
-        let known = device.components.iter().position(|component| component.name == name);
-        let at =
-            known.ok_or_else(|| format!("device {} has no component {}", clip(&device.name), clip(name)))?;
-        let indices = range.within(device.components[at].count, &end.component)?;
-        Ok(Self { instance: 0, numbers: (0, 1), component: at as u32, indices })
+        let parts = end.component.split('.').map(sliced).collect::<Result<Vec<_>, _>>()?;
+        let is_named = |component: &Component| {
+            let names = component.levels.iter().map(|(name, _)| name.as_str());
+            names.eq(parts.iter().map(|(name, _)| *name))
+        };
+        let known = device.components.iter().position(is_named);
+        let at = known.ok_or_else(|| {
+            let names: Vec<&str> = parts.iter().map(|(name, _)| *name).collect();
+            format!("device {} has no component {}", clip(&device.name), clip(&names.join(".")))
+        })?;
+        let levels = parts.iter().zip(&device.components[at].levels);
+        let levels =
+            levels.map(|((_, range), &(_, count))| Ok((count, range.within(count, &end.component)?)));
+        let levels = levels.collect::<Result<Vec<_>, String>>()?;
+        Ok(Self { instance: 0, numbers: (0, 1), component: at as u32, levels })
     }
 
     fn len(&self) -> u64 {
         let of = |(from, to): (u32, u32)| u64::from(to - from);
-        of(self.numbers) * of(self.indices)
+        of(self.numbers) * self.levels.iter().map(|&(_, range)| of(range)).product::<u64>()
     }
 
     fn get(&self, at: u64) -> Place {
-        let each = u64::from(self.indices.1 - self.indices.0);
-        let (number, index) = ((at / each) as u32, (at % each) as u32);
-        (self.instance, self.numbers.0 + number, self.component, self.indices.0 + index)
+        let (mut rest, mut index, mut unit) = (at, 0, 1);
+        for &(count, (from, to)) in self.levels.iter().rev() {
+            let each = u64::from(to - from);
+            index += unit * (from + (rest % each) as u32);
+            rest /= each;
+            unit *= count;
+        }
+        (self.instance, self.numbers.0 + rest as u32, self.component, index)
     }
 }
 
@@ -92,6 +106,11 @@ impl Slice {
     }
 }
 
+/// The number of endpoints of a ring. A list that is given twice counts once.
+fn ring_length(from: &Ends, to: &Ends) -> u64 {
+    from.len() + if from == to { 0 } else { to.len() }
+}
+
 /// The pairs of endpoints that an edge connects.
 pub(super) struct Pairs<'e> {
     from: &'e Ends,
@@ -107,6 +126,10 @@ impl<'e> Pairs<'e> {
         let count = match scheme {
             Scheme::OneToOne => from.len().min(to.len()),
             Scheme::ManyToMany => from.len().saturating_mul(to.len()),
+            Scheme::Ring => match ring_length(from, to) {
+                length @ 3.. => length,
+                length => length / 2,
+            },
         };
         if before.saturating_add(count) > MAX_LINKS {
             return Err(format!("more than {MAX_LINKS} links"));
@@ -143,6 +166,13 @@ impl Iterator for Pairs<'_> {
         Some(match self.scheme {
             Scheme::OneToOne => (self.from.get(at), self.to.get(at)),
             Scheme::ManyToMany => (self.from.get(at / self.to.len()), self.to.get(at % self.to.len())),
+            Scheme::Ring => {
+                let place = |at: u64| match at.checked_sub(self.from.len()) {
+                    None => self.from.get(at),
+                    Some(at) => self.to.get(at),
+                };
+                (place(at), place((at + 1) % ring_length(self.from, self.to)))
+            }
         })
     }
 }

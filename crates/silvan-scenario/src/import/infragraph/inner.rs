@@ -20,6 +20,7 @@ struct Class<'d> {
 
 /// The links between ranks, which must be the same for all hosts. `None` if there are none with a bandwidth.
 pub(super) fn links(
+    devices: &[Device],
     hosts: &[&Device],
     origin: &str,
     notes: &mut Vec<String>,
@@ -30,7 +31,7 @@ pub(super) fn links(
         if device.count(Kind::Xpu) < 2 || !seen.insert(&device.name) {
             continue;
         }
-        let own = of_device(device, origin, notes)?;
+        let own = of_device(devices, device, origin, notes)?;
         match &known {
             None => known = Some((device, own)),
             Some((_, inner)) if *inner == own => {}
@@ -48,11 +49,12 @@ pub(super) fn links(
 }
 
 fn of_device(
+    devices: &[Device],
     device: &Device,
     origin: &str,
     notes: &mut Vec<String>,
 ) -> Result<Option<InnerLinks>, ImportError> {
-    let classes = classes(device, origin)?;
+    let classes = classes(devices, device, origin)?;
     let of = |class: &Class| {
         let sum = class.link.rate.map(|rate| rate.0.saturating_mul(u64::from(class.links[0])));
         sum.filter(|&sum| sum > 0)
@@ -87,8 +89,8 @@ fn of_device(
     Ok(Some(InnerLinks { rate: Rate(sum), latency }))
 }
 
-/// The kinds of links of the xpu components of a device, in the order of the file.
-fn classes<'d>(device: &'d Device, origin: &str) -> Result<Vec<Class<'d>>, ImportError> {
+/// The kinds of links of the xpu components of a device, and of the devices within.
+fn classes<'d>(devices: &'d [Device], device: &Device, origin: &str) -> Result<Vec<Class<'d>>, ImportError> {
     let before = |component: u32| {
         let list = device.components[..component as usize].iter();
         list.filter(|one| one.kind == Kind::Xpu).map(|one| one.count).sum::<u32>()
@@ -98,15 +100,18 @@ fn classes<'d>(device: &'d Device, origin: &str) -> Result<Vec<Class<'d>>, Impor
         is_xpu.then(|| before(component) + index)
     };
     let count = device.count(Kind::Xpu) as usize;
-    let mut classes: Vec<Class> =
-        device.links.iter().map(|link| Class { link, links: vec![0; count], is_direct: false }).collect();
+    let mut classes: Vec<Class> = Vec::new();
     let mut pairs = 0;
-    for edge in &device.edges {
+    for (owner, edge) in &device.edges {
+        let owner = &devices[*owner];
         let wrong = |what: String| ImportError::at(origin, edge.line, what);
-        let place = device.links.iter().position(|link| link.name == edge.link);
-        let place = place.ok_or_else(|| {
-            wrong(format!("device {} has no link {}", clip(&device.name), clip(&edge.link)))
-        })?;
+        let link = owner.links.iter().find(|link| link.name == edge.link);
+        let link = link
+            .ok_or_else(|| wrong(format!("device {} has no link {}", clip(&owner.name), clip(&edge.link))))?;
+        let place = classes.iter().position(|class| std::ptr::eq(class.link, link)).unwrap_or_else(|| {
+            classes.push(Class { link, links: vec![0; count], is_direct: false });
+            classes.len() - 1
+        });
         let ends = |side: usize| Ends::of_device(device, &edge.ends[side]).map_err(wrong);
         let (from, to) = (ends(0)?, ends(1)?);
         let mut seen = HashSet::new();

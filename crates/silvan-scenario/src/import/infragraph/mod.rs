@@ -22,7 +22,11 @@
 //!   largest sum per xpu. A message crosses two of them, or one if they connect xpu components directly. Other edges within
 //!   devices have no effect.
 //! - Endpoints have slices as in Python: `nic[1]`, `nic[0:2]`, `nic[2:]`; without brackets all. Edges of the scheme `one2one`
-//!   connect the endpoints of both lists in order, and a note states how many of the longer list remain.
+//!   connect the endpoints of both lists in order, and a note states how many of the longer list remain. Those of the scheme
+//!   `ring` connect each endpoint of both lists with the next one, and the last one with the first.
+//! - A component with the choice `device` consists of the components of the device with its name, such as `card.0.port.1` of a
+//!   host. Endpoints name the devices around a component (`card[0:2].port`, or the key `device`). A switch with devices within
+//!   has a port for each of its edges.
 //!
 //! If there are at least as many xpu components as ports in a host, each rank uses one port, otherwise messages are divided
 //! among all ports.
@@ -75,7 +79,7 @@ pub fn parse(text: &str, origin: &str, options: Options) -> Result<Wiring, Impor
             others => format!("{first}; {others} more edges leave endpoints without a link"),
         });
     }
-    let inner = inner::links(&builder.hosts().collect::<Vec<_>>(), origin, &mut notes)?;
+    let inner = inner::links(&found.devices, &builder.hosts().collect::<Vec<_>>(), origin, &mut notes)?;
     let mut cluster = builder.cluster;
     cluster.has_inner = inner.is_some();
     let (hosts, switches) = (cluster.hosts.len(), cluster.switches.len());
@@ -145,7 +149,7 @@ impl<'f> Builder<'f> {
             let device = &found.devices[instance.device];
             let names = (0..instance.count).map(|index| format!("{}.{index}", instance.name));
             if device.is_switch() {
-                let ports = device.count(Kind::Port);
+                let ports = if device.is_nested { 0 } else { device.count(Kind::Port) };
                 if ports > u64::from(MAX_FCFS_PORTS) {
                     let what = format!(
                         "device {} has {ports} ports; a switch may have up to {MAX_FCFS_PORTS}",
@@ -214,9 +218,12 @@ impl<'f> Builder<'f> {
             return self.cluster.next_port(node);
         }
         let node_ref = if is_switch { NodeRef::Switch(node) } else { NodeRef::Host(node) };
-        let name = format!("{}.{number}.{}.{index}", of.name, own.name);
+        let name = format!("{}.{number}.{}", of.name, own.label(index));
         if !self.taken.insert((node_ref, component, index)) {
             return Err(format!("{} has a second edge; a port has one link", clip(&name)));
+        }
+        if is_switch && device.is_nested {
+            return self.cluster.next_port(node);
         }
         let before = &device.components[..component as usize];
         if is_switch {

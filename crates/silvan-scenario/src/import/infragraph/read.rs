@@ -32,11 +32,40 @@ const CHOICES: [(&str, Kind); 8] = [
     ("port", Kind::Port),
     ("switch", Kind::Switch),
 ];
+/// The value of `choice` of a component that is a device.
+const DEVICE: &str = "device";
 
+/// A component that is not a device, within any number of devices.
+#[derive(Clone)]
 pub(super) struct Component {
-    pub name: String,
+    /// The names and counts of the devices around it, the outer one first, and its own.
+    pub levels: Vec<(String, u32)>,
     pub kind: Kind,
+    /// Number of these components of a device: the product of all counts.
     pub count: u32,
+}
+
+impl Component {
+    /// The name of a component, such as `card.3.port.1`.
+    pub fn label(&self, index: u32) -> String {
+        let mut rest = index;
+        let mut parts: Vec<String> = Vec::with_capacity(self.levels.len());
+        for (name, count) in self.levels.iter().rev() {
+            parts.push(format!("{name}.{}", rest % count));
+            rest /= count;
+        }
+        parts.reverse();
+        parts.join(".")
+    }
+}
+
+/// A component as a file states it.
+struct Part {
+    line: usize,
+    name: String,
+    /// `None` for a device.
+    kind: Option<Kind>,
+    count: u32,
 }
 
 pub(super) struct LinkKind {
@@ -50,14 +79,20 @@ pub(super) struct LinkKind {
 pub(super) enum Scheme {
     OneToOne,
     ManyToMany,
+    /// Each endpoint of the first list, then of the second one unless it is the same, with the next one, and the last one with
+    /// the first.
+    Ring,
 }
 
-/// An endpoint with slices; `instance` is empty within a device.
+/// An endpoint with slices; `instance` is empty within a device. The component follows the devices around it, such as
+/// `card[0:2].port`.
+#[derive(Clone, PartialEq, Eq)]
 pub(super) struct Endpoint {
     pub instance: String,
     pub component: String,
 }
 
+#[derive(Clone)]
 pub(super) struct Edge {
     pub line: usize,
     pub ends: [Endpoint; 2],
@@ -68,9 +103,23 @@ pub(super) struct Edge {
 pub(super) struct Device {
     pub line: usize,
     pub name: String,
+    /// Also those of devices within.
     pub components: Vec<Component>,
+    /// Whether there are devices within.
+    pub is_nested: bool,
     pub links: Vec<LinkKind>,
-    pub edges: Vec<Edge>,
+    /// Edges of this device and of each device within, with the index of the device in the file whose links they use. Their
+    /// endpoints refer to this device.
+    pub edges: Vec<(usize, Edge)>,
+}
+
+/// A device as a file states it.
+struct PlainDevice {
+    line: usize,
+    name: String,
+    parts: Vec<Part>,
+    links: Vec<LinkKind>,
+    edges: Vec<Edge>,
 }
 
 impl Device {
@@ -123,9 +172,17 @@ pub(super) fn infrastructure(text: &str, origin: &str) -> Result<(Infrastructure
     if let Some(annotations) = top.get("annotations") {
         notes.push(format!("not used: annotations in line {}", annotations.line));
     }
-    let devices =
+    let plain =
         top.list("devices")?.iter().map(|value| reader.device(value)).collect::<Result<Vec<_>, _>>()?;
-    reader.distinct(&devices, |device| (&device.name, device.line))?;
+    reader.distinct(&plain, |device| (&device.name, device.line))?;
+    let expanded = (0..plain.len()).map(|at| Expansion { reader, plain: &plain, of: at }.device());
+    let expanded = expanded.collect::<Result<Vec<_>, _>>()?;
+    let own = plain.into_iter().zip(expanded).map(|(plain, (components, edges))| {
+        let PlainDevice { line, name, links, parts, .. } = plain;
+        let is_nested = parts.iter().any(|part| part.kind.is_none());
+        Device { line, name, components, is_nested, links, edges }
+    });
+    let devices: Vec<Device> = own.collect();
     let instances = top.list("instances")?.iter().map(|value| reader.instance(value, &devices));
     let instances = instances.collect::<Result<Vec<_>, _>>()?;
     reader.distinct(&instances, |instance| (&instance.name, instance.line))?;
@@ -133,6 +190,85 @@ pub(super) fn infrastructure(text: &str, origin: &str) -> Result<(Infrastructure
     let edges = top.list("edges")?.iter().map(|value| reader.edge(value, true)).collect::<Result<_, _>>()?;
     let name = top.get("name").map_or(Ok(""), |value| reader.text(value, "name"))?.to_owned();
     Ok((Infrastructure { name, devices, links, instances, edges }, notes))
+}
+
+/// The components and edges of a device, see [`Device`].
+type Contents = (Vec<Component>, Vec<(usize, Edge)>);
+
+/// Adds the contents of the devices within a device to its own.
+struct Expansion<'d, 'o> {
+    reader: Reader<'o>,
+    plain: &'d [PlainDevice],
+    of: usize,
+}
+
+impl Expansion<'_, '_> {
+    fn device(&self) -> Result<Contents, ImportError> {
+        let (mut components, mut edges, mut total) = (Vec::new(), Vec::new(), 0);
+        self.add(&mut vec![self.of], &[], &mut components, &mut total)?;
+        self.add_edges(self.of, "", &mut edges);
+        Ok((components, edges))
+    }
+
+    /// Adds the components of the innermost of some devices. `around` has the names and counts of devices, except the outermost
+    /// one.
+    fn add(
+        &self,
+        inside: &mut Vec<usize>,
+        around: &[(String, u32)],
+        components: &mut Vec<Component>,
+        total: &mut u64,
+    ) -> Result<(), ImportError> {
+        let device = &self.plain[inside[inside.len() - 1]];
+        let copies: u64 = around.iter().map(|(_, count)| u64::from(*count)).product();
+        for part in &device.parts {
+            let count = copies.saturating_mul(u64::from(part.count));
+            *total = total.saturating_add(count);
+            if *total > MAX_COMPONENTS {
+                let outer = &self.plain[self.of];
+                let what = format!("device {} has more than {MAX_COMPONENTS} components", clip(&outer.name));
+                return Err(self.reader.wrong(outer.line, what));
+            }
+            let levels: Vec<(String, u32)> =
+                around.iter().cloned().chain([(part.name.clone(), part.count)]).collect();
+            if let Some(kind) = part.kind {
+                components.push(Component { levels, kind, count: count as u32 });
+                continue;
+            }
+            let within = self.plain.iter().position(|known| known.name == part.name);
+            let within = within.ok_or_else(|| {
+                let what = format!(
+                    "component {} is a device, but there is no device of this name",
+                    clip(&part.name)
+                );
+                self.reader.wrong(part.line, what)
+            })?;
+            if inside.contains(&within) {
+                let what = format!("device {} contains itself", clip(&part.name));
+                return Err(self.reader.wrong(part.line, what));
+            }
+            inside.push(within);
+            self.add(inside, &levels, components, total)?;
+            inside.pop();
+        }
+        Ok(())
+    }
+
+    /// Adds the edges of a device whose components have a prefix in the outermost one, and of the devices within. There are not
+    /// more devices than components.
+    fn add_edges(&self, device: usize, prefix: &str, edges: &mut Vec<(usize, Edge)>) {
+        let named =
+            |end: &Endpoint| Endpoint { component: format!("{prefix}{}", end.component), ..end.clone() };
+        let own = self.plain[device].edges.iter();
+        edges
+            .extend(own.map(|edge| (device, Edge { ends: edge.ends.each_ref().map(named), ..edge.clone() })));
+        for part in self.plain[device].parts.iter().filter(|part| part.kind.is_none()) {
+            let Some(within) = self.plain.iter().position(|known| known.name == part.name) else { continue };
+            for index in 0..part.count {
+                self.add_edges(within, &format!("{prefix}{}[{index}].", part.name), edges);
+            }
+        }
+    }
 }
 
 /// Reads values of a file.
@@ -231,30 +367,22 @@ impl<'o> Reader<'o> {
         }
     }
 
-    fn device(self, value: &Value) -> Result<Device, ImportError> {
+    fn device(self, value: &Value) -> Result<PlainDevice, ImportError> {
         let table =
             self.table(value, "a device", &["name", "description", "components", "links", "edges"])?;
         let name = table.text("name")?.to_owned();
-        let components = table.list("components")?.iter().map(|value| self.component(value));
-        let components = components.collect::<Result<Vec<_>, _>>()?;
-        let total: u64 = components.iter().map(|component| u64::from(component.count)).sum();
-        if total > MAX_COMPONENTS {
-            let what = format!(
-                "device {} has {total} components; at most {MAX_COMPONENTS} are possible",
-                clip(&name)
-            );
-            return Err(self.wrong(value.line, what));
-        }
-        self.distinct(&components, |component| (&component.name, value.line))?;
+        let parts = table.list("components")?.iter().map(|value| self.component(value));
+        let parts = parts.collect::<Result<Vec<_>, _>>()?;
+        self.distinct(&parts, |part| (&part.name, value.line))?;
         let links = table.list("links")?.iter().map(|value| self.link(value)).collect::<Result<_, _>>()?;
         let edges =
             table.list("edges")?.iter().map(|value| self.edge(value, false)).collect::<Result<_, _>>()?;
-        Ok(Device { line: value.line, name, components, links, edges })
+        Ok(PlainDevice { line: value.line, name, parts, links, edges })
     }
 
-    fn component(self, value: &Value) -> Result<Component, ImportError> {
+    fn component(self, value: &Value) -> Result<Part, ImportError> {
         // The table of a choice contains nothing but the type of a custom component.
-        let own = ["name", "description", "count", "choice", "device"];
+        let own = ["name", "description", "count", "choice", DEVICE];
         let known: Vec<&str> = own.into_iter().chain(CHOICES.iter().map(|(name, _)| *name)).collect();
         let table = self.table(value, "a component", &known)?;
         for (choice, _) in CHOICES {
@@ -267,21 +395,21 @@ impl<'o> Reader<'o> {
             }
         }
         let choice = table.text("choice")?;
-        if choice == "device" {
+        let known = CHOICES.iter().find(|(name, _)| *name == choice).map(|(_, kind)| *kind);
+        if known.is_none() && choice != DEVICE {
+            let names: Vec<&str> = CHOICES.iter().map(|(name, _)| *name).chain([DEVICE]).collect();
+            let what = format!("the choice is {}; must be one of {}", clip(choice), names.join(", "));
+            return Err(self.wrong(value.line, what));
+        }
+        let name = table.text("name")?.to_owned();
+        if name.contains(['.', '[', ']']) {
             let what = format!(
-                "component {} is a device; nested devices are not read, so list their components",
-                clip(table.text("name")?)
+                "the name {} contains a dot or bracket, which divide the parts of endpoints",
+                clip(&name)
             );
             return Err(self.wrong(value.line, what));
         }
-        let known = CHOICES.iter().find(|(name, _)| *name == choice).ok_or_else(|| {
-            let names: Vec<&str> = CHOICES.iter().map(|(name, _)| *name).collect();
-            self.wrong(
-                value.line,
-                format!("the choice is {}; must be one of {}", clip(choice), names.join(", ")),
-            )
-        })?;
-        Ok(Component { name: table.text("name")?.to_owned(), kind: known.1, count: table.count()? })
+        Ok(Part { line: value.line, name, kind: known, count: table.count()? })
     }
 
     fn instance(self, value: &Value, devices: &[Device]) -> Result<Instance, ImportError> {
@@ -351,8 +479,9 @@ impl<'o> Reader<'o> {
         let scheme = match table.text("scheme")? {
             "one2one" => Scheme::OneToOne,
             "many2many" => Scheme::ManyToMany,
+            "ring" => Scheme::Ring,
             other => {
-                let what = format!("the scheme is {}; must be one2one or many2many", clip(other));
+                let what = format!("the scheme is {}; must be one2one, many2many or ring", clip(other));
                 return Err(self.wrong(value.line, what));
             }
         };
@@ -363,10 +492,6 @@ impl<'o> Reader<'o> {
 
     fn endpoint(self, value: &Value, is_network: bool) -> Result<Endpoint, ImportError> {
         let table = self.table(value, "an endpoint", &["instance", "device", "component"])?;
-        if table.get("device").is_some() {
-            let what = "the endpoint names a device; nested devices are not read, so list their components";
-            return Err(self.wrong(value.line, what));
-        }
         let instance = match (table.get("instance"), is_network) {
             (None, false) => "",
             (Some(_), false) => {
@@ -375,6 +500,12 @@ impl<'o> Reader<'o> {
             }
             (_, true) => table.text("instance")?,
         };
-        Ok(Endpoint { instance: instance.to_owned(), component: table.text("component")?.to_owned() })
+        // The devices around the component are a part of its text, or a text of their own.
+        let component = table.text("component")?;
+        let component = match table.get(DEVICE) {
+            None => component.to_owned(),
+            Some(device) => format!("{}.{component}", self.text(device, DEVICE)?),
+        };
+        Ok(Endpoint { instance: instance.to_owned(), component })
     }
 }

@@ -132,6 +132,145 @@ fn the_fastest_links_connect_ranks() {
     );
 }
 
+/// Two servers with two boards of two xpu components, and two cards of two ports, which plug into transceivers.
+const NESTED: &str = "\
+name: nested
+devices:
+- name: server
+  components:
+  - {name: board, count: 2, choice: device}
+  - {name: card, count: 2, choice: device}
+  - {name: slot, count: 2, choice: custom, custom: {type: pcie_slot}}
+  links: [{name: bus}]
+  edges:
+  - {ep1: {device: \"card[0:2]\", component: \"edge[0]\"}, ep2: {component: slot}, scheme: one2one, link: bus}
+- name: card
+  components: [{name: edge, count: 1, choice: custom, custom: {type: pcie}}, {name: port, count: 2, choice: port}, {name: plug, count: 2, choice: device}]
+  links: [{name: lanes}]
+  edges:
+  - {ep1: {component: port}, ep2: {component: plug.front}, scheme: one2one, link: lanes}
+- name: plug
+  components: [{name: front, count: 1, choice: port}, {name: back, count: 1, choice: port}]
+- name: board
+  components: [{name: xpu, count: 2, choice: xpu}, {name: nvsw, count: 1, choice: switch}]
+  links: [{name: nvlink, physical: {bandwidth: {choice: gigabytes_per_second, gigabytes_per_second: 450}}}]
+  edges:
+  - {ep1: {component: xpu}, ep2: {component: nvsw}, scheme: many2many, link: nvlink}
+- name: leaf
+  components: [{name: asic, count: 1, choice: switch}, {name: cage, count: 4, choice: device}]
+- name: cage
+  components: [{name: port, count: 2, choice: port}]
+instances: [{name: host, device: server, count: 2}, {name: sw, device: leaf, count: 1}]
+links: [{name: cable, physical: {bandwidth: {choice: gigabits_per_second, gigabits_per_second: 100}}}]
+edges:
+- {ep1: {instance: host, component: \"card.plug.back\"}, ep2: {instance: sw, component: \"cage[0:4].port[0:2]\"}, scheme: one2one, link: cable}
+";
+
+#[test]
+fn devices_within_devices_have_ports_and_links() {
+    let Wiring { topology, ports, notes, .. } = read(NESTED).unwrap();
+    let wiring = topology.wiring();
+    let ends: Vec<(&str, String)> = topology
+        .hosts
+        .iter()
+        .zip(&wiring.hosts)
+        .map(|(host, end)| (host.name.as_str(), topology.port_name(end.unwrap().0)))
+        .collect();
+    let expected: Vec<(String, String)> = (0..8)
+        .map(|at| {
+            let (host, card, plug) = (at / 4, at / 2 % 2, at % 2);
+            (format!("host.{host}.card.{card}.plug.{plug}.back.0"), format!("sw.0:{}", at + 1))
+        })
+        .collect();
+    let ends: Vec<(String, String)> = ends.into_iter().map(|(host, port)| (host.to_owned(), port)).collect();
+    assert_eq!(ends, expected);
+    assert_eq!((topology.machines.len(), topology.switches[0].ports), (2, 8));
+    // Each of four xpu components has a link to the switch of its board, and a port of its own.
+    let inner = InnerLinks { rate: Rate::from_gbit(8 * 450), latency: Time::ZERO };
+    assert_eq!(ports, FilePorts { used: Some(PortUse::Rank), inner: Some(inner) });
+    assert_eq!(notes, ["messages within `server` use its links `nvlink`, 3.6 Tbit/s of each xpu component"]);
+}
+
+#[test]
+fn errors_in_nested_devices_state_the_line() {
+    for (old, new, expected) in [
+        ("plug.back", "plug.side", "t:30: device `server` has no component `card.plug.side`"),
+        ("plug.back", "plug", "t:30: device `server` has no component `card.plug`"),
+        (
+            "cage[0:4]",
+            "cage[0:5]",
+            "t:30: `cage[0:5].port[0:2]` is out of range: there are 4, numbered from 0",
+        ),
+        (
+            "component: plug.front}",
+            "component: \"plug[2].front\"}",
+            "t:15: `card[0].plug[2].front` is out of range: there are 2, numbered from 0",
+        ),
+        ("plug, count: 2", "plug, count: 40000", "t:3: device `server` has more than 65536 components"),
+        (
+            "{name: back, count: 1, choice: port}",
+            "{name: card, count: 1, choice: device}",
+            "t:17: device `card` contains itself",
+        ),
+        (
+            "scheme: many2many, link: nvlink",
+            "scheme: many2many, link: lanes",
+            "t:22: device `board` has no link `lanes`",
+        ),
+        (
+            "card.plug.back\"}",
+            "card[0].plug[0].back\"}, x: 1",
+            "t:30: `x` is no key of an edge; known: ep1, ep2, scheme, link",
+        ),
+    ] {
+        assert!(NESTED.contains(old), "{old}");
+        assert_eq!(read(&NESTED.replacen(old, new, 1)).err().as_deref(), Some(expected), "{new}");
+    }
+}
+
+#[test]
+fn rings_connect_each_endpoint_with_the_next_one() {
+    // Four switches in a ring, each with a host.
+    let text = "\
+devices:
+- {name: box, components: [{name: nic, count: 1, choice: nic}]}
+- {name: leaf, components: [{name: asic, count: 1, choice: switch}]}
+links: [{name: cable, physical: {bandwidth: {choice: gigabits_per_second, gigabits_per_second: 100}}}]
+instances: [{name: host, device: box, count: 4}, {name: sw, device: leaf, count: 4}]
+edges:
+- {ep1: {instance: host, component: nic}, ep2: {instance: sw, component: asic}, scheme: one2one, link: cable}
+- {ep1: {instance: sw, component: asic}, ep2: {instance: sw, component: asic}, scheme: ring, link: cable}
+";
+    let links = |text: &str| -> Vec<(String, String)> {
+        let topology = read(text).unwrap().topology;
+        topology.links[4..]
+            .iter()
+            .map(|link| (topology.port_name(link.a), topology.port_name(link.b)))
+            .collect()
+    };
+    let named = |list: &[(&str, &str)]| -> Vec<(String, String)> {
+        list.iter().map(|&(one, other)| (one.to_owned(), other.to_owned())).collect()
+    };
+    let ring =
+        named(&[("sw.0:2", "sw.1:2"), ("sw.1:3", "sw.2:2"), ("sw.2:3", "sw.3:2"), ("sw.3:3", "sw.0:3")]);
+    assert_eq!(links(text), ring);
+    // Two lists form one ring; two endpoints have one link.
+    let halves = text.replace(
+        "ep1: {instance: sw, component: asic}, ep2: {instance: sw, component: asic}",
+        "ep1: {instance: \"sw[0:2]\", component: asic}, ep2: {instance: \"sw[2:4]\", component: asic}",
+    );
+    assert_eq!(links(&halves), ring);
+    let pair = read(&text.replace("count: 4", "count: 2")).unwrap().topology;
+    assert_eq!(pair.links.len(), 3);
+    // Within a device: each xpu component has two links.
+    let inside = RAILS.replace("gpu, count: 2", "gpu, count: 4").replace(
+        "ep1: {component: gpu}, ep2: {component: nic}, scheme: one2one",
+        "ep1: {component: gpu}, ep2: {component: gpu}, scheme: ring",
+    );
+    let inner = read(&inside).unwrap().ports.inner.unwrap();
+    assert_eq!(inner, InnerLinks { rate: Rate::from_gbit(2 * 384), latency: Time::from_ns(300) });
+}
+
 #[test]
 fn names_are_plain_text() {
     let text = RAILS.replace("{name: rail,", "{name: \"ra\\eil\",").replace("\"rail[", "\"ra\\eil[");
@@ -167,7 +306,7 @@ fn errors_state_the_line() {
         (
             "choice: xpu",
             "choice: tpu",
-            "t:5: the choice is `tpu`; must be one of custom, cpu, xpu, npu, nic, memory, port, switch",
+            "t:5: the choice is `tpu`; must be one of custom, cpu, xpu, npu, nic, memory, port, switch, device",
         ),
         (
             "choice: xpu",
@@ -187,13 +326,19 @@ fn errors_state_the_line() {
         (
             "choice: xpu",
             "choice: device",
-            "t:5: component `gpu` is a device; nested devices are not read, so list their components",
+            "t:5: component `gpu` is a device, but there is no device of this name",
         ),
         ("gpu, count: 2", "gpu, count: 0", "t:5: count is `0`; must be a number of at least 1"),
+        ("gpu, count: 2", "gpu, count: 70000", "t:3: device `box` has more than 65536 components"),
         (
-            "gpu, count: 2",
-            "gpu, count: 70000",
-            "t:3: device `box` has 70002 components; at most 65536 are possible",
+            "name: gpu, count: 2, choice: xpu",
+            "name: box, count: 2, choice: device",
+            "t:5: device `box` contains itself",
+        ),
+        (
+            "name: gpu, count: 2",
+            "name: gpu.0, count: 2",
+            "t:5: the name `gpu.0` contains a dot or bracket, which divide the parts of endpoints",
         ),
         ("gpu, count: 2", "nic, count: 2", "t:3: the name `nic` is already used in line 3"),
         ("count: 2, choice: xpu", "choice: xpu", "t:5: a component lacks the key count"),
@@ -223,8 +368,8 @@ fn errors_state_the_line() {
         ),
         (
             "scheme: many2many, link: cable",
-            "scheme: ring, link: cable",
-            "t:22: the scheme is `ring`; must be one2one or many2many",
+            "scheme: star, link: cable",
+            "t:22: the scheme is `star`; must be one2one, many2many or ring",
         ),
         ("scheme: many2many, link: cable", "scheme: many2many, link: wire", "t:22: there is no link `wire`"),
         ("instance: host, component", "instance: server, component", "t:20: there is no instance `server`"),
@@ -244,7 +389,7 @@ fn errors_state_the_line() {
         (
             "{ep1: {instance: \"rail[0]\", component: \"port[0]\"}",
             "{ep1: {instance: \"rail[0]\", device: leaf, component: \"port[0]\"}",
-            "t:22: the endpoint names a device; nested devices are not read, so list their components",
+            "t:22: device `leaf` has no component `leaf.port`",
         ),
         (
             "ep1: {component: gpu}",
