@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_trace::collective::Choice;
 use silvan_trace::execute::{Execution, Parameters, execute};
-use silvan_trace::generate::{Inference, KeyTransfer};
+use silvan_trace::generate::{Continuous, Inference, KeyTransfer, Request};
 use silvan_trace::trace::MAX_ITEMS;
 use silvan_trace::{Kind, Trace};
 
@@ -128,6 +128,95 @@ fn tensor_groups_reduce_activations_of_prompts_and_batches() {
     let wanted: Vec<u64> = [2u64, 1].iter().flat_map(|&batch| vec![batch * 8192 * 2; 2 * 4 * 10]).collect();
     assert_eq!(sizes(2, 2), wanted);
     assert_eq!(sizes(2, 4), wanted);
+}
+
+/// An instance of one rank, next to an idle one, with steps of 200 us, or 4 us per token if that is longer.
+fn continuous(arrivals: Vec<Request>) -> Inference {
+    let batching = Continuous { token_budget: 512, arrivals, ..Continuous::default() };
+    Inference { prefill: 0, decode: 2, batch: 8, continuous: Some(batching), ..single() }
+}
+
+fn request(us: u64, prompt: u64, output: u32) -> Request {
+    Request { at: Time::from_us(us), prompt, output }
+}
+
+#[test]
+fn first_and_other_tokens_of_requests_are_recorded() {
+    // 1000 tokens are two parts, of 2048 and 1952 us, and then 10 steps of 200 us follow.
+    let done = run(&continuous(vec![request(0, 1000, 11)]), 100);
+    let spans: Vec<(u64, u64)> = done
+        .calls
+        .iter()
+        .map(|call| (call.start.unwrap().0 / 1_000_000, call.end.unwrap().0 / 1_000_000))
+        .collect();
+    assert_eq!(spans, [(0, 4000), (4000, 6000)]);
+    // The instances take turns. The second request of an instance arrives while it computes the first part, and fills the
+    // second one, which has 488 of 512 tokens. The rest of its prompt delays the first request.
+    let list = vec![request(0, 1000, 11), request(0, 1, 1), request(500, 124, 2)];
+    let done = run(&continuous(list), 100);
+    let spans: Vec<(u32, u64, u64)> = done
+        .calls
+        .iter()
+        .map(|call| (call.comm - 2, call.start.unwrap().0 / 1_000_000, call.end.unwrap().0 / 1_000_000))
+        .collect();
+    let second = 2048 + 2048;
+    let third = second + 404;
+    assert_eq!(
+        spans,
+        [(0, 0, second), (1, 0, 200), (2, 500, third), (0, second, third + 9 * 200), (2, third, third + 200),]
+    );
+}
+
+#[test]
+fn requests_without_a_list_arrive_at_equal_intervals() {
+    let list = (0..6).map(|number| request(number * 300, 100, 3)).collect();
+    let equal =
+        Inference { requests: 6, interval: Time::from_us(300), prompt: 100, output: 3, ..continuous(vec![]) };
+    // The computation time of a prompt refers to its length.
+    let listed = Inference { prompt: 100, ..continuous(list) };
+    assert_eq!(trace(&equal), trace(&listed));
+}
+
+#[test]
+fn tensor_groups_reduce_activations_of_all_tokens_of_a_step() {
+    let model = Inference {
+        decode: 1,
+        decode_tensor: 2,
+        layers: 1,
+        ..continuous(vec![request(0, 600, 3), request(0, 10, 1)])
+    };
+    let trace = trace(&model);
+    let sent: Vec<u64> = trace
+        .of_rank(1)
+        .map(|at| trace.operation(at))
+        .filter(|one| one.kind == Kind::Send)
+        .map(|one| one.size)
+        .collect();
+    let wanted: Vec<u64> = [512u64, 98, 1, 1].iter().flat_map(|tokens| [tokens * 8192 * 2; 2]).collect();
+    assert_eq!(sent, wanted);
+}
+
+#[test]
+fn impossible_plans_are_refused() {
+    let said = |model: Inference| model.trace(&Choice::default(), 1 << 20).unwrap_err();
+    assert_eq!(
+        said(Inference { prefill: 1, ..continuous(vec![]) }),
+        "prefill = 1: must be 0 with `continuous`, because decode instances process prompts, too"
+    );
+    assert_eq!(
+        said(Inference { batch: 513, ..continuous(vec![]) }),
+        "continuous.token_budget = 512: must be 513 to 16777216"
+    );
+    assert_eq!(
+        said(continuous(vec![request(5, 1, 1), request(4, 1, 1)])),
+        "continuous.arrivals.1.at: requests must be in the order of their arrivals"
+    );
+    assert_eq!(
+        said(continuous(vec![request(5, 1, 0)])),
+        "continuous.arrivals.0.output = 0: must be 1 to 1048576"
+    );
+    let many = continuous(vec![request(0, 1, 1 << 20); 10]);
+    assert!(said(many).starts_with("more than 1048576 operations"));
 }
 
 #[test]

@@ -83,6 +83,40 @@ fn given_weights_decide_the_tokens_of_each_destination() {
 }
 
 #[test]
+fn copies_divide_the_tokens_of_popular_experts() {
+    // Weights 8, 2, 1 and 1, and four copies: the first expert has five, with 8/5 each.
+    let weights = vec![8.0, 2.0, 1.0, 1.0];
+    let model = Moe { experts: 4, redundant: 4, tokens: 12_000, weights, ..dispatch(4, 1) };
+    // Ranks hold experts (0 1), (2 3), and copies of 0. The tokens of three other ranks cross the network.
+    let third = |weight: f64| (3.0 * 1_000.0 * weight).round() as u64;
+    assert_eq!(received(&trace(&model, 1)), [third(3.6), third(2.0), third(3.2), third(3.2)]);
+    // In the order of weights: 1 and four copies of 0 fill places, then 0, 2 and 3 follow where loads are the least.
+    let balanced = Moe { placement: ExpertPlacement::Balanced, ..model.clone() };
+    assert_eq!(received(&trace(&balanced, 1)), [third(3.0), third(3.2), third(3.2), third(2.6)]);
+    // With two experts per token, each of two ranks with all experts gets all tokens.
+    let everywhere = Moe { experts: 2, redundant: 2, tokens: 900, ..dispatch(2, 2) };
+    assert_eq!(received(&trace(&everywhere, 1)), [675, 675], "both on one rank in a quarter of the cases");
+}
+
+#[test]
+fn balanced_experts_have_about_equal_loads() {
+    // Largest share of Zipf's law on 16 ranks: 8.83 and 3.14 (contiguous, round robin).
+    let zipf = Moe { zipf: 1.0, placement: ExpertPlacement::Balanced, ..dispatch(16, 1) };
+    let busiest = |model: &Moe| {
+        let found = received(&trace(model, 1));
+        *found.iter().max().unwrap() as f64 * 16.0 / found.iter().sum::<u64>() as f64
+    };
+    let harmonic: f64 = (1..=256).map(|expert| 1.0 / f64::from(expert)).sum();
+    // The rank of the first expert also has the fifteen least popular ones.
+    let others: f64 = (242..=256).map(|expert| 1.0 / f64::from(expert)).sum();
+    let found = busiest(&zipf);
+    assert!((found - 16.0 / harmonic * (1.0 + others)).abs() < 1e-4, "{found}");
+    // With 16 further copies, no rank has more than a few percent above the mean.
+    let found = busiest(&Moe { redundant: 16, ..zipf });
+    assert!((1.0..1.05).contains(&found), "{found}");
+}
+
+#[test]
 fn hosts_receive_a_token_once_and_pass_it_on() {
     for (hosts, wanted) in [(2u32, 1.9930), (4, 3.6142), (8, 5.2947)] {
         let model = Moe { dispatch: Dispatch::Host, ..dispatch(4 * hosts, 8) };

@@ -71,9 +71,99 @@ pub(super) fn popularity(groups: &[Vec<f64>], drawn: usize) -> Option<Vec<Popula
     all.is_normal().then_some(found)
 }
 
+/// The copies of experts on the ranks of a group: experts, and the share of their copies.
+pub(super) type Held = Vec<(usize, f64)>;
+
+/// Distributes copies: one of each expert, and `redundant` more, each for the expert whose copies have the largest weight.
+/// Returns the experts of all copies: first one of each expert, then the others.
+pub(super) fn copies(weights: &[f64], redundant: u32) -> Vec<usize> {
+    let mut counts = vec![1u32; weights.len()];
+    let mut all: Vec<usize> = (0..weights.len()).collect();
+    for _ in 0..redundant {
+        let of_copy = |expert: usize| weights[expert] / f64::from(counts[expert]);
+        // Of equal ones, the first.
+        let heaviest =
+            (0..weights.len()).rev().max_by(|&one, &other| of_copy(one).total_cmp(&of_copy(other)));
+        let Some(heaviest) = heaviest else { break };
+        counts[heaviest] += 1;
+        all.push(heaviest);
+    }
+    all
+}
+
+/// The popularity of groups that hold copies of experts, as [`popularity`]. A token uses each copy of an expert with the same
+/// probability.
+pub(super) fn popularity_of_copies(
+    weights: &[f64],
+    groups: &[Held],
+    drawn: usize,
+) -> Option<Vec<Popularity>> {
+    let alone: Vec<Vec<f64>> = weights.iter().map(|&weight| vec![weight]).collect();
+    let chosen = popularity(&alone, drawn)?;
+    let sets = |weights: &[f64]| {
+        let all = weights.iter().fold(vec![1.0], |sets, &weight| product(&sets, &[1.0, weight], drawn));
+        all.get(drawn).copied()
+    };
+    let all = sets(weights)?;
+    let of_group = |held: &Held| {
+        // The weights of experts whose copies in other groups are used.
+        let mut others = weights.to_vec();
+        held.iter().for_each(|&(expert, share)| others[expert] *= 1.0 - share);
+        let used = held.iter().map(|&(expert, share)| chosen[expert].used * share).sum();
+        Some(Popularity { reached: 1.0 - sets(&others).unwrap_or(0.0) / all, used })
+    };
+    groups.iter().map(of_group).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tokens_are_divided_among_copies() {
+        // Expert 0 has three copies, two of them in group 1, and expert 2 has two.
+        let weights = [5.0, 1.0, 2.0, 0.5];
+        let copies_of = [vec![0, 1, 1], vec![0], vec![1, 2], vec![2]];
+        let share = |expert: usize, group: usize| {
+            let own = copies_of[expert].iter().filter(|&&one| one == group).count();
+            own as f64 / copies_of[expert].len() as f64
+        };
+        let held = |group| (0..4).map(move |expert| (expert, share(expert, group))).filter(|one| one.1 > 0.0);
+        let groups: Vec<Held> = (0..3).map(|group| held(group).collect()).collect();
+        for drawn in 1..=3u32 {
+            let (mut all, mut wanted) = (0.0, [(0.0, 0.0); 3]);
+            for set in (0..1u32 << 4).filter(|set| set.count_ones() == drawn) {
+                let members = || (0..4).filter(|expert| set >> expert & 1 == 1);
+                let weight: f64 = members().map(|expert| weights[expert]).product();
+                all += weight;
+                for (group, (reached, used)) in wanted.iter_mut().enumerate() {
+                    // All choices of copies are equally likely.
+                    let missed: f64 = members().map(|expert| 1.0 - share(expert, group)).product();
+                    *reached += weight * (1.0 - missed);
+                    *used += weight * members().map(|expert| share(expert, group)).sum::<f64>();
+                }
+            }
+            let found = popularity_of_copies(&weights, &groups, drawn as usize).unwrap();
+            for (found, (reached, used)) in found.iter().zip(wanted) {
+                assert!((found.reached - reached / all).abs() < 1e-12, "{drawn}: {found:?}");
+                assert!((found.used - used / all).abs() < 1e-12, "{drawn}: {found:?}");
+            }
+        }
+        // Without further copies, the values are those of groups of experts.
+        let groups = [vec![5.0, 1.0], vec![2.0, 0.5]];
+        let held = [vec![(0, 1.0), (1, 1.0)], vec![(2, 1.0), (3, 1.0)]];
+        let pairs = popularity(&groups, 2).unwrap().into_iter();
+        for (one, other) in pairs.zip(popularity_of_copies(&weights, &held, 2).unwrap()) {
+            assert!((one.reached - other.reached).abs() < 1e-12 && (one.used - other.used).abs() < 1e-12);
+        }
+    }
+
+    #[test]
+    fn heavy_experts_have_more_copies() {
+        assert_eq!(copies(&[6.0, 1.0, 4.0, 3.0], 0), [0, 1, 2, 3]);
+        // 6, then 4, then 3 of 6 / 2 and 3: the first one.
+        assert_eq!(copies(&[6.0, 1.0, 4.0, 3.0], 4), [0, 1, 2, 3, 0, 2, 0, 3]);
+    }
 
     #[test]
     fn weights_of_zipf_are_powers() {

@@ -9,8 +9,9 @@ use std::ops::Range;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use silvan_engine::{Bytes, Time};
+use silvan_engine::{Bytes, Rate, Time};
 
+use super::continuous::{Continuous, Planned, Request};
 use super::{Group, text, within};
 use crate::collective::{Choice, Collective, Sizes};
 use crate::sequence::Sequence;
@@ -40,7 +41,7 @@ impl KeyTransfer {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Inference {
-    /// Number of instances that process prompts.
+    /// Number of instances that process prompts; 0 with `continuous`.
     pub prefill: u32,
     /// Ranks of each of these instances, which share each layer (tensor parallelism).
     pub prefill_tensor: u32,
@@ -74,6 +75,10 @@ pub struct Inference {
     pub decode_compute: Time,
     /// When keys and values are sent.
     pub transfer: KeyTransfer,
+    /// Lets requests join the batch of a decode instance at any step, which also processes prompts. Keys and values then stay
+    /// where they are. A step takes `decode_compute`, or if this is longer, `prefill_compute` times its tokens / `prompt`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub continuous: Option<Continuous>,
 }
 
 impl Default for Inference {
@@ -96,6 +101,7 @@ impl Default for Inference {
             prefill_compute: Time::ZERO,
             decode_compute: Time::ZERO,
             transfer: KeyTransfer::Whole,
+            continuous: None,
         }
     }
 }
@@ -129,8 +135,18 @@ impl Instances {
 
 impl Inference {
     fn check(&self) -> Result<(), String> {
+        if let Some(continuous) = &self.continuous {
+            if self.prefill != 0 {
+                return Err(format!(
+                    "prefill = {}: must be 0 with `continuous`, because decode instances process prompts, too",
+                    self.prefill
+                ));
+            }
+            continuous.check(self.batch)?;
+        } else {
+            within("prefill", u64::from(self.prefill), 1, u64::from(MAX_RANKS))?;
+        }
         for (name, number, most) in [
-            ("prefill", self.prefill, MAX_RANKS),
             ("prefill_tensor", self.prefill_tensor, 1 << 10),
             ("decode", self.decode, MAX_RANKS),
             ("decode_tensor", self.decode_tensor, 1 << 10),
@@ -152,6 +168,43 @@ impl Inference {
         within("prefill * prefill_tensor + decode * decode_tensor", ranks, 2, u64::from(MAX_RANKS))
     }
 
+    /// The requests with their arrivals.
+    fn arrivals(&self, continuous: &Continuous) -> Result<Vec<Request>, String> {
+        if !continuous.arrivals.is_empty() {
+            return Ok(continuous.arrivals.clone());
+        }
+        let equal = |number: u32| {
+            let at = self.time_of(number)?;
+            Ok(Request { at, prompt: self.prompt, output: self.output })
+        };
+        (0..self.requests).map(equal).collect()
+    }
+
+    /// The time at which a request arrives, if all have equal intervals.
+    fn time_of(&self, request: u32) -> Result<Time, String> {
+        let time = u128::from(self.interval.0) * u128::from(request);
+        Ok(Time(u64::try_from(time).map_err(|_| "interval: too long".to_owned())?))
+    }
+
+    /// The time of a step in the plan of continuous batching, in ps. All-reduces are rings at a rate, if it is given.
+    fn planned_ps(&self, rate: Option<Rate>, tokens: u64) -> u64 {
+        let compute = u128::from(self.step_compute(tokens).0);
+        let reduced = rate.map_or(0, |rate| {
+            let bits = 16 * u128::from(tokens * self.hidden * self.bytes);
+            let others = u128::from(self.decode_tensor - 1);
+            let once =
+                bits * others * 1_000_000_000_000 / u128::from(self.decode_tensor) / u128::from(rate.0);
+            2 * u128::from(self.layers) * once
+        });
+        u64::try_from(compute + reduced).unwrap_or(u64::MAX)
+    }
+
+    /// The computation time of a step with parts of prompts.
+    fn step_compute(&self, tokens: u64) -> Time {
+        let of_tokens = u128::from(self.prefill_compute.0) * u128::from(tokens) / u128::from(self.prompt);
+        Time(u64::try_from(of_tokens).unwrap_or(u64::MAX)).max(self.decode_compute)
+    }
+
     const fn prefills(&self) -> Instances {
         Instances { first_group: 0, first_rank: 0, tensor: self.prefill_tensor }
     }
@@ -170,6 +223,12 @@ impl Inference {
         let Instances { first_rank, tensor, .. } = self.decodes();
         let ranks = first_rank + self.decode * tensor;
         let build = TraceBuilder::new(u64::from(ranks), limit).map_err(text)?;
+        if let Some(continuous) = &self.continuous {
+            let requests = self.arrivals(continuous)?;
+            let steps = continuous.most_steps(&requests);
+            build.allow(steps.saturating_mul(u64::from(self.layers))).map_err(text)?;
+            return Serving { model: self, algorithms, build }.all_continuous(continuous, &requests);
+        }
         let batches = u64::from(self.requests.div_ceil(self.batch));
         let steps = u64::from(self.requests) + batches * u64::from(self.output - 1);
         build.allow(steps.saturating_mul(u64::from(self.layers))).map_err(text)?;
@@ -231,22 +290,96 @@ struct Serving<'s> {
 const KEY_CPU: u8 = 1;
 
 impl Serving<'_> {
+    /// Instances serve the requests in turn.
+    fn all_continuous(mut self, batching: &Continuous, requests: &[Request]) -> Result<Trace, String> {
+        let model = self.model;
+        for instance in 0..model.decode {
+            let group = model.decodes().group(instance);
+            let numbers: Vec<u32> =
+                (instance..requests.len() as u32).step_by(model.decode as usize).collect();
+            let own: Vec<Request> = numbers.iter().map(|&number| requests[number as usize]).collect();
+            for &rank in &group.members {
+                self.continuous(batching, (&group, rank), (&own, &numbers))?;
+            }
+        }
+        self.build.finish().map_err(text)
+    }
+
     /// A sequence that begins when a request arrives.
-    fn arrival(&mut self, rank: u32, request: u32) -> Result<Sequence, String> {
+    fn arrival(&mut self, rank: u32, at: Time) -> Result<Sequence, String> {
         let mut arrival = Sequence::on_cpu(rank, KEY_CPU);
-        let after = u128::from(self.model.interval.0) * u128::from(request) / 1000;
-        let after = u64::try_from(after).map_err(|_| "interval: too long".to_owned())?;
+        let after = at.0 / 1000;
         if after > 0 {
             arrival.blocking(&mut self.build, Operation::delay(after)).map_err(text)?;
         }
         Ok(arrival)
     }
 
+    /// Adds the operations of a rank of an instance, which serves its part of the requests. `numbers` are those of its requests
+    /// among all.
+    fn continuous(
+        &mut self,
+        batching: &Continuous,
+        (group, rank): (&Group, u32),
+        (requests, numbers): (&[Request], &[u32]),
+    ) -> Result<(), String> {
+        let model = self.model;
+        let is_first = group.members[0] == rank;
+        let mut sequence = Sequence::new(rank);
+        let mut arrivals: Vec<Option<Sequence>> = vec![None; requests.len()];
+        // For each request, the position at which it has generated its first token.
+        let mut begun: Vec<Option<Sequence>> = vec![None; requests.len()];
+        let step_ps = |tokens: u64| model.planned_ps(batching.planned_rate, tokens);
+        for step in batching.steps(requests, &Planned { batch: model.batch, step_ps }) {
+            for request in step.joins {
+                let arrival = self.arrival(rank, requests[request].at)?;
+                sequence.join(&arrival);
+                arrivals[request] = Some(arrival);
+            }
+            for layer in 0..model.layers {
+                self.layer(group, &mut sequence, layer, model.step_compute(step.tokens), step.tokens)?;
+            }
+            if !is_first {
+                continue;
+            }
+            let communicator = |request: usize| model.decode + numbers[request];
+            for request in step.firsts {
+                if let Some(arrival) = arrivals[request].take() {
+                    self.record(arrival, &sequence, communicator(request), "first-token")?;
+                }
+                begun[request] = Some(Sequence::fork(&sequence, KEY_CPU));
+            }
+            for request in step.lasts {
+                if let Some(first) = begun[request].take().filter(|_| requests[request].output > 1) {
+                    self.record(first, &sequence, communicator(request), "other-tokens")?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Records the time between two positions of a rank as a collective operation.
+    fn record(
+        &mut self,
+        mut from: Sequence,
+        to: &Sequence,
+        communicator: u32,
+        name: &'static str,
+    ) -> Result<(), String> {
+        let (rank, first) = (from.rank(), self.build.operations(from.rank()));
+        from.blocking(&mut self.build, Operation::delay(0)).map_err(text)?;
+        from.join(to);
+        from.blocking(&mut self.build, Operation::delay(0)).map_err(text)?;
+        self.build.mark_collective((rank, first, communicator), name, "continuous");
+        Ok(())
+    }
+
     fn prefill(&mut self, instance: u32, group: &Group, rank: u32) -> Result<(), String> {
         let model = self.model;
         let mut sequence = Sequence::new(rank);
         for request in (instance..model.requests).step_by(model.prefill as usize) {
-            sequence.join(&self.arrival(rank, request)?);
+            let arrival = self.arrival(rank, model.time_of(request)?)?;
+            sequence.join(&arrival);
             let mut transfers = model.transfers().into_iter().peekable();
             for layer in 0..model.layers {
                 self.layer(group, &mut sequence, layer, model.prefill_compute, model.prompt)?;
@@ -267,7 +400,7 @@ impl Serving<'_> {
         let requests: Vec<u32> = (instance..model.requests).step_by(model.decode as usize).collect();
         for batch in requests.chunks(model.batch as usize) {
             for &request in batch {
-                let mut arrival = self.arrival(rank, request)?;
+                let mut arrival = self.arrival(rank, model.time_of(request)?)?;
                 let transfers = model.transfers().into_iter();
                 let parts = transfers.flat_map(|(_, bytes)| model.parts(bytes, request, own, false));
                 let receives: Vec<Operation> =

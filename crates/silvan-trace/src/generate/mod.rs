@@ -1,5 +1,6 @@
 //! Generates traces of known applications from their sizes.
 
+mod continuous;
 mod experts;
 mod hpcc;
 mod hpl;
@@ -8,6 +9,7 @@ mod moe;
 mod repeated;
 mod transformer;
 
+pub use continuous::{Continuous, Request};
 pub use hpcc::{Kernel, Kernels};
 pub use inference::{Inference, KeyTransfer};
 pub use moe::{Dispatch, ExpertPlacement, Moe};

@@ -14,11 +14,16 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::random::Stream;
 use silvan_engine::{Bytes, Time};
 
-use super::experts::{MOST_DRAWN, MOST_ZIPF, Popularity, popularity, zipf};
+use super::experts::{
+    Held, MOST_DRAWN, MOST_ZIPF, Popularity, copies, popularity, popularity_of_copies, zipf,
+};
 use super::{Group, text, within};
 use crate::collective::{Choice, Collective, Sizes};
 use crate::sequence::Sequence;
 use crate::trace::{MAX_RANKS, Trace, TraceBuilder};
+
+/// Most products of weights for the tokens of a layer with copies of experts.
+const MOST_PRODUCTS: u64 = 1 << 30;
 
 /// The ranks of the experts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -29,6 +34,8 @@ pub enum ExpertPlacement {
     Contiguous,
     /// The first expert is on the first rank, the second one on the second rank, and so on.
     RoundRobin,
+    /// The most popular experts first, each on the rank with the fewest tokens that has room for it.
+    Balanced,
 }
 
 /// How often a token is sent.
@@ -50,8 +57,11 @@ pub enum Dispatch {
 pub struct Moe {
     /// Number of ranks.
     pub ranks: u32,
-    /// Number of experts, a multiple of `ranks`.
+    /// Number of experts. Together with `redundant`, a multiple of `ranks`.
     pub experts: u32,
+    /// Number of additional copies of experts. Each is a copy of the expert whose copies have the most tokens. Tokens use all
+    /// copies of an expert equally often. Copies follow the experts in the order of `placement`.
+    pub redundant: u32,
     /// Number of different experts that process a token, 1 to 32.
     #[schemars(range(min = 1, max = 32))]
     pub top_k: u32,
@@ -105,6 +115,7 @@ impl Default for Moe {
         Self {
             ranks: 16,
             experts: 256,
+            redundant: 0,
             top_k: 8,
             tokens: 4096,
             dispatch_bytes: Bytes(7392),
@@ -227,8 +238,20 @@ impl Moe {
     fn check(&self) -> Result<(), String> {
         within("ranks", u64::from(self.ranks), 2, u64::from(MAX_RANKS))?;
         within("experts", u64::from(self.experts), u64::from(self.ranks), 1 << 16)?;
-        if !self.experts.is_multiple_of(self.ranks) {
-            return Err(format!("{} experts cannot be divided among {} ranks", self.experts, self.ranks));
+        within("redundant", u64::from(self.redundant), 0, 1 << 16)?;
+        if !(self.experts + self.redundant).is_multiple_of(self.ranks) {
+            let with =
+                if self.redundant > 0 { format!(" and {} copies", self.redundant) } else { String::new() };
+            return Err(format!(
+                "{} experts{with} cannot be divided among {} ranks",
+                self.experts, self.ranks
+            ));
+        }
+        let work = u64::from(self.experts) * u64::from(self.ranks) * u64::from(self.top_k);
+        if self.redundant > 0 && work > MOST_PRODUCTS {
+            return Err(format!(
+                "redundant: experts * ranks * top_k = {work}: must be at most {MOST_PRODUCTS}"
+            ));
         }
         within("top_k", u64::from(self.top_k), 1, u64::from(MOST_DRAWN.min(self.experts)))?;
         within("tokens", self.tokens, if self.overlap { 2 } else { 1 }, 1 << 30)?;
@@ -304,26 +327,61 @@ impl Moe {
         Passes { model: self, algorithms, build, each, replicas }.all()
     }
 
-    /// The weights of the experts of each rank.
-    fn of_ranks(&self, weights: &[f64]) -> Vec<Vec<f64>> {
-        let each = (self.experts / self.ranks) as usize;
-        let weight = |rank: u32, number: usize| match self.placement {
-            ExpertPlacement::Contiguous => weights[rank as usize * each + number],
-            ExpertPlacement::RoundRobin => weights[number * self.ranks as usize + rank as usize],
+    /// The copies of each rank, as indexes into a list of all copies with their weights.
+    fn of_ranks(&self, weights: &[f64]) -> Vec<Vec<usize>> {
+        let (ranks, each) = (self.ranks as usize, weights.len() / self.ranks as usize);
+        let place = |rank: usize, number: usize| match self.placement {
+            ExpertPlacement::RoundRobin => number * ranks + rank,
+            _ => rank * each + number,
         };
-        (0..self.ranks).map(|rank| (0..each).map(|number| weight(rank, number)).collect()).collect()
+        if self.placement != ExpertPlacement::Balanced {
+            return (0..ranks).map(|rank| (0..each).map(|number| place(rank, number)).collect()).collect();
+        }
+        let mut found = vec![(0.0f64, Vec::with_capacity(each)); ranks];
+        let mut order: Vec<usize> = (0..weights.len()).collect();
+        order.sort_by(|&one, &other| weights[other].total_cmp(&weights[one]));
+        for copy in order {
+            let has_room = found.iter_mut().filter(|(_, own)| own.len() < each);
+            let Some((load, own)) = has_room.min_by(|one, other| one.0.total_cmp(&other.0)) else { break };
+            *load += weights[copy];
+            own.push(copy);
+        }
+        found.into_iter().map(|(_, own)| own).collect()
     }
 
     fn load(&self, weights: &[f64], each: u32) -> Result<ExpertLoad, String> {
-        let ranks = self.of_ranks(weights);
-        let hosts: Vec<Vec<f64>> = ranks.chunks(each as usize).map(<[Vec<f64>]>::concat).collect();
-        let popularity = |groups: &[Vec<f64>]| {
-            popularity(groups, self.top_k as usize).ok_or_else(|| {
-                let most = self.top_k;
-                format!("weights: {most} experts must have weights above 0 that do not differ too much")
+        let all = copies(weights, self.redundant);
+        let mut counts = vec![0u32; weights.len()];
+        all.iter().for_each(|&expert| counts[expert] += 1);
+        let of_copies: Vec<f64> =
+            all.iter().map(|&expert| weights[expert] / f64::from(counts[expert])).collect();
+        let ranks = self.of_ranks(&of_copies);
+        let hosts: Vec<Vec<usize>> = ranks.chunks(each as usize).map(<[Vec<usize>]>::concat).collect();
+        let drawn = self.top_k as usize;
+        let held = |group: &Vec<usize>| {
+            let mut held = Held::new();
+            for &copy in group {
+                let (expert, share) = (all[copy], 1.0 / f64::from(counts[all[copy]]));
+                match held.iter_mut().find(|one| one.0 == expert) {
+                    Some((_, known)) => *known += share,
+                    None => held.push((expert, share)),
+                }
+            }
+            held
+        };
+        let found = |groups: &[Vec<usize>]| match self.redundant {
+            0 => {
+                let of = |group: &Vec<usize>| group.iter().map(|&expert| weights[expert]).collect();
+                popularity(&groups.iter().map(of).collect::<Vec<_>>(), drawn)
+            }
+            _ => popularity_of_copies(weights, &groups.iter().map(held).collect::<Vec<_>>(), drawn),
+        };
+        let popular = |groups: &[Vec<usize>]| {
+            found(groups).ok_or_else(|| {
+                format!("weights: {drawn} experts must have weights above 0 that do not differ too much")
             })
         };
-        Ok(ExpertLoad::new(self.ranks, &popularity(&ranks)?, &popularity(&hosts)?))
+        Ok(ExpertLoad::new(self.ranks, &popular(&ranks)?, &popular(&hosts)?))
     }
 }
 
