@@ -26,9 +26,8 @@ def _cap(sweep):
 
 def compare(results):
     sweeps = _sweeps(results)
-    numbers = {}
+    numbers = {"gain_least": min(sweep.gain(p) for sweep in sweeps.values() for p in sweep.points)}
     for x, sweep in sweeps.items():
-        numbers[f"gain_least_{x}"] = min(sweep.gain(p) for p in sweep.points)
         numbers[f"peak_{x}"] = sweep.peak()
         numbers[f"cap_{x}"] = _cap(sweep)
         numbers[f"hotspots_{x}"] = min(

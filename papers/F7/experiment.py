@@ -27,13 +27,12 @@ def _moves(results, lifetimes_ms):
 
 
 def compare(results):
-    numbers = {}
-    for p, moves in _moves(results, forest.COMPARED_MS).items():
-        numbers[f"gain_least_{p}"] = min(moves.gain(ms) for ms in moves.lifetimes_ms)
-        numbers[f"gain_falls_{p}"] = moves.gain(10) / moves.gain(1)
-        for control in forest.CONTROL:
-            numbers[f"growth_{control}_{p}"] = moves.growth(control)
-    return numbers
+    every = list(_moves(results, forest.COMPARED_MS).values())
+    return {
+        "gain_least": min(moves.gain(ms) for moves in every for ms in moves.lifetimes_ms),
+        "gain_falls": min(moves.gain(10) / moves.gain(1) for moves in every),
+        **{f"growth_{control}": min(moves.growth(control) for moves in every) for control in forest.CONTROL},
+    }
 
 
 def plot(results, out):

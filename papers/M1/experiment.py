@@ -62,6 +62,7 @@ def compare(results):
         "MVCM_over_Pfister": peak["MVCM"] / peak["Pfister"],
         "MVCM_dip": dip["MVCM"],
         "MVCM_dip_over_none": dip["MVCM"] / dip["none"],
+        "MVCM_dip_over_others": dip["MVCM"] / max(dip["Renato"], dip["Pfister"]),
         "MVCM_swing": mvcm.deviation(results["MVCM"], of)
         / min(mvcm.deviation(results["Renato"], of), mvcm.deviation(results["Pfister"], of)),
     }

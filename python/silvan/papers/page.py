@@ -42,8 +42,9 @@ def headline(found: Found, fixed: History | None) -> str:
         f"{len(score.met(free))} of {len(free)} free of calibration, and {len(score.met(calibrated))} of "
         f"{len(calibrated)} that were used to choose parameters.",
         *([_followed(fixed, found)] if fixed else []),
-        f"The papers state {len(orders)} times that one value is larger than another; {len(held)} of these "
-        f"orderings hold ({len(score.met(free_orders))} of {len(free_orders)} free of calibration).",
+        f"{len(orders)} rows compare two simulated values of which the papers state the larger one; "
+        f"{len(held)} of these orderings hold ({len(score.met(free_orders))} of {len(free_orders)} free of "
+        "calibration).",
     ]
     if margins:
         large = sum("weak" in row for row in held)
