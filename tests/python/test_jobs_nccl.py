@@ -98,4 +98,7 @@ def test_groups_within_hosts_and_between_them_differ():
     ports = 'inner_rate = "3600 Gbit/s"'
     result = silvan.run(silvan.Scenario.from_toml(on_rails(program, "nccl = {}", ports)))
     calls = Counter(str(name) for name in result.numpy("collectives")["algorithm"])
+    assert calls == {"nvls/simple": 4 * 8, "ring/simple": 4}
+    result = silvan.run(silvan.Scenario.from_toml(on_rails(program, "nccl.nvls = false", ports)))
+    calls = Counter(str(name) for name in result.numpy("collectives")["algorithm"])
     assert calls == {"ring/ll128": 4 * 8, "ring/simple": 4}

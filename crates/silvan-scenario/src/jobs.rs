@@ -12,7 +12,7 @@ use silvan_network::topology::{NodeRef, Topology};
 use silvan_network::traffic::{Job, QueuePairs, Sends};
 use silvan_trace::Trace;
 use silvan_trace::collective::{
-    Algorithm, COLLECTIVES, Choice, Collective, CpuVendor, Gpu, Protocol, STREAMS, Tuner,
+    Algorithm, COLLECTIVES, Choice, Collective, CpuVendor, Gpu, LatencySet, Protocol, STREAMS, Tuner,
 };
 use silvan_trace::execute::Parameters;
 use silvan_trace::generate::{Dispatch, Inference, Kernels, Moe, Repeated, Transformer};
@@ -80,6 +80,10 @@ pub struct JobSpec {
     /// How messages contain their data. All sizes in results, and `rendezvous_above`, refer to the resulting messages.
     #[serde(default)]
     pub protocol: Protocol,
+    /// Constants (assumed) of the time that the messages of collective operations wait before they are sent, by algorithm and
+    /// protocol. Default: none wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latencies: Option<LatencySet>,
     /// The algorithm of each collective operation.
     #[serde(default)]
     pub algorithms: Algorithms,
@@ -119,11 +123,15 @@ pub struct Nccl {
     /// The protocols that can be chosen. Default: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protocols: Option<Vec<Protocol>>,
+    /// Whether NVLS, in which switches within hosts combine data, can be chosen. Default: if `ports.inner_rate` is given, and
+    /// ranks have no `overhead` and no `copy_rate`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nvls: Option<bool>,
 }
 
 impl Nccl {
     /// The tuner for ranks whose ports have a rate together, and whose links within their host have another one.
-    fn tuner(&self, at: &str, (of_rank, inner): (Rate, Option<Rate>)) -> Result<Tuner, Fault> {
+    fn tuner(&self, at: &str, RankRates { ports, inner, is_linked }: RankRates) -> Result<Tuner, Fault> {
         let channels = self.channels.unwrap_or(16);
         ensure((1..=64).contains(&channels), &format!("{at}.channels"), || "must be 1 to 64".to_owned())?;
         for (key, rate) in [("bandwidth", self.bandwidth), ("inner_bandwidth", self.inner_bandwidth)] {
@@ -136,10 +144,20 @@ impl Nccl {
         ensure(protocols.contains(&true), &format!("{at}.protocols"), || {
             "must contain at least one protocol; leave it out for all".to_owned()
         })?;
-        let bandwidth = self.bandwidth.unwrap_or(of_rank);
+        let bandwidth = self.bandwidth.unwrap_or(ports);
         let inner_bandwidth = self.inner_bandwidth.or(inner).unwrap_or(bandwidth);
-        Ok(Tuner { gpu: self.gpu, cpu: self.cpu, channels, bandwidth, inner_bandwidth, protocols })
+        let switches = self.nvls.unwrap_or(true) && is_linked;
+        Ok(Tuner { gpu: self.gpu, cpu: self.cpu, channels, bandwidth, inner_bandwidth, protocols, switches })
     }
+}
+
+/// The rates of the ports of a rank, and of its link within its host.
+#[derive(Debug, Clone, Copy)]
+struct RankRates {
+    ports: Rate,
+    inner: Option<Rate>,
+    /// Whether links to a switch connect the ranks of a host.
+    is_linked: bool,
 }
 
 /// How ranks are assigned to hosts.
@@ -286,7 +304,7 @@ pub struct Algorithms {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "algorithms_of::<{ Collective::Scan as usize }>")]
     pub scan: Option<Algorithm>,
-    /// Maximum size of the chunks that an all-reduce by `double-tree` sends, 128 KiB by default.
+    /// Maximum size of the chunks that an all-reduce by `double-tree` or `nvls` sends, 128 KiB by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chunk: Option<Bytes>,
     /// Maximum number of rings of an all-reduce, all-gather or reduce-scatter by `ring`. Each has a part of the data, and enters
@@ -331,10 +349,10 @@ impl Algorithms {
         if let Some(chunk) = self.chunk {
             let at = format!("{at}.algorithms.chunk");
             ensure(chunk.0 > 0, &at, || "must be at least 1 B".to_owned())?;
-            let is_used =
-                self.all_reduce == Some(Algorithm::DoubleTree) || self.all_reduce.is_none() && is_tuned;
+            let is_used = matches!(self.all_reduce, Some(Algorithm::DoubleTree | Algorithm::Nvls))
+                || self.all_reduce.is_none() && is_tuned;
             ensure(is_used, &at, || {
-                "has no effect unless all_reduce = \"double-tree\"; leave it out".to_owned()
+                "has no effect unless all_reduce = \"double-tree\" or \"nvls\"; leave it out".to_owned()
             })?;
             choice.chunk = chunk.0;
         }
@@ -370,18 +388,49 @@ impl JobSpec {
         }
     }
 
-    /// The algorithms. `rates` are those of the ports of a rank, and of its link within its host.
-    fn choice(&self, at: &str, rates: (Rate, Option<Rate>)) -> Result<Choice, Fault> {
+    /// Whether messages take no CPU time, as those to and from switches within hosts.
+    fn is_free(&self) -> bool {
+        self.overhead == Time::ZERO && self.copy_rate.is_none()
+    }
+
+    /// Checks what NVLS and latencies need.
+    fn check_devices(&self, at: &str) -> Result<(), Fault> {
+        let is_switched = self.algorithms.all_reduce == Some(Algorithm::Nvls);
+        let given = [("overhead", self.overhead > Time::ZERO), ("copy_rate", self.copy_rate.is_some())];
+        for (key, is_given) in given {
+            ensure(!(is_given && is_switched), &format!("{at}.{key}"), || {
+                "cannot be combined with the algorithm \"nvls\": switches combine and copy data without a CPU; use latencies".to_owned()
+            })?;
+        }
+        ensure(!is_switched || self.protocol == Protocol::Simple, &format!("{at}.protocol"), || {
+            "must be \"simple\" with the algorithm \"nvls\": switches combine data alone".to_owned()
+        })?;
+        let switches = self.nccl.as_ref().and_then(|nccl| nccl.nvls) == Some(true);
+        ensure(!switches || self.is_free(), &format!("{at}.nccl.nvls"), || {
+            "cannot be combined with job.overhead and job.copy_rate: switches combine and copy data without a CPU; use latencies"
+                .to_owned()
+        })?;
+        ensure(
+            self.latencies.is_none() || !self.algorithms.reduces_in_network(),
+            &format!("{at}.latencies"),
+            || "cannot be combined with the algorithm \"in-network\"; leave it out".to_owned(),
+        )
+    }
+
+    fn choice(&self, at: &str, rates: RankRates) -> Result<Choice, Fault> {
         let by_host = matches!(&self.program, Program::Moe(Moe { dispatch: Dispatch::Host, .. }))
-            || self.algorithms.all_reduce == Some(Algorithm::Hierarchical)
+            || matches!(self.algorithms.all_reduce, Some(Algorithm::Hierarchical | Algorithm::Nvls))
+            || self.latencies.is_some()
             || self.algorithms.channels.is_some_and(|channels| channels > 1)
             || self.nccl.is_some();
         ensure(!by_host || self.sharing == Sharing::Block, &format!("{at}.sharing"), || {
-            "must be \"block\" with the algorithm `hierarchical`, several channels, dispatch = \"host\" and `nccl`, so that \
-             consecutive ranks share a host"
+            "must be \"block\" with the algorithms `hierarchical` and `nvls`, several channels, dispatch = \"host\", `latencies` and \
+             `nccl`, so that consecutive ranks share a host"
                 .to_owned()
         })?;
+        self.check_devices(at)?;
         let mut choice = self.algorithms.choice(at, self.ranks_per_host, self.nccl.is_some())?;
+        (choice.latencies, choice.protocol) = (self.latencies, self.protocol);
         if let Some(nccl) = &self.nccl {
             ensure(self.protocol == Protocol::Simple, &format!("{at}.protocol"), || {
                 "cannot be combined with `nccl`, which chooses protocols; use nccl.protocols".to_owned()
@@ -397,8 +446,13 @@ impl JobSpec {
     }
 
     /// Reads or generates the trace of the ranks, with reducers if an algorithm is `in-network`.
-    fn trace(&self, base: &Path, at: &str, rates: (Rate, Option<Rate>)) -> Result<Trace, Fault> {
+    fn trace(&self, base: &Path, at: &str, rates: RankRates) -> Result<Trace, Fault> {
         let algorithms = self.choice(at, rates)?;
+        let is_switched = self.algorithms.all_reduce == Some(Algorithm::Nvls)
+            || self.nccl.as_ref().is_some_and(|nccl| nccl.nvls == Some(true));
+        ensure(!is_switched || rates.is_linked, &format!("{at}.algorithms"), || {
+            "\"nvls\" needs links between the ranks of a host; set ports.inner_rate".to_owned()
+        })?;
         let wrong = |what: String| Fault::new(format!("{at}.program"), what);
         match &self.program {
             Program::Trace {
@@ -456,7 +510,7 @@ pub(crate) fn check(spec: &Spec) -> Result<(), Fault> {
             format!("must be before the end of the run, {}", spec.duration)
         })?;
         // The rates are not known yet, but no error depends on them.
-        job.choice(&at, (Rate(1), None))?;
+        job.choice(&at, RankRates { ports: Rate(1), inner: None, is_linked: false })?;
         let is_plain = job.protocol == Protocol::Simple || !job.algorithms.reduces_in_network();
         ensure(is_plain, &format!("{at}.protocol"), || {
             "must be \"simple\" with the algorithm \"in-network\": adapters send the data alone".to_owned()
@@ -516,16 +570,23 @@ pub(crate) fn build(spec: &Spec, base: &Path, topology: &Topology) -> Result<(Ve
     let of_host = estimate::rates(spec, topology).0.0.saturating_mul(ports as u64);
     for (index, job) in spec.job.iter().enumerate() {
         let at = format!("job.{index}");
-        let inner = spec.ports.as_ref().and_then(|ports| ports.inner_rate).or(job.memory_rate);
-        let mut trace =
-            job.trace(base, &at, (Rate(of_host / u64::from(job.ranks_per_host.max(1))), inner))?;
+        let inner = spec.ports.as_ref().and_then(|ports| ports.inner_rate);
+        let rates = RankRates {
+            ports: Rate(of_host / u64::from(job.ranks_per_host.max(1))),
+            inner: inner.or(job.memory_rate),
+            is_linked: inner.is_some() && job.is_free(),
+        };
+        let mut trace = job.trace(base, &at, rates)?;
         trace.resize_messages(|data| job.protocol.size(data));
         let mut hosts = places(job, spec.seed, (index, &at), topology, &used, trace.members())?;
         used.extend(&hosts);
+        // A switch within a host is where the ranks are that it connects.
+        let switches: Vec<u32> = trace.switches.iter().map(|&rank| hosts[rank as usize]).collect();
+        hosts.extend(&switches);
         let ports = ports::of_job(spec, topology, &hosts);
         if let Some(ports) = &ports {
             trace = ports::pass_on(spec, &at, ports, trace)?;
-            hosts = (0..trace.members()).map(|rank| ports.own(rank)).collect();
+            hosts = (0..trace.ranks()).map(|rank| ports.own(rank)).collect();
         }
         units.add((job, &at), topology, (&trace, &hosts))?;
         jobs.push(Job {
@@ -534,7 +595,7 @@ pub(crate) fn build(spec: &Spec, base: &Path, topology: &Topology) -> Result<(Ve
             hosts,
             ports,
             queue_pairs: job.queue_pairs.unwrap_or_default(),
-            units: 0,
+            units: switches.len() as u32,
             parameters: job.parameters(),
             start: job.start,
             sl: job.sl,

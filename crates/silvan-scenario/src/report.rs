@@ -297,7 +297,11 @@ pub(crate) fn report(scenario: &Scenario, topology: &Topology, tables: &Tables, 
 
 fn job_report(job: &Job, topology: &Topology) -> JobReport {
     let (members, units) = job.hosts.split_at(job.hosts.len() - job.units as usize);
-    let units: HashSet<u32> = units.iter().copied().collect();
+    // The units of switches within hosts are those of the machines.
+    let units: HashSet<u32> = match &job.ports {
+        Some(ports) => ports.machine_of[members.len()..].iter().copied().collect(),
+        None => units.iter().copied().collect(),
+    };
     let machines = topology.machines.iter();
     let machine_of: HashMap<u32, &str> = machines
         .flat_map(|machine| machine.ports.iter().map(|&port| (port, machine.name.as_str())))

@@ -1,11 +1,18 @@
 //! Converts the consecutive calls of an MPI rank to a graph of operations.
 
-use crate::collective::{Algorithm, Call, Round, STREAMS};
-use crate::trace::{BuildError, COLLECTIVE_TAGS, Operation, TraceBuilder, When};
+use crate::collective::{Algorithm, Call, PIECES, Round, STREAMS, Shares, StepLatency, Uneven};
+use crate::trace::{BuildError, COLLECTIVE_TAGS, Operation, SWITCH_NIC, TraceBuilder, When};
 
 /// If there would be more dependencies than this between two rounds, an additional operation joins
 /// them.
 const JOINED_ABOVE: u64 = 16;
+
+/// The tag of the messages of a communicator in a stream of rounds.
+const fn tag(comm: u32, stream: u8) -> u32 {
+    let of_stream = COLLECTIVE_TAGS / STREAMS as u32 * stream as u32;
+    let comm = comm % (COLLECTIVE_TAGS - 1) + of_stream;
+    COLLECTIVE_TAGS | (comm % (COLLECTIVE_TAGS - 1))
+}
 
 /// An MPI rank that makes one call after the other. The number of an operation identifies an open
 /// request.
@@ -132,12 +139,12 @@ impl Sequence {
     /// participant to its rank, and `me` is the index of this rank.
     ///
     /// The tag of the messages depends on the communicator `comm`, and differs from all tags of the
-    /// application. With [`Algorithm::InNetwork`](crate::collective::Algorithm::InNetwork), the trace gets a rank for
-    /// the reducer of the communicator.
+    /// application. With [`Algorithm::InNetwork`], the trace gets a rank for
+    /// the reducer of the communicator, and with [`Algorithm::Nvls`], ranks for the switches within hosts.
     ///
     /// # Errors
-    /// Same as [`TraceBuilder::push`], [`BuildError::Ranks`] if the rank of a reducer would exceed the largest number of ranks,
-    /// and [`BuildError::Uneven`].
+    /// Same as [`TraceBuilder::push`], [`BuildError::Ranks`] if the rank of a reducer or a switch would exceed the largest number
+    /// of ranks, [`BuildError::Mixed`] and [`BuildError::Uneven`].
     pub fn collective(
         &mut self,
         build: &mut TraceBuilder,
@@ -146,57 +153,133 @@ impl Sequence {
         me: u32,
         comm: u32,
     ) -> Result<(), BuildError> {
-        let tag = |stream: u8| {
-            let of_stream = COLLECTIVE_TAGS / u32::from(STREAMS) * u32::from(stream);
-            let comm = comm % (COLLECTIVE_TAGS - 1) + of_stream;
-            COLLECTIVE_TAGS | (comm % (COLLECTIVE_TAGS - 1))
-        };
         let first = build.operations(self.rank);
-        let (call, protocol, algorithm) = call.tuned(members);
-        let reducer = build.reducer(&call, members, me, (comm, tag(0)))?;
-        let call = &Call { ranks_per_host: of_host(&call, members)?, ..call };
+        let uneven = |Uneven(algorithm, first)| BuildError::Uneven(algorithm, first);
+        let (tuned, algorithm) = call.tuned(members).map_err(uneven)?;
+        let combiner = self.combiner(build, (call, &tuned), members, (me, comm))?;
+        let latency = StepLatency::of(&tuned, call.hosts(members));
+        if latency.base_ns > 0 && call.ranks > 1 {
+            self.blocking(build, Operation::delay(latency.base_ns))?;
+        }
+        let host = |rank: u32| rank / call.ranks_per_host.max(1);
+        let message = |of: fn(u32, u64, u32) -> Operation, (peer, bytes): (u32, u64), tag: u32| {
+            let size = tuned.size(bytes);
+            match peer.checked_sub(call.ranks) {
+                None => of(members(peer), size, tag),
+                Some(part) if tuned.algorithm == Algorithm::Nvls => {
+                    of(combiner + part, size, tag).at_switch()
+                }
+                Some(_) => of(combiner, size, tag),
+            }
+        };
         let mut streams: Vec<Self> = Vec::new();
+        let mut late = Vec::new();
         let start = self.clone();
-        call.rounds(me, &mut |round: &Round| {
-            let named = |peer| reducer.filter(|_| peer == call.reducer()).unwrap_or_else(|| members(peer));
-            let tag = tag(round.stream);
-            let recvs = round
-                .recvs
-                .iter()
-                .map(|&(peer, bytes)| Operation::recv(named(peer), protocol.size(bytes), tag));
-            let sends = round
-                .sends
-                .iter()
-                .map(|&(peer, bytes)| Operation::send(named(peer), protocol.size(bytes), tag));
-            let messages = recvs.chain(sends);
-            let Some(other) = round.stream.checked_sub(1) else { return self.together(build, messages) };
-            streams
-                .resize_with(streams.len().max(usize::from(round.stream)), || Self::fork(&start, start.cpu));
-            streams[usize::from(other)].together(build, messages)
+        tuned.rounds(me, &mut |round: &Round| {
+            let tag = tag(comm, round.tag);
+            let recvs = round.recvs.iter().map(|&one| message(Operation::recv, one, tag));
+            let sends = round.sends.iter().map(|&one| message(Operation::send, one, tag));
+            let own = match round.stream.checked_sub(1) {
+                None => &mut *self,
+                Some(other) => {
+                    let count = streams.len().max(usize::from(round.stream));
+                    streams.resize_with(count, || Self::fork(&start, start.cpu));
+                    &mut streams[usize::from(other)]
+                }
+            };
+            let wait = |send: &Operation| match (send.nic == SWITCH_NIC, host(send.peer) == host(start.rank))
+            {
+                (true, _) => 0,
+                (false, true) => latency.inner_ns,
+                (false, false) => latency.outer_ns,
+            };
+            if !latency.is_zero() {
+                let sends: Vec<(u64, Operation)> = sends.map(|send| (wait(&send), send)).collect();
+                return own.delayed(build, recvs, sends, &mut late);
+            }
+            own.together(build, recvs.chain(sends))
         })?;
         streams.iter().for_each(|other| self.join(other));
+        if !late.is_empty() {
+            self.front.extend(late);
+            self.blocking(build, Operation::delay(0))?;
+        }
         build.mark_collective((self.rank, first, comm), call.operation.name(), algorithm);
         Ok(())
     }
+
+    /// The first of the ranks that combine data for a collective operation, if the algorithm has any. `call` is the call with the
+    /// number of ranks on each host, and `tuned` with that of participants.
+    fn combiner(
+        &self,
+        build: &mut TraceBuilder,
+        (call, tuned): (&Call<'_>, &Call<'_>),
+        members: &dyn Fn(u32) -> u32,
+        (me, comm): (u32, u32),
+    ) -> Result<u32, BuildError> {
+        if tuned.algorithm != Algorithm::Nvls || tuned.ranks_per_host <= 1 {
+            return Ok(build.reducer(tuned, members, me, (comm, tag(comm, 0)))?.unwrap_or_default());
+        }
+        let first = me / tuned.ranks_per_host * tuned.ranks_per_host;
+        let participants = (first..first + tuned.ranks_per_host).map(members);
+        build.switch(participants, (self.rank, call.ranks_per_host), (comm, tuned.shares()))
+    }
+
+    /// Adds the messages of a round, of which some are sent after a number of ns. The next operation waits for all of them except
+    /// those, which are added to `late`: the latency of a message delays those that depend on it, and not the next ones.
+    fn delayed(
+        &mut self,
+        build: &mut TraceBuilder,
+        recvs: impl Iterator<Item = Operation> + Clone,
+        sends: Vec<(u64, Operation)>,
+        late: &mut Vec<(u32, When)>,
+    ) -> Result<(), BuildError> {
+        let mut delays: Vec<u64> = sends.iter().map(|&(ns, _)| ns).filter(|&ns| ns > 0).collect();
+        delays.sort_unstable();
+        delays.dedup();
+        for ns in delays {
+            let delay = self.push(build, Operation::delay(ns))?;
+            for &(_, send) in sends.iter().filter(|send| send.0 == ns) {
+                let made = build.push(self.rank, send.on(self.cpu))?;
+                build.wait(self.rank, made, delay, When::Finish)?;
+                late.push((made, When::Finish));
+            }
+        }
+        let now = sends.into_iter().filter(|&(ns, _)| ns == 0).map(|(_, send)| send);
+        self.together(build, recvs.chain(now))
+    }
 }
 
-/// The number of participants on each host, for [`Algorithm::Hierarchical`] and several rings: consecutive ranks share a host.
-/// Hosts with different numbers of participants have one ring.
-fn of_host(call: &Call<'_>, members: &dyn Fn(u32) -> u32) -> Result<u32, BuildError> {
-    let is_ring = call.algorithm == Algorithm::Ring && call.channels > 1;
-    if call.algorithm != Algorithm::Hierarchical && !is_ring {
-        return Ok(1);
-    }
-    let host = |place: u32| members(place) / call.ranks_per_host.max(1);
-    let each = (0..call.ranks).take_while(|&place| host(place) == host(0)).count() as u32;
-    // Each block of participants shares a host, and the next block has another one.
-    let is_block = |place: u32| host(place) == host(place / each * each);
-    let is_even = (0..call.ranks).all(|place| {
-        is_block(place) && (place < each || !place.is_multiple_of(each) || host(place) != host(place - each))
-    });
-    match is_even && call.ranks.is_multiple_of(each) {
-        true => Ok(each),
-        false if is_ring => Ok(1),
-        false => Err(BuildError::Uneven(each)),
+/// A collective operation of the ranks of a host that its switch executes.
+#[derive(Debug)]
+pub(crate) struct Switched {
+    /// The rank of the switch that adds shares. The next one copies results.
+    pub first: u32,
+    /// The ranks, in the order of their shares.
+    pub participants: Vec<u32>,
+    /// The communicator.
+    pub comm: u32,
+    /// The division of the vector.
+    pub shares: Shares,
+}
+
+impl Switched {
+    /// Adds the operations of the switch.
+    pub fn add(&self, build: &mut TraceBuilder) -> Result<(), BuildError> {
+        let (adder, copier) = (self.first, self.first + 1);
+        let of_pieces = tag(self.comm, PIECES);
+        for (head, flow, bytes) in self.shares.pieces() {
+            let (head, of_sum) = (self.participants[head as usize], tag(self.comm, flow));
+            let sum = build.push(adder, Operation::send(head, bytes, of_sum).at_switch())?;
+            let of_result = tag(self.comm, Shares::results(flow));
+            let result = build.push(copier, Operation::recv(head, bytes, of_result).at_switch())?;
+            for &rank in &self.participants {
+                let piece = build.push(adder, Operation::recv(rank, bytes, of_pieces).at_switch())?;
+                build.wait(adder, sum, piece, When::Finish)?;
+                let copy = build.push(copier, Operation::send(rank, bytes, of_pieces).at_switch())?;
+                build.wait(copier, copy, result, When::Finish)?;
+            }
+        }
+        Ok(())
     }
 }

@@ -9,8 +9,8 @@ use silvan_engine::saved::Saved;
 use std::collections::HashMap;
 use std::fmt;
 
-use crate::collective::{Algorithm, Call};
-use crate::sequence::Sequence;
+use crate::collective::{Algorithm, Call, SWITCH_PARTS, Shares};
+use crate::sequence::{Sequence, Switched};
 
 /// Wildcard. As a peer, it means any source; as a tag, it means any tag below [`COLLECTIVE_TAGS`].
 pub const ANY: u32 = u32::MAX;
@@ -18,6 +18,8 @@ pub const ANY: u32 = u32::MAX;
 pub const ANY_SIZE: u64 = u64::MAX;
 /// First tag for collective operations. Wildcards do not match these tags, and MPI tags are smaller.
 pub const COLLECTIVE_TAGS: u32 = 1 << 31;
+/// Interface of messages to and from a switch that connects the ranks of a host, see [`Trace::switches`]. Files cannot use it.
+pub const SWITCH_NIC: u8 = u8::MAX;
 /// Maximum number of ranks of a trace.
 pub const MAX_RANKS: u32 = 1 << 20;
 /// Maximum number of operations and dependencies together, unless the caller sets another limit. Each uses
@@ -80,6 +82,13 @@ impl Operation {
         Self { kind: Kind::Delay, peer: 0, size: ns, tag: 0, cpu: 0, nic: 0 }
     }
 
+    /// Returns a message to or from a switch within its host.
+    #[must_use]
+    pub(crate) const fn at_switch(mut self) -> Self {
+        self.nic = SWITCH_NIC;
+        self
+    }
+
     /// Returns the same operation on another CPU.
     #[must_use]
     pub const fn on(mut self, cpu: u8) -> Self {
@@ -122,12 +131,15 @@ pub enum BuildError {
     /// The number of ranks is zero or too large.
     #[error("{0} ranks; a trace has 1 to {MAX_RANKS}")]
     Ranks(u64),
-    /// The participants of a hierarchical collective operation are not evenly distributed.
+    /// The participants of a collective operation that distinguishes hosts are not evenly distributed.
     #[error(
-        "`hierarchical` needs the same number of consecutive participants on each host; the first host has {0}; use `ring`, or \
-         change ranks_per_host"
+        "`{0}` needs the same number of consecutive participants on each host; the first host has {1}; use `ring`, or change \
+         ranks_per_host"
     )]
-    Uneven(u32),
+    Uneven(&'static str, u32),
+    /// Ranks that stand for the network and for switches within hosts would have the same numbers.
+    #[error("`in-network` and `nvls` cannot be combined in a program; choose one of them")]
+    Mixed,
     /// There are more operations and dependencies than allowed.
     #[error("more than {0} operations and dependencies; raise the limit if there is memory for more")]
     TooLarge(u64),
@@ -140,6 +152,14 @@ pub enum BuildError {
         operation: Operation,
         /// The number of ranks.
         ranks: u32,
+    },
+    /// A message uses [`SWITCH_NIC`].
+    #[error("rank {rank}: {operation}: network interface {SWITCH_NIC} is reserved; use a smaller number")]
+    Interface {
+        /// Rank of the operation.
+        rank: u32,
+        /// The operation.
+        operation: Operation,
     },
     /// Operations wait for each other in a cycle.
     #[error("rank {rank}: operations wait for each other in a cycle: {}", cycle(.operations))]
@@ -223,6 +243,9 @@ pub struct Trace {
     pub notes: Vec<String>,
     /// Reducers. They are the last ranks, in this order.
     pub reducers: Vec<Reducer>,
+    /// For each rank that is a part of the switch that connects the ranks of a host ([`Algorithm::Nvls`]), a rank of this host.
+    /// They are the last ranks, in this order; a trace does not have both these and reducers.
+    pub switches: Vec<u32>,
 }
 
 /// A rank that represents the network in the collective operations of a communicator: it combines the vectors
@@ -238,13 +261,13 @@ pub struct Reducer {
 }
 
 impl Trace {
-    /// Number of ranks of the application: all ranks except the reducers.
+    /// Number of ranks of the application: all ranks except reducers and switches.
     #[must_use]
     pub fn members(&self) -> u32 {
-        self.ranks() - self.reducers.len() as u32
+        self.ranks() - (self.reducers.len() + self.switches.len()) as u32
     }
 
-    /// Number of ranks, including the reducers.
+    /// Number of ranks, including reducers and switches.
     #[must_use]
     pub fn ranks(&self) -> u32 {
         // The number of ranks is at most `MAX_RANKS`, so it fits.
@@ -370,6 +393,10 @@ pub struct TraceBuilder {
     reducers: Vec<Reducer>,
     /// The index of each reducer by communicator, number of members, and first member.
     reducer_of: HashMap<(u32, u32, u32), usize>,
+    /// See [`Trace::switches`].
+    switches: Vec<u32>,
+    /// The operations of the switches.
+    switched: Vec<Switched>,
 }
 
 impl TraceBuilder {
@@ -391,10 +418,12 @@ impl TraceBuilder {
             notes: Vec::new(),
             reducers: Vec::new(),
             reducer_of: HashMap::new(),
+            switches: Vec::new(),
+            switched: Vec::new(),
         })
     }
 
-    /// Number of ranks, including the reducers so far.
+    /// Number of ranks, including the reducers and switches so far.
     #[must_use]
     pub fn ranks(&self) -> u32 {
         self.ranks.len() as u32
@@ -404,6 +433,11 @@ impl TraceBuilder {
     #[must_use]
     pub fn operations(&self, rank: u32) -> u32 {
         self.ranks[rank as usize].as_ref().map_or(0, |rank| rank.operations.len() as u32)
+    }
+
+    /// Number of ranks of the application.
+    fn members(&self) -> u32 {
+        self.ranks() - (self.reducers.len() + self.switches.len()) as u32
     }
 
     /// Checks whether a number of additional operations and dependencies is allowed, before they are created.
@@ -427,13 +461,15 @@ impl TraceBuilder {
     /// [`BuildError::TooLarge`] if the limit would be exceeded, or [`BuildError::Peer`] if the peer is out of
     /// range.
     pub fn push(&mut self, rank: u32, operation: Operation) -> Result<u32, BuildError> {
-        // Only collective operations exchange messages with reducers.
-        let ranks =
-            self.ranks() - if operation.tag < COLLECTIVE_TAGS { self.reducers.len() as u32 } else { 0 };
+        // Only collective operations exchange messages with reducers and switches.
+        let ranks = if operation.tag < COLLECTIVE_TAGS { self.members() } else { self.ranks() };
         let wildcard = operation.kind == Kind::Recv && operation.peer == ANY;
         let message = matches!(operation.kind, Kind::Send | Kind::Recv);
         if message && !wildcard && operation.peer >= ranks {
             return Err(BuildError::Peer { rank, operation, ranks });
+        }
+        if message && operation.nic == SWITCH_NIC && operation.tag < COLLECTIVE_TAGS {
+            return Err(BuildError::Interface { rank, operation });
         }
         let own = self.rank(rank)?;
         own.operations.push(operation);
@@ -487,8 +523,11 @@ impl TraceBuilder {
         if call.algorithm != Algorithm::InNetwork || call.ranks <= 1 {
             return Ok(None);
         }
+        if !self.switches.is_empty() {
+            return Err(BuildError::Mixed);
+        }
         let known = (comm, call.ranks, members(0));
-        let first = self.ranks() - self.reducers.len() as u32;
+        let first = self.members();
         let index = match self.reducer_of.get(&known) {
             Some(&index) => index,
             None => {
@@ -508,10 +547,42 @@ impl TraceBuilder {
         Ok(Some(first + index as u32))
     }
 
+    /// Returns the first of the ranks of the switch that connects the ranks of a host, for a collective operation of some of them
+    /// by [`Algorithm::Nvls`]. `ranks_per_host` is the number of ranks on each host. The first participant adds the operations of
+    /// the switch.
+    ///
+    /// # Errors
+    /// [`BuildError::Ranks`] if there would be too many ranks, and [`BuildError::Mixed`].
+    pub(crate) fn switch(
+        &mut self,
+        participants: impl Iterator<Item = u32>,
+        (me, ranks_per_host): (u32, u32),
+        (comm, shares): (u32, Shares),
+    ) -> Result<u32, BuildError> {
+        if !self.reducers.is_empty() {
+            return Err(BuildError::Mixed);
+        }
+        if self.switches.is_empty() {
+            let hosts = (0..self.ranks()).step_by(ranks_per_host.max(1) as usize);
+            self.switches = hosts.flat_map(|rank| [rank; SWITCH_PARTS as usize]).collect();
+            let ranks = self.ranks.len() + self.switches.len();
+            if ranks > MAX_RANKS as usize {
+                return Err(BuildError::Ranks(ranks as u64));
+            }
+            self.ranks.resize_with(ranks, || None);
+        }
+        let first = self.members() + SWITCH_PARTS * (me / ranks_per_host.max(1));
+        let participants: Vec<u32> = participants.collect();
+        if participants[0] == me {
+            self.switched.push(Switched { first, participants, comm, shares });
+        }
+        Ok(first)
+    }
+
     /// Adds the operations of reducers: each receives the vectors of all members, then sends the result to all.
     fn add_reducers(&mut self) -> Result<(), BuildError> {
         let reducers = std::mem::take(&mut self.reducers);
-        let first = self.ranks() - reducers.len() as u32;
+        let first = self.ranks() - (reducers.len() + self.switches.len()) as u32;
         for (rank, reducer) in (first..).zip(&reducers) {
             let mut sequence = Sequence::new(rank);
             for &bytes in &reducer.calls {
@@ -532,13 +603,17 @@ impl TraceBuilder {
     /// [`BuildError::Cycle`] if operations wait for each other in a cycle, and [`BuildError::TooLarge`].
     pub fn finish(mut self) -> Result<Trace, BuildError> {
         self.add_reducers()?;
+        for switched in std::mem::take(&mut self.switched) {
+            switched.add(&mut self)?;
+        }
         self.build()
     }
 
-    /// Continues a trace: the new one has the same collective operations and notes.
+    /// Continues a trace: the new one has the same collective operations, notes and switches.
     pub(crate) fn like(trace: &Trace, ranks: u64, limit: u64) -> Result<Self, BuildError> {
         let build = Self::new(ranks, limit)?;
-        Ok(Self { collectives: trace.collectives.clone(), notes: trace.notes.clone(), ..build })
+        let (collectives, notes) = (trace.collectives.clone(), trace.notes.clone());
+        Ok(Self { collectives, notes, switches: trace.switches.clone(), ..build })
     }
 
     /// Marks operations of a rank as part of a collective operation of a trace that this one continues.
@@ -565,6 +640,7 @@ impl TraceBuilder {
             collectives: self.collectives,
             notes: self.notes,
             reducers: self.reducers,
+            switches: self.switches,
         };
         trace.first.push(0);
         // Each rank is consumed here, so its memory is released as soon as its operations are in the arrays.

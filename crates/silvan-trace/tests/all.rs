@@ -13,6 +13,7 @@ mod generated;
 mod inference;
 mod moe;
 mod msccl;
+mod nvls;
 mod reduction;
 mod workload;
 mod wrong;

@@ -1,6 +1,6 @@
 //! Collective operations without a root.
 
-use super::{Algorithm, Call, Round, Sizes, Take, part, rooted, trees};
+use super::{Algorithm, Call, Round, Sizes, Take, nvls, part, rooted, trees};
 
 /// The distances 1, 2, 4, ... below `end`.
 fn doubling(end: u32) -> impl Iterator<Item = u32> {
@@ -23,6 +23,7 @@ pub(super) fn all_reduce<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> Resu
         }
         Algorithm::DoubleTree => trees::all_reduce(call, me, take),
         Algorithm::Hierarchical => hierarchical(call, me, take),
+        Algorithm::Nvls => nvls::all_reduce(call, me, take),
         Algorithm::RecursiveHalving => folded(call, me, bytes, take, &mut |own, pairs, partner, take| {
             halving_and_doubling(own, pairs, bytes, partner, take)
         }),
@@ -89,7 +90,7 @@ fn rings<E>(
                 let named = |&(place, bytes): &(u32, u64)| (rank(place), bytes);
                 let [sends, recvs] =
                     [&round.sends, &round.recvs].map(|list| list.iter().map(named).collect());
-                take(&Round { sends, recvs, stream: channel as u8 })
+                take(&Round { sends, recvs, stream: channel as u8, tag: channel as u8 })
             })?;
         }
     }

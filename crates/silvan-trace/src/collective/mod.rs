@@ -7,13 +7,16 @@
 //! algorithm does not support an operation, the error lists the algorithms that do. No other algorithm is substituted.
 
 mod exchange;
+mod nvls;
 mod rooted;
 mod trees;
 mod tuner;
 
+pub(crate) use nvls::{PIECES, SWITCH_PARTS, Shares};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-pub use tuner::{CpuVendor, Gpu, Protocol, Tuned, Tuner};
+pub(crate) use tuner::StepLatency;
+pub use tuner::{CpuVendor, Gpu, LatencySet, Protocol, Tuned, Tuner};
 
 /// A collective operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -59,6 +62,9 @@ pub enum Algorithm {
     /// Reduce-scatter between the ranks of each host, ring all-reduce between the ranks of all hosts with the same number, and
     /// all-gather between the ranks of each host.
     Hierarchical,
+    /// Switches within hosts combine and copy the data (NVLS of NCCL). Between hosts, double trees of the ranks with the same
+    /// number each reduce a share of it (NVLS tree).
+    Nvls,
     /// A different partner in each round.
     Pairwise,
     /// Bruck's algorithm, with a logarithmic number of rounds.
@@ -111,13 +117,20 @@ impl Collective {
     #[must_use]
     pub const fn algorithms(self) -> &'static [Algorithm] {
         use Algorithm::{
-            Binomial, Bruck, Dissemination, DoubleTree, Hierarchical, InNetwork, Linear, Pairwise, Pat,
+            Binomial, Bruck, Dissemination, DoubleTree, Hierarchical, InNetwork, Linear, Nvls, Pairwise, Pat,
             RecursiveDoubling, RecursiveHalving, Ring,
         };
         match self {
-            Self::AllReduce => {
-                &[RecursiveDoubling, Ring, RecursiveHalving, Binomial, DoubleTree, Hierarchical, InNetwork]
-            }
+            Self::AllReduce => &[
+                RecursiveDoubling,
+                Ring,
+                RecursiveHalving,
+                Binomial,
+                DoubleTree,
+                Hierarchical,
+                Nvls,
+                InNetwork,
+            ],
             Self::AllGather => &[Ring, RecursiveDoubling, Bruck, Pat],
             Self::ReduceScatter => &[Pairwise, Ring, RecursiveHalving, Pat],
             Self::AllToAll => &[Pairwise, Bruck, Linear],
@@ -140,6 +153,7 @@ impl Algorithm {
             Self::Binomial => "binomial",
             Self::DoubleTree => "double-tree",
             Self::Hierarchical => "hierarchical",
+            Self::Nvls => "nvls",
             Self::Pairwise => "pairwise",
             Self::Bruck => "bruck",
             Self::Pat => "pat",
@@ -155,25 +169,29 @@ impl Algorithm {
 pub struct Variant {
     /// The algorithm.
     pub algorithm: Algorithm,
-    /// Consecutive ranks that share a host ([`Algorithm::Hierarchical`]).
+    /// Consecutive ranks that share a host ([`Algorithm::Hierarchical`], [`Algorithm::Nvls`]).
     pub ranks_per_host: u32,
-    /// Maximum size of a chunk in bytes ([`Algorithm::DoubleTree`]).
+    /// Maximum size of a chunk in bytes ([`Algorithm::DoubleTree`], [`Algorithm::Nvls`]).
     pub chunk: u64,
     /// Maximum number of rings ([`Algorithm::Ring`]), at most [`STREAMS`]. There are no more rings than ranks on a host.
     pub channels: u8,
     /// Chooses the protocol, and if `is_default`, the algorithm of each call.
     pub tuner: Option<Tuner>,
+    /// The time that each message of an algorithm of NCCL waits before it is sent.
+    pub latencies: Option<LatencySet>,
+    /// The protocol of the messages if the tuner does not choose it. It determines latencies only.
+    pub protocol: Protocol,
     /// Whether the algorithm was not selected.
     pub is_default: bool,
 }
 
 impl From<Algorithm> for Variant {
     fn from(algorithm: Algorithm) -> Self {
-        Self { algorithm, ranks_per_host: 1, chunk: CHUNK, channels: 1, tuner: None, is_default: false }
+        Variant { is_default: false, algorithm, ..Choice::default().of(Collective::AllReduce) }
     }
 }
 
-/// Default size of a chunk of [`Algorithm::DoubleTree`].
+/// Default size of a chunk of [`Algorithm::DoubleTree`] and [`Algorithm::Nvls`].
 pub const CHUNK: u64 = 1 << 17;
 
 /// The selected algorithm for each operation.
@@ -188,6 +206,10 @@ pub struct Choice {
     pub channels: u8,
     /// See [`Variant::tuner`].
     pub tuner: Option<Tuner>,
+    /// See [`Variant::latencies`].
+    pub latencies: Option<LatencySet>,
+    /// See [`Variant::protocol`].
+    pub protocol: Protocol,
     is_default: [bool; COLLECTIVES.len()],
 }
 
@@ -195,7 +217,17 @@ impl Default for Choice {
     fn default() -> Self {
         let algorithms = COLLECTIVES.map(|operation| operation.algorithms()[0]);
         let is_default = [true; COLLECTIVES.len()];
-        Self { algorithms, ranks_per_host: 1, chunk: CHUNK, channels: 1, tuner: None, is_default }
+        let (latencies, protocol) = (None, Protocol::Simple);
+        Self {
+            algorithms,
+            ranks_per_host: 1,
+            chunk: CHUNK,
+            channels: 1,
+            tuner: None,
+            latencies,
+            protocol,
+            is_default,
+        }
     }
 }
 
@@ -205,8 +237,8 @@ impl Choice {
     pub const fn of(&self, operation: Collective) -> Variant {
         let algorithm = self.algorithms[operation as usize];
         let is_default = self.is_default[operation as usize];
-        let Self { ranks_per_host, chunk, channels, tuner, .. } = *self;
-        Variant { algorithm, ranks_per_host, chunk, channels, tuner, is_default }
+        let Self { ranks_per_host, chunk, channels, tuner, latencies, protocol, .. } = *self;
+        Variant { algorithm, ranks_per_host, chunk, channels, tuner, latencies, protocol, is_default }
     }
 
     /// Selects an algorithm by names, such as "all-reduce" and "ring".
@@ -262,12 +294,16 @@ pub struct Call<'s> {
     /// Consecutive participants that share a host ([`Algorithm::Hierarchical`], [`Algorithm::Ring`]). If it does not divide the
     /// number of participants, each has a host of its own.
     pub ranks_per_host: u32,
-    /// Maximum size of a chunk in bytes ([`Algorithm::DoubleTree`]).
+    /// Maximum size of a chunk in bytes ([`Algorithm::DoubleTree`], [`Algorithm::Nvls`]).
     pub chunk: u64,
     /// See [`Variant::channels`].
     pub channels: u8,
     /// See [`Variant::tuner`].
     pub tuner: Option<Tuner>,
+    /// See [`Variant::latencies`].
+    pub latencies: Option<LatencySet>,
+    /// See [`Variant::protocol`].
+    pub protocol: Protocol,
     /// See [`Variant::is_default`].
     pub is_default: bool,
 }
@@ -281,7 +317,17 @@ pub struct Round {
     pub recvs: Vec<(u32, u64)>,
     /// Number of the stream of rounds, below [`STREAMS`]. A round waits for the previous round of its stream only.
     pub stream: u8,
+    /// Number of the tag of the messages, below [`STREAMS`].
+    pub tag: u8,
 }
+
+/// The size of a received message that is not known.
+pub(crate) const ANY_BYTES: u64 = u64::MAX;
+
+/// Participants are not evenly distributed among hosts: the name of the algorithm that needs it, and their number on the first
+/// host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Uneven(pub &'static str, pub u32);
 
 /// Maximum number of streams of rounds that a rank executes at the same time in a collective operation.
 pub const STREAMS: u8 = 64;
@@ -296,7 +342,7 @@ impl Round {
     }
 
     fn exchange(to: u32, sent: u64, from: u32, received: u64) -> Self {
-        Self { sends: vec![(to, sent)], recvs: vec![(from, received)], stream: 0 }
+        Self { sends: vec![(to, sent)], recvs: vec![(from, received)], ..Self::default() }
     }
 }
 
@@ -318,7 +364,8 @@ impl<'s> Call<'s> {
         root: u32,
         sizes: Sizes<'s>,
     ) -> Result<Self, String> {
-        let Variant { algorithm, ranks_per_host, chunk, channels, tuner, is_default } = variant.into();
+        let Variant { algorithm, ranks_per_host, chunk, channels, tuner, latencies, protocol, is_default } =
+            variant.into();
         let (name, by) = (operation.name(), algorithm.name());
         if !operation.algorithms().contains(&algorithm) {
             let names: Vec<&str> = operation.algorithms().iter().map(|one| one.name()).collect();
@@ -349,7 +396,7 @@ impl<'s> Call<'s> {
         if algorithm == Algorithm::Bruck && matches!(sizes, Sizes::Matrix { .. }) {
             return Err(format!("{name} by bruck needs blocks of equal size; use pairwise or linear"));
         }
-        if algorithm == Algorithm::Hierarchical && ranks_per_host <= 1 {
+        if matches!(algorithm, Algorithm::Hierarchical | Algorithm::Nvls) && ranks_per_host <= 1 {
             return Err(format!(
                 "{name} by {by} needs several ranks per host (job.ranks_per_host); use ring"
             ));
@@ -364,29 +411,73 @@ impl<'s> Call<'s> {
             chunk,
             channels,
             tuner,
+            latencies,
+            protocol,
             is_default,
         })
     }
 
-    /// Lets the tuner choose. Returns the call with the chosen algorithm, the protocol, and the name of both. `members` maps the
-    /// index of a participant to its rank, and consecutive ranks share a host.
-    pub(crate) fn tuned(&self, members: &dyn Fn(u32) -> u32) -> (Self, Protocol, &'static str) {
-        let same = (*self, Protocol::Simple, self.algorithm.name());
-        let Some(tuner) = self.tuner.filter(|_| self.ranks > 1) else { return same };
-        let host = |place: u32| members(place) / self.ranks_per_host.max(1);
-        let hosts = 1 + (1..self.ranks).filter(|&place| host(place) != host(place - 1)).count() as u32;
-        let bytes = match self.operation {
-            Collective::AllGather | Collective::ReduceScatter => self.blocks(0, self.ranks),
-            _ => self.vector(),
+    /// Lets the tuner choose. Returns the call with the chosen algorithm, protocol and number of participants on each host, and
+    /// the name of algorithm and protocol. `members` maps the index of a participant to its rank, and consecutive ranks share a
+    /// host.
+    ///
+    /// # Errors
+    /// If the algorithm needs equally many participants on each host.
+    pub(crate) fn tuned(&self, members: &dyn Fn(u32) -> u32) -> Result<(Self, &'static str), Uneven> {
+        let mut call = *self;
+        let mut name = self.algorithm.name();
+        if let Some(tuner) = self.tuner.filter(|_| self.ranks > 1) {
+            let bytes = match self.operation {
+                Collective::AllGather | Collective::ReduceScatter => self.blocks(0, self.ranks),
+                _ => self.vector(),
+            };
+            let (hosts, each) = (self.hosts(members), self.on_each_host(members).ok());
+            let tuned = Tuned { operation: self.operation, ranks: self.ranks, hosts, each, bytes };
+            let given = (!self.is_default).then_some(self.algorithm);
+            call.protocol = Protocol::Simple;
+            if let Some((algorithm, protocol)) = tuner.choose(&tuned, given) {
+                (call.algorithm, call.protocol) = (algorithm, protocol);
+                name = tuner::name(algorithm, protocol);
+            }
+        }
+        let of_hosts = match call.algorithm {
+            Algorithm::Hierarchical | Algorithm::Nvls => {
+                call.on_each_host(members).map_err(|first| Uneven(call.algorithm.name(), first))?
+            }
+            Algorithm::Ring if call.channels > 1 => call.on_each_host(members).unwrap_or(1),
+            _ => 1,
         };
-        let call = Tuned { operation: self.operation, ranks: self.ranks, hosts, bytes };
-        let given = (!self.is_default).then_some(self.algorithm);
-        let Some((algorithm, protocol)) = tuner.choose(&call, given) else { return same };
-        (Self { algorithm, ..*self }, protocol, tuner::name(algorithm, protocol))
+        Ok((Self { ranks_per_host: of_hosts, ..call }, name))
+    }
+
+    /// The size of a message with a number of bytes of data. The protocol of a whole job changes sizes later.
+    pub(crate) fn size(&self, data: u64) -> u64 {
+        if self.tuner.is_some() { self.protocol.size(data) } else { data }
+    }
+
+    /// The number of hosts, if consecutive ranks share them.
+    pub(crate) fn hosts(&self, members: &dyn Fn(u32) -> u32) -> u32 {
+        let host = |place: u32| members(place) / self.ranks_per_host.max(1);
+        1 + (1..self.ranks).filter(|&place| host(place) != host(place - 1)).count() as u32
+    }
+
+    /// The number of participants on each host, which are consecutive ones; as an error, that on the first host if the numbers
+    /// differ.
+    fn on_each_host(&self, members: &dyn Fn(u32) -> u32) -> Result<u32, u32> {
+        let host = |place: u32| members(place) / self.ranks_per_host.max(1);
+        let each = (0..self.ranks).take_while(|&place| host(place) == host(0)).count() as u32;
+        // Each block of participants shares a host, and the next block has another one.
+        let is_block = |place: u32| host(place) == host(place / each * each);
+        let is_even = (0..self.ranks).all(|place| {
+            let is_next = place < each || !place.is_multiple_of(each) || host(place) != host(place - each);
+            is_block(place) && is_next
+        });
+        if is_even && self.ranks.is_multiple_of(each) { Ok(each) } else { Err(each) }
     }
 
     /// Passes the rounds of rank `me` to `take`, one by one. If the algorithm is [`Algorithm::InNetwork`],
-    /// the peer is the reducer, whose number is [`Call::reducer`]. A call of a single rank has no rounds.
+    /// the peer is the reducer, whose number is [`Call::reducer`]. With [`Algorithm::Nvls`], the peers with this number and the
+    /// next one are parts of the switch within the host. A call of a single rank has no rounds.
     ///
     /// # Errors
     /// The errors of `take`.

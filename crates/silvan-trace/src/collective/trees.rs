@@ -7,8 +7,8 @@
 
 use super::{Call, Round, Take, part};
 
-/// Number of streams of chunks.
-const TREE_STREAMS: u64 = 4;
+/// Number of streams of chunks, at most.
+pub(super) const TREE_STREAMS: u64 = 4;
 
 /// One of the two trees. Its nodes are numbered from the root (0); `first` is true for the tree in which ranks are numbered
 /// from 0.
@@ -60,59 +60,122 @@ impl BinaryTree {
     }
 }
 
-/// The smaller half of a vector in the first tree, and the rest in the second, in chunks of about the same size.
-struct HalfVector {
+/// The smaller half of a vector in the first tree, or the rest in the second, in chunks of about the same size.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct HalfVector {
     half: u64,
     count: u64,
 }
 
 impl HalfVector {
     /// The size of a chunk, if it exists.
-    fn chunk(&self, number: Option<u64>) -> Option<u64> {
+    pub fn chunk(&self, number: Option<u64>) -> Option<u64> {
         let number = number.filter(|&number| number < self.count)?;
         Some(part(self.half, self.count, number))
     }
 }
 
-/// Chunks are divided among streams, so that a rank need not wait for the slowest message of each step.
-pub(super) fn all_reduce<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> Result<(), E> {
-    let bytes = call.vector();
-    let chunks = bytes.div_ceil(2).div_ceil(call.chunk.max(1)).max(1);
-    let streams = chunks.min(TREE_STREAMS) as u8;
-    let end = |stream: u8| (u128::from(bytes) * u128::from(stream) / u128::from(streams)) as u64;
-    (0..streams).try_for_each(|stream| steps(call, me, (stream, end(stream + 1) - end(stream)), take))
+/// Number of streams among which chunks are divided, so that a rank need not wait for the slowest message of each step.
+pub(super) fn streams(bytes: u64, chunk: u64) -> u8 {
+    bytes.div_ceil(2).div_ceil(chunk.max(1)).clamp(1, TREE_STREAMS) as u8
 }
 
-/// Passes the rounds of a stream to `take`, which reduces a number of bytes.
-fn steps<E>(call: &Call<'_>, me: u32, (stream, bytes): (u8, u64), take: Take<'_, E>) -> Result<(), E> {
-    let count = bytes.div_ceil(2).div_ceil(call.chunk.max(1)).max(1);
-    let trees = [true, false].map(|first| {
-        let half = if first { bytes / 2 } else { bytes - bytes / 2 };
-        (BinaryTree { ranks: call.ranks, first }, HalfVector { half, count })
-    });
-    let top = u64::from(trees[0].0.top());
-    for step in 0..count + 2 * top {
-        let mut round = Round { stream, ..Round::default() };
-        for (tree, half) in &trees {
-            let own = tree.node(me);
-            // The chunk that a node sends to its parent in this step, and the chunk of the result that it sends to its
-            // children.
-            let up = |node: u32| half.chunk(step.checked_sub(u64::from(tree.level(node))));
-            let down = |node: u32| half.chunk((step + u64::from(tree.level(node))).checked_sub(2 * top));
-            let message = |node: u32, bytes: u64| (tree.rank(node), bytes);
-            let parent = tree.parent(own);
-            round.sends.extend(parent.and_then(|parent| Some(message(parent, up(own)?))));
-            round.recvs.extend(parent.and_then(|parent| Some(message(parent, down(parent)?))));
-            for child in tree.children(own) {
-                round.sends.extend(down(own).map(|bytes| message(child, bytes)));
-                round.recvs.extend(up(child).map(|bytes| message(child, bytes)));
+/// One of the two halves of a vector in `count` chunks.
+pub(super) const fn half(bytes: u64, first: bool, count: u64) -> HalfVector {
+    HalfVector { half: if first { bytes / 2 } else { bytes - bytes / 2 }, count }
+}
+
+pub(super) fn all_reduce<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> Result<(), E> {
+    let bytes = call.vector();
+    let streams = streams(bytes, call.chunk);
+    let end = |stream: u8| (u128::from(bytes) * u128::from(stream) / u128::from(streams)) as u64;
+    (0..streams).try_for_each(|stream| {
+        let bytes = end(stream + 1) - end(stream);
+        let count = bytes.div_ceil(2).div_ceil(call.chunk.max(1)).max(1);
+        let trees = [true, false].map(|first| (first, half(bytes, first, count)));
+        let both = Pipeline { ranks: call.ranks, me, trees: &trees, switch: None, stream, results: None };
+        if call.latencies.is_none() {
+            return both.rounds(&|rank| rank, take);
+        }
+        // Chunks on the way up must not wait for results, which have had the latencies of all levels.
+        (0..2).try_for_each(|tree: u8| {
+            let stream = 2 * stream + tree;
+            let results = Some(2 * TREE_STREAMS as u8 + stream);
+            Pipeline { trees: &trees[usize::from(tree)..=usize::from(tree)], stream, results, ..both }
+                .rounds(&|rank| rank, take)
+        })
+    })
+}
+
+/// The rounds of a node that reduces chunks in trees.
+pub(super) struct Pipeline<'t> {
+    /// Number of nodes.
+    pub ranks: u32,
+    /// The node, numbered as ranks are.
+    pub me: u32,
+    /// Whether a tree is the first one, and what it reduces.
+    pub trees: &'t [(bool, HalfVector)],
+    /// The peers from which chunks are received before they are reduced in the tree, and to which the results are sent.
+    pub switch: Option<(u32, u32)>,
+    /// The stream of the rounds.
+    pub stream: u8,
+    /// The stream and the tag of results, which need not wait for the chunks on the way to the root. `None` if each step consists
+    /// of both. With it, there must be one tree.
+    pub results: Option<u8>,
+}
+
+impl Pipeline<'_> {
+    /// Passes the rounds to `take`. `peer` gives the peer of a node.
+    pub fn rounds<E>(&self, peer: &dyn Fn(u32) -> u32, take: Take<'_, E>) -> Result<(), E> {
+        let &Self { ranks, me, trees, switch, stream, results } = self;
+        // A chunk from the switch is received one step before it is sent to the parent.
+        let lead = u64::from(switch.is_some());
+        let top = u64::from(BinaryTree { ranks, first: true }.top());
+        let count = trees.iter().map(|(_, half)| half.count).max().unwrap_or(0);
+        for step in 0..count + 2 * top + lead {
+            let mut round = Round { stream, tag: stream, ..Round::default() };
+            let mut back = Round { stream, tag: stream, ..Round::default() };
+            for &(first, ref half) in trees {
+                let tree = BinaryTree { ranks, first };
+                let own = tree.node(me);
+                let level = |node: u32| u64::from(tree.level(node));
+                // The chunk that a node sends to its parent in this step, and the chunk of the result that it sends to its
+                // children.
+                let up = |node: u32| half.chunk(step.checked_sub(level(node) + lead));
+                let down = |node: u32| half.chunk((step + level(node)).checked_sub(2 * top + lead));
+                let message = |node: u32, bytes: u64| (peer(tree.rank(node)), bytes);
+                let parent = tree.parent(own);
+                round.sends.extend(parent.and_then(|parent| Some(message(parent, up(own)?))));
+                if let Some((from, _)) = switch {
+                    let reduced = half.chunk(step.checked_sub(level(own)));
+                    round.recvs.extend(reduced.map(|bytes| (from, bytes)));
+                }
+                for child in tree.children(own) {
+                    round.recvs.extend(up(child).map(|bytes| message(child, bytes)));
+                }
+                let back = if results.is_some() { &mut back } else { &mut round };
+                back.recvs.extend(parent.and_then(|parent| Some(message(parent, down(parent)?))));
+                if let Some((_, to)) = switch {
+                    back.sends.extend(down(own).map(|bytes| (to, bytes)));
+                }
+                for child in tree.children(own) {
+                    back.sends.extend(down(own).map(|bytes| message(child, bytes)));
+                }
+            }
+            if let Some(results) = results {
+                back.tag = results;
+                // The root sends results that it has reduced in the steps before.
+                let is_root = trees.iter().any(|&(first, _)| BinaryTree { ranks, first }.node(me) == 0);
+                back.stream = if is_root { stream } else { results };
+            }
+            for round in [back, round] {
+                if !(round.sends.is_empty() && round.recvs.is_empty()) {
+                    take(&round)?;
+                }
             }
         }
-        if !(round.sends.is_empty() && round.recvs.is_empty()) {
-            take(&round)?;
-        }
+        Ok(())
     }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -2,13 +2,13 @@
 //! bytes / bandwidth, and the smallest one wins. Latencies, limits and corrections are those of NCCL 2.30 (June 2026).
 //!
 //! Approximate: the bandwidth of a ring or a tree between hosts is that of the adapters of its ranks, its channels are given,
-//! trees have balanced nodes, and reductions by switches (CollNet, NVLS) are left out.
+//! trees have balanced nodes, and reductions by switches between hosts (CollNet) are left out.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::Rate;
 
-use super::{Algorithm, Collective};
+use super::{Algorithm, Call, Collective};
 
 /// How messages contain their data, as in NCCL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -76,6 +76,8 @@ pub struct Tuner {
     pub inner_bandwidth: Rate,
     /// Whether each protocol can be chosen, by its number in [`Protocol`].
     pub protocols: [bool; 3],
+    /// Whether switches within hosts can combine data ([`Algorithm::Nvls`]).
+    pub switches: bool,
 }
 
 /// A collective operation of a group of ranks.
@@ -87,6 +89,8 @@ pub struct Tuned {
     pub ranks: u32,
     /// Number of hosts of the group.
     pub hosts: u32,
+    /// Number of ranks of the group on each host; `None` if it differs.
+    pub each: Option<u32>,
     /// Bytes of the vector, or of all blocks together.
     pub bytes: u64,
 }
@@ -122,6 +126,14 @@ const PAT: Modeled = Modeled {
     outer: [0.0, 0.0, 14.0],
 };
 
+/// A switch within each host. The latency between hosts is that of a level of the trees.
+const NVLS: Modeled = Modeled {
+    algorithm: Algorithm::Nvls,
+    base: [0.0, 0.0, 0.0],
+    inner: [0.0, 0.0, 25.0],
+    outer: [0.0, 0.0, 20.9],
+};
+
 /// Largest bandwidths in GB/s for groups on one, two and more hosts.
 type OfHosts = [f64; 3];
 
@@ -136,6 +148,14 @@ const TREE_LL128: [OfHosts; 4] =
 /// Bandwidth of a channel of a tree, by generation.
 const TREE_CHANNEL: [OfHosts; 4] =
     [[26.5, 18.5, 10.0], [24.0, 23.6, 17.8], [38.7, 41.4, 36.0], [70.0, 42.8, 24.0]];
+
+/// Bandwidth of a share of NVLS between hosts, by generation. GPUs before [`Gpu::Hopper`] do not support it.
+const NVLS_SHARE: [Option<OfHosts>; 4] =
+    [None, None, Some([f64::INFINITY, 57.7, 45.5]), Some([f64::INFINITY, 96.0, 80.0])];
+/// The part of the bandwidth of links within a host that NVLS uses, by generation.
+const NVLS_EFFICIENCY: [f64; 4] = [0.0, 0.0, 0.85, 0.74];
+/// Least number of ranks on a host for which NCCL uses NVLS.
+const NVLS_RANKS: u32 = 3;
 
 /// Factors of the bandwidth of trees for vectors of at least 64, 128, 256, ... B.
 const CORRECTIONS: [[f64; 23]; 3] = [
@@ -163,7 +183,7 @@ impl Tuner {
     #[must_use]
     pub fn choose(&self, call: &Tuned, given: Option<Algorithm>) -> Option<(Algorithm, Protocol)> {
         let mut best: Option<(f64, Algorithm, Protocol)> = None;
-        for modeled in [&TREE, &RING, &PAT] {
+        for modeled in [&TREE, &RING, &NVLS, &PAT] {
             if given.is_some_and(|algorithm| algorithm != modeled.algorithm) {
                 continue;
             }
@@ -189,6 +209,10 @@ impl Tuner {
         };
         let is_used = match modeled.algorithm {
             Algorithm::DoubleTree => reduces_all,
+            Algorithm::Nvls => {
+                let is_switched = self.switches && call.each.is_some_and(|each| each >= NVLS_RANKS);
+                reduces_all && protocol == SIMPLE && is_switched && NVLS_SHARE[self.gpu as usize].is_some()
+            }
             Algorithm::Pat => !reduces_all && protocol == SIMPLE && call.hosts == call.ranks,
             _ => true,
         };
@@ -211,12 +235,12 @@ impl Tuner {
             Algorithm::DoubleTree => {
                 base + 2.0 * (f64::from(call.ranks / call.hosts - 1) * inner + levels * outer)
             }
+            Algorithm::Nvls => base + inner + 2.0 * levels * outer,
             Algorithm::Pat => base + levels * (outer / 3.5) + ranks * 2.8,
             _ => {
                 let both = if call.operation == Collective::AllReduce { 2.0 } else { 1.0 };
                 if call.hosts > 1 {
-                    let of_message = if self.cpu == CpuVendor::Amd { 2.0 } else { 1.0 };
-                    inner = inner.max(of_message * if protocol == SIMPLE { 3.0 } else { 1.0 });
+                    inner = inner.max(of_message(self.cpu, protocol));
                 }
                 let latency = base + both * ((ranks - hosts) * inner + (hosts - 1.0) * outer);
                 let per_channel = call.bytes / (u64::from(self.channels) * u64::from(call.ranks));
@@ -253,6 +277,19 @@ impl Tuner {
                 let correction = step.and_then(|step| CORRECTIONS[protocol].get(step)).copied();
                 own * 0.5 * correction.unwrap_or(1.0)
             }
+            Algorithm::Nvls => {
+                let heads = f64::from(call.ranks) / f64::from(call.hosts);
+                let inner =
+                    self.inner_bandwidth.0 as f64 / 8e9 * NVLS_EFFICIENCY[gpu] * (heads - 1.0) / heads;
+                let share = NVLS_SHARE[gpu].map_or(0.0, |shares| shares[size]);
+                let outer = match size {
+                    0 => f64::INFINITY,
+                    1 => 2.0 * of_bus,
+                    _ => of_bus,
+                };
+                let others = f64::from(call.ranks - 1);
+                (2.0 * inner).min(outer).min(share * heads) * f64::from(call.ranks) / (2.0 * others)
+            }
             Algorithm::Pat => of_bus * 0.75,
             _ => {
                 let own = match protocol {
@@ -267,6 +304,82 @@ impl Tuner {
     }
 }
 
+/// The least time of a message between hosts in a ring, in microseconds, by the number of the protocol in the tables.
+fn of_message(cpu: CpuVendor, protocol: usize) -> f64 {
+    let once = if cpu == CpuVendor::Amd { 2.0 } else { 1.0 };
+    if protocol == SIMPLE { 3.0 * once } else { once }
+}
+
+/// Whose constants determine the latencies of messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum LatencySet {
+    /// The cost model of NCCL 2.30: a latency of each operation, and one of each message.
+    #[serde(rename = "nccl")]
+    Nccl,
+    /// `SimAI` 1.7: both latencies for each message; 6 us with algorithms that NCCL does not have.
+    #[serde(rename = "simai-1.7")]
+    SimAi,
+}
+
+/// How long an operation and its messages wait before they begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct StepLatency {
+    /// Of the operation, in ns.
+    pub base_ns: u64,
+    /// Of each message between ranks of a host, in ns.
+    pub inner_ns: u64,
+    /// Of each message between hosts, in ns.
+    pub outer_ns: u64,
+}
+
+impl StepLatency {
+    /// The latencies of a call on a number of hosts.
+    pub fn of(call: &Call<'_>, hosts: u32) -> Self {
+        let Some(set) = call.latencies else { return Self::default() };
+        let protocol = match call.protocol {
+            Protocol::Ll => 0,
+            Protocol::Ll128 => 1,
+            Protocol::Simple => SIMPLE,
+        };
+        let modeled = [&TREE, &RING, &PAT, &NVLS].into_iter().find(|one| one.algorithm == call.algorithm);
+        let Some(modeled) = modeled else {
+            let each = if set == LatencySet::SimAi { 6.0 } else { 0.0 };
+            return Self::from_us(0.0, each, each);
+        };
+        let (base, inner, outer) = (modeled.base[protocol], modeled.inner[protocol], modeled.outer[protocol]);
+        match (set, call.algorithm) {
+            // The switch delays an operation once.
+            (LatencySet::SimAi, Algorithm::Nvls) => Self::from_us(inner, 0.0, NVLS_SIMAI),
+            (LatencySet::SimAi, _) => Self::from_us(0.0, base + inner, base + outer),
+            (LatencySet::Nccl, Algorithm::Nvls) => Self::from_us(base + inner, 0.0, outer),
+            (LatencySet::Nccl, Algorithm::Pat) => {
+                Self::from_us(base + 2.8 * f64::from(call.ranks), inner, outer / 3.5)
+            }
+            (LatencySet::Nccl, Algorithm::Ring) if hosts == call.ranks => {
+                Self::from_us(base, inner, TREE.outer[protocol])
+            }
+            (LatencySet::Nccl, Algorithm::Ring) if hosts > 1 => {
+                let cpu = call.tuner.map_or(CpuVendor::Intel, |tuner| tuner.cpu);
+                Self::from_us(base, inner.max(of_message(cpu, protocol)), outer)
+            }
+            (LatencySet::Nccl, _) => Self::from_us(base, inner, outer),
+        }
+    }
+
+    fn from_us(base: f64, inner: f64, outer: f64) -> Self {
+        let [base_ns, inner_ns, outer_ns] = [base, inner, outer].map(|us| (us * 1000.0).round() as u64);
+        Self { base_ns, inner_ns, outer_ns }
+    }
+
+    /// Whether nothing waits.
+    pub const fn is_zero(&self) -> bool {
+        self.base_ns == 0 && self.inner_ns == 0 && self.outer_ns == 0
+    }
+}
+
+/// The latency of NVLS between hosts in `SimAI`, in microseconds.
+const NVLS_SIMAI: f64 = 18.0;
+
 /// The name of a combination in results.
 pub(super) const fn name(algorithm: Algorithm, protocol: Protocol) -> &'static str {
     match (algorithm, protocol) {
@@ -276,6 +389,7 @@ pub(super) const fn name(algorithm: Algorithm, protocol: Protocol) -> &'static s
         (Algorithm::DoubleTree, Protocol::Simple) => "double-tree/simple",
         (Algorithm::DoubleTree, Protocol::Ll) => "double-tree/ll",
         (Algorithm::DoubleTree, Protocol::Ll128) => "double-tree/ll128",
+        (Algorithm::Nvls, _) => "nvls/simple",
         (Algorithm::Pat, _) => "pat/simple",
         (other, _) => other.name(),
     }
@@ -293,10 +407,11 @@ mod tests {
         bandwidth: Rate::from_gbit(400),
         inner_bandwidth: Rate::from_gbit(3600),
         protocols: [true; 3],
+        switches: false,
     };
 
     fn all_reduce(ranks: u32, hosts: u32, bytes: u64) -> Tuned {
-        Tuned { operation: Collective::AllReduce, ranks, hosts, bytes }
+        Tuned { operation: Collective::AllReduce, ranks, hosts, each: Some(ranks / hosts), bytes }
     }
 
     fn near(found: f64, wanted: f64) {
@@ -351,10 +466,10 @@ mod tests {
             for (bytes, wanted) in
                 [(1 << 10, (Ring, Ll)), (1 << 20, (Pat, Simple)), (100 << 20, (Ring, Simple))]
             {
-                let call = Tuned { operation, ranks: 8, hosts: 8, bytes };
+                let call = Tuned { operation, ..all_reduce(8, 8, bytes) };
                 assert_eq!(TUNER.choose(&call, None), Some(wanted), "{bytes}");
             }
-            let call = Tuned { operation, ranks: 16, hosts: 8, bytes: 1 << 20 };
+            let call = Tuned { operation, ..all_reduce(16, 8, 1 << 20) };
             assert_eq!(TUNER.choose(&call, Some(Pat)), None, "several GPUs per host");
         }
         assert_eq!(TUNER.choose(&all_reduce(64, 8, 1 << 10), Some(Ring)), Some((Ring, Ll)));
@@ -363,5 +478,68 @@ mod tests {
         assert_eq!(TUNER.choose(&all_reduce(64, 8, 64), Some(Algorithm::Hierarchical)), None);
         let other = Tuned { operation: Collective::AllToAll, ..all_reduce(64, 8, 64) };
         assert_eq!(TUNER.choose(&other, None), None);
+    }
+
+    #[test]
+    fn switches_within_hosts_are_chosen_if_they_exist() {
+        use Algorithm::{Nvls, Ring};
+        let tuner = Tuner { switches: true, ..TUNER };
+        let chosen = |call: &Tuned| tuner.choose(call, None).map(|(algorithm, _)| algorithm);
+        // On one host: 25 us and 2 x 450 x .85 x 7/8 GB/s of the bus, a ring 56 us and 450 GB/s.
+        near(tuner.latency(&all_reduce(8, 1, 64), &NVLS, SIMPLE), 25.0);
+        near(tuner.bandwidth(&all_reduce(8, 1, 1 << 30), &NVLS, SIMPLE), 669.375 * 8.0 / 14.0);
+        assert_eq!(chosen(&all_reduce(8, 1, 1 << 10)), Some(Ring));
+        assert_eq!(chosen(&all_reduce(8, 1, 1 << 28)), Some(Nvls));
+        // On two hosts, shares limit the bandwidth; on eight, adapters do.
+        near(tuner.latency(&all_reduce(64, 8, 64), &NVLS, SIMPLE), 25.0 + 6.0 * 20.9);
+        near(tuner.bandwidth(&all_reduce(16, 2, 1 << 30), &NVLS, SIMPLE), 8.0 * 57.7 * 16.0 / 30.0);
+        near(tuner.bandwidth(&all_reduce(64, 8, 1 << 30), &NVLS, SIMPLE), 8.0 * 45.5 * 64.0 / 126.0);
+        assert_eq!(chosen(&all_reduce(16, 2, 1 << 32)), Some(Nvls));
+        assert_eq!(chosen(&all_reduce(64, 8, 1 << 32)), Some(Ring));
+        for (what, tuner, call) in [
+            ("two GPUs per host", tuner, all_reduce(2, 1, 1 << 28)),
+            ("uneven hosts", tuner, Tuned { each: None, ..all_reduce(8, 2, 1 << 28) }),
+            ("older GPUs", Tuner { gpu: Gpu::Ampere, ..tuner }, all_reduce(8, 1, 1 << 28)),
+            ("other protocols", Tuner { protocols: [false, true, true], ..tuner }, all_reduce(8, 1, 1 << 28)),
+            ("all-gather", tuner, Tuned { operation: Collective::AllGather, ..all_reduce(8, 1, 1 << 28) }),
+        ] {
+            assert_eq!(tuner.choose(&call, Some(Nvls)), None, "{what}");
+        }
+    }
+
+    #[test]
+    fn latencies_are_those_of_nccl_and_simai() {
+        use crate::collective::{Sizes, Variant};
+        let of = |latencies, algorithm: Algorithm, protocol, hosts| {
+            let variant =
+                Variant { latencies: Some(latencies), ranks_per_host: 8, protocol, ..algorithm.into() };
+            let operation = match algorithm {
+                Algorithm::Pat => Collective::AllGather,
+                Algorithm::Linear => Collective::AllToAll,
+                _ => Collective::AllReduce,
+            };
+            let call = Call::new(operation, variant, 16, 0, Sizes::Uniform(8)).unwrap();
+            let StepLatency { base_ns, inner_ns, outer_ns } = StepLatency::of(&call, hosts);
+            (base_ns, inner_ns, outer_ns)
+        };
+        use Algorithm::{DoubleTree, Linear, Nvls, Pat, Ring};
+        use LatencySet::{Nccl, SimAi};
+        use Protocol::{Ll, Ll128, Simple};
+        for (algorithm, protocol, nccl, simai) in [
+            (Ring, Ll, (6_600, 1_000, 2_700), (0, 7_200, 9_300)),
+            (Ring, Ll128, (14_000, 1_900, 4_000), (0, 15_900, 18_000)),
+            (Ring, Simple, (8_400, 3_400, 14_000), (0, 11_800, 22_400)),
+            (DoubleTree, Ll, (6_800, 600, 5_000), (0, 7_400, 11_800)),
+            (DoubleTree, Ll128, (14_000, 1_250, 8_500), (0, 15_250, 22_500)),
+            (DoubleTree, Simple, (8_400, 4_000, 14_000), (0, 12_400, 22_400)),
+            (Pat, Simple, (52_800, 4_000, 4_000), (0, 12_000, 22_000)),
+            (Nvls, Simple, (25_000, 0, 20_900), (25_000, 0, 18_000)),
+            (Linear, Simple, (0, 0, 0), (0, 6_000, 6_000)),
+        ] {
+            assert_eq!(of(Nccl, algorithm, protocol, 2), nccl, "{algorithm:?} {protocol:?}");
+            assert_eq!(of(SimAi, algorithm, protocol, 2), simai, "{algorithm:?} {protocol:?}");
+        }
+        assert_eq!(of(Nccl, Ring, Ll, 1), (6_600, 600, 2_700), "one host");
+        assert_eq!(of(Nccl, Ring, Ll, 16), (6_600, 600, 5_000), "one rank per host");
     }
 }

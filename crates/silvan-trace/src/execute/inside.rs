@@ -3,6 +3,7 @@
 use super::interleaved::Interfaces;
 use super::loggp::{Copies, Cost, per_byte};
 use super::ranks::{Agenda, Carrier, Parcel, Part};
+use crate::trace::SWITCH_NIC;
 
 /// The bytes of a message that a rank sends before it is the next message's turn.
 const TURN: u64 = 4_096;
@@ -17,14 +18,23 @@ pub struct InnerLink {
 }
 
 impl InnerLink {
+    /// The cost of a message. The switch itself ([`SWITCH_NIC`]) is half of the way, and its rate does not limit messages; its
+    /// number exceeds those of the other ranks.
     fn cost(&self, parcel: &Parcel) -> Cost {
         let time = |bytes| per_byte(bytes, self.gap_per_byte_fs);
+        let at_switch = parcel.nic == SWITCH_NIC;
+        let latency = if at_switch { self.latency / 2 } else { self.latency };
         if parcel.part == Part::Permission {
-            return Cost { latency: self.latency, span: 0, sending: 0, receiving: 0, packets: 1, packet: 0 };
+            return Cost { latency, span: 0, sending: 0, receiving: 0, packets: 1, packet: 0 };
+        }
+        if at_switch && parcel.from > parcel.to {
+            let span = time(parcel.bytes);
+            return Cost { latency, span, sending: 0, receiving: span, packets: 1, packet: 0 };
         }
         let (span, packets) = (time(parcel.bytes), parcel.bytes.div_ceil(TURN).max(1));
         let packet = if packets > 1 { time(TURN).min(span / u128::from(packets - 1)) } else { span };
-        Cost { latency: self.latency, span, sending: span, receiving: span, packets, packet }
+        let receiving = if at_switch { 0 } else { span };
+        Cost { latency, span, sending: span, receiving, packets, packet }
     }
 }
 

@@ -16,6 +16,7 @@ use silvan_engine::saved::Saved;
 use super::loggp::Cost;
 use super::ranks::{Agenda, Carrier, Parcel, Part, later};
 use super::turns::{Sending, Turns};
+use crate::trace::SWITCH_NIC;
 
 /// An interface of a host.
 #[derive(Debug, Default, Saved)]
@@ -76,7 +77,8 @@ pub struct Interfaces {
 
 impl Interfaces {
     fn interface(&mut self, host: u32, parcel: &Parcel) -> &mut Interface {
-        self.interfaces.entry((host, parcel.nic)).or_default()
+        let nic = if parcel.nic == SWITCH_NIC { 0 } else { parcel.nic };
+        self.interfaces.entry((host, nic)).or_default()
     }
 
     /// Records that the sender or the receiver finishes a message at `time`. The other side may have finished already.
