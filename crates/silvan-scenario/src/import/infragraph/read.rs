@@ -7,6 +7,8 @@ use crate::import::yaml::{self, Content, Value};
 
 /// Maximum number of components of a device, all kinds together.
 const MAX_COMPONENTS: u64 = 65_536;
+/// Maximum number of edges of a device, together with those of all devices within.
+const MAX_EDGES: usize = 1 << 20;
 /// Largest latency of a link in seconds.
 const MOST_LATENCY_S: f64 = 1.0;
 
@@ -206,7 +208,7 @@ impl Expansion<'_, '_> {
     fn device(&self) -> Result<Contents, ImportError> {
         let (mut components, mut edges, mut total) = (Vec::new(), Vec::new(), 0);
         self.add(&mut vec![self.of], &[], &mut components, &mut total)?;
-        self.add_edges(self.of, "", &mut edges);
+        self.add_edges(self.of, "", &mut edges)?;
         Ok((components, edges))
     }
 
@@ -256,18 +258,32 @@ impl Expansion<'_, '_> {
 
     /// Adds the edges of a device whose components have a prefix in the outermost one, and of the devices within. There are not
     /// more devices than components.
-    fn add_edges(&self, device: usize, prefix: &str, edges: &mut Vec<(usize, Edge)>) {
+    fn add_edges(
+        &self,
+        device: usize,
+        prefix: &str,
+        edges: &mut Vec<(usize, Edge)>,
+    ) -> Result<(), ImportError> {
+        let PlainDevice { edges: own, parts, .. } = &self.plain[device];
+        if edges.len() + own.len() > MAX_EDGES {
+            let outer = &self.plain[self.of];
+            let what = format!(
+                "device {} has more than {MAX_EDGES} edges with those of devices within",
+                clip(&outer.name)
+            );
+            return Err(self.reader.wrong(outer.line, what));
+        }
         let named =
             |end: &Endpoint| Endpoint { component: format!("{prefix}{}", end.component), ..end.clone() };
-        let own = self.plain[device].edges.iter();
-        edges
-            .extend(own.map(|edge| (device, Edge { ends: edge.ends.each_ref().map(named), ..edge.clone() })));
-        for part in self.plain[device].parts.iter().filter(|part| part.kind.is_none()) {
+        let prefixed = |edge: &Edge| (device, Edge { ends: edge.ends.each_ref().map(named), ..edge.clone() });
+        edges.extend(own.iter().map(prefixed));
+        for part in parts.iter().filter(|part| part.kind.is_none()) {
             let Some(within) = self.plain.iter().position(|known| known.name == part.name) else { continue };
             for index in 0..part.count {
-                self.add_edges(within, &format!("{prefix}{}[{index}].", part.name), edges);
+                self.add_edges(within, &format!("{prefix}{}[{index}].", part.name), edges)?;
             }
         }
+        Ok(())
     }
 }
 

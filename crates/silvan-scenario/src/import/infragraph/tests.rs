@@ -229,6 +229,16 @@ fn errors_in_nested_devices_state_the_line() {
 }
 
 #[test]
+fn edges_within_devices_are_limited() {
+    let edge = "  - {ep1: {component: xpu}, ep2: {component: nvsw}, scheme: many2many, link: nvlink}\n";
+    let text = NESTED.replace("board, count: 2", "board, count: 16000").replace(edge, &edge.repeat(66));
+    assert_eq!(
+        read(&text).unwrap_err(),
+        "t:3: device `server` has more than 1048576 edges with those of devices within"
+    );
+}
+
+#[test]
 fn rings_connect_each_endpoint_with_the_next_one() {
     // Four switches in a ring, each with a host.
     let text = "\
@@ -419,9 +429,10 @@ proptest! {
     /// Damaged files give an error or a valid topology, but never a panic.
     #[test]
     fn damaged_files_never_cause_a_panic(
-        cuts in prop::collection::vec((0..RAILS.len(), 0..12usize, "[a-z0-9:,.\\[\\]{} \n-]{0,6}"), 0..4)
+        is_nested in any::<bool>(),
+        cuts in prop::collection::vec((0..NESTED.len(), 0..12usize, "[a-z0-9:,.\\[\\]{} \n-]{0,6}"), 0..4)
     ) {
-        let mut text = RAILS.to_owned();
+        let mut text = if is_nested { NESTED } else { RAILS }.to_owned();
         for (at, length, insert) in cuts {
             let at = at.min(text.len());
             let end = (at + length).min(text.len());
