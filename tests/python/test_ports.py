@@ -475,3 +475,72 @@ def test_results_by_host_are_the_sums_over_its_ports():
     assert received.sum() == ports["received_bytes"].sum() > 0
     with pytest.raises(KeyError, match="all hosts have one port"):
         _ = silvan.run("multistage").machines
+
+
+#: Two hosts with two ports of 100 Gbit/s on planes, and a limit of 120 Gbit/s for both ports together.
+SHARED = """
+    duration = "400 us"
+    warmup = "100 us"
+    [topology]
+    kind = "star"
+    hosts = 4
+    link_rate = "100 Gbit/s"
+    [packet]
+    mtu = "4096 B"
+    [ports]
+    count = 2
+    wiring = "planes"
+    injection_rate = "120 Gbit/s"
+"""
+
+
+def flow_rates(flows: str, **changes: object) -> list[float]:
+    """Return the rates of flows, given as pairs of ports, in Gbit/s."""
+    pairs = [pair.split("->") for pair in flows.split()]
+    text = SHARED + "".join(f'[[flow]]\nfrom = "{one}"\nto = "{other}"\n' for one, other in pairs)
+    return [flow["received_gbit_s"] for flow in run_text(text, **changes).summary["flows"]]
+
+
+def test_ports_share_the_injection_rate_of_their_host_in_turn():
+    assert flow_rates("H1.1->H2.1") == pytest.approx([100], rel=0.01), "one port is not limited"
+    assert flow_rates("H1.1->H2.1 H1.2->H3.2") == pytest.approx([60, 60], rel=0.01)
+    assert flow_rates("H1.1->H2.1 H1.1->H3.1 H1.2->H3.2") == pytest.approx([30, 30, 60], rel=0.01)
+    # The other host has a limit of its own.
+    rates = flow_rates("H1.1->H2.1 H1.2->H2.2 H3.1->H4.1")
+    assert rates == pytest.approx([60, 60, 100], rel=0.01)
+    # The rest of the limit is for the port that can use it.
+    changes = {"flow.1.rate": "30 Gbit/s"}
+    assert flow_rates("H1.1->H2.1 H1.2->H3.2", **changes) == pytest.approx([90, 30], rel=0.02)
+
+
+def test_a_port_that_cannot_send_does_not_hold_up_the_others():
+    down = {"kind": "down", "links": ["H1.1"], "start": "50 us"}
+    rates = flow_rates("H1.1->H2.1 H1.2->H3.2", event=[down])
+    assert rates == pytest.approx([0, 100], rel=0.01)
+    # A receiver that drains slowly gives little credit.
+    slow = {"kind": "drain", "hosts": ["H2.1"], "rate": "10 Gbit/s", "start": "0 s"}
+    rates = flow_rates("H1.1->H2.1 H1.2->H3.2", event=[slow])
+    assert rates == pytest.approx([10, 100], rel=0.02)
+
+
+def test_a_job_on_ports_with_a_shared_limit_takes_as_long_as_the_limit_demands():
+    size, hosts = 4 << 20, 4
+    changes = {"ports.injection_rate": "150 Gbit/s", "job.0.algorithms.all_to_all": "linear"}
+    result = run_text(exchange(hosts, 4, "4 MiB"), **changes)
+    (job,) = result.summary["jobs"]
+    assert job["span_ns"] == pytest.approx((hosts - 1) * size * 8 / 150, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"host.queues": "single", "host.output_buffer": "64 KiB"}, "cannot be combined with host.queues"),
+        (
+            {"host.injection_includes_control": True, "host.injection_rate": "50 Gbit/s"},
+            "cannot be combined with host.injection_includes_control",
+        ),
+    ],
+)
+def test_settings_that_exclude_a_shared_limit_are_named(changes, message):
+    with pytest.raises(silvan.ScenarioError, match=message):
+        flow_rates("H1.1->H2.1", **changes)

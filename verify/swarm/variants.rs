@@ -243,12 +243,13 @@ pub fn with_ports(table: &Table, scenario: &Scenario) -> Option<Table> {
     }
     other.insert("job".to_owned(), Value::Array(jobs));
     other.insert("ports".to_owned(), Value::Table(ports));
-    // Messages for receives with wildcards cannot be passed on.
+    // Messages for receives with wildcards cannot be passed on, and some hosts cannot share an injection limit.
     if !matches!(crate::case::read(&other), Ok(Ok(scenario)) if scenario.build().is_ok())
         && let Some(ports) = entry(&mut other, "ports")
     {
-        ports.remove("cross");
-        ports.remove("relay_part");
+        for key in ["cross", "relay_part", "injection_rate"] {
+            ports.remove(key);
+        }
     }
     let failing = spec.seed.is_multiple_of(2).then(|| with_failing_ports(&other, spec, &topology)).flatten();
     Some(failing.unwrap_or(other))

@@ -51,6 +51,8 @@ pub struct Config {
     pub ecmp: Option<Ecmp>,
     /// See [`PathBits`]. The tables contain the routes to all LIDs that packets use.
     pub path_bits: PathBits,
+    /// The rate at which all ports of a host together inject data, if they share a limit.
+    pub shared_injection: Option<Rate>,
     /// Changes of links and hosts during the run.
     pub events: Vec<Event>,
     /// See [`Rerouting`].

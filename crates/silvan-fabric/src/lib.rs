@@ -9,7 +9,7 @@
 //! | `context` | the state that a node uses while it handles an event |
 //! | [`faults`] | links and hosts that change during a run, rerouting, loss recovery: settings and times |
 //! | [`lane_tables`] | arbitration of virtual lanes by tables with weights |
-//! | `host`, `order`, `limiter`, `sink` | adapters: queues per flow, injection, input buffers |
+//! | `host`, `order`, `limiter`, `shared_injection`, `sink` | adapters: queues per flow, injection, input buffers |
 //! | `routes` | the forwarding tables of all switches, and hashing |
 //! | `lookahead` | how soon nodes affect each other: the width of bins, the nodes of each thread |
 //! | `switch` | one file per architecture |
@@ -50,6 +50,7 @@ mod recorder;
 mod routes;
 mod schedule;
 mod setup;
+mod shared_injection;
 pub mod simulation;
 mod sink;
 mod switch;

@@ -44,6 +44,7 @@ pub(crate) fn config(duration: Time) -> Config {
         adaptive_routing: None,
         ecmp: None,
         path_bits: PathBits::Zero,
+        shared_injection: None,
         flows: Vec::new(),
         traffic: Vec::new(),
         jobs: Vec::new(),

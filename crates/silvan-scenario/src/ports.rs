@@ -54,6 +54,10 @@ pub struct Ports {
     /// of a channel of NCCL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relay_part: Option<Bytes>,
+    /// Rate at which all ports of a host together inject data, such as that of a slot for an adapter with two ports. Ports that
+    /// wait for it send one packet each in turn. By default, ports do not limit each other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub injection_rate: Option<Rate>,
     /// Time from the failure of a port until the messages of jobs that are under way at it move to the other ports of their
     /// hosts. Messages that are posted later do not use the port. By default, messages under way wait until the port is back, and
     /// those that are posted after the failure do not use it. Requires `recovery`.
@@ -124,6 +128,25 @@ pub(crate) fn check(spec: &Spec) -> Result<(), Fault> {
     check_use(spec, ports)
 }
 
+/// Checks the injection limit that ports share.
+fn injects(spec: &Spec, ports: &Ports) -> Result<(), Fault> {
+    let Some(rate) = ports.injection_rate else { return Ok(()) };
+    let key = "ports.injection_rate";
+    ensure(rate.0 >= 1_000, key, || "must be at least 1 kbit/s".to_owned())?;
+    let others = [
+        (spec.host.queues.is_some(), "host.queues, which packets enter at the injection rate of a port"),
+        (spec.lanes.arbitration.is_some(), "lanes.arbitration"),
+        (spec.host.injection_includes_control, "host.injection_includes_control"),
+        (spec.external.is_some(), "a program that sends messages"),
+    ];
+    match others.into_iter().find(|(is_given, _)| *is_given) {
+        Some((_, other)) => {
+            Err(Fault::new(key, format!("cannot be combined with {other}; leave one of them out")))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Checks the use of ports. For the ports of a file, the default values depend on the file, so they are checked again once it
 /// has been read.
 pub(crate) fn check_use(spec: &Spec, ports: &Ports) -> Result<(), Fault> {
@@ -151,6 +174,7 @@ pub(crate) fn check_use(spec: &Spec, ports: &Ports) -> Result<(), Fault> {
     if is_planes {
         on_planes(spec)?;
     }
+    injects(spec, ports)?;
     if let Some(time) = ports.failover {
         fails_over(spec, time)?;
     }

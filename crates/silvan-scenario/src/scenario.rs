@@ -603,6 +603,7 @@ pub(crate) fn settings(spec: &Spec) -> Config {
         adaptive_routing: spec.adaptive_routing.clone().filter(|adaptive| adaptive.enabled),
         ecmp: spec.ecmp.clone().filter(|ecmp| ecmp.enabled),
         path_bits: spec.routing.path_bits(),
+        shared_injection: spec.ports.as_ref().and_then(|ports| ports.injection_rate),
         events: spec.event.clone(),
         rerouting: spec.rerouting.clone(),
         recovery: spec.recovery.clone(),

@@ -109,6 +109,10 @@ pub fn host_ports(seed: u64) -> Table {
             }
         }
     }
+    if draw.chance(40) {
+        let rate = draw.range(1, 200) * 1_000_000_000;
+        put(&mut ports, "injection_rate", draw.rate(rate));
+    }
     ports
 }
 

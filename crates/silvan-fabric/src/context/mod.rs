@@ -25,6 +25,7 @@ use crate::meters::Meters;
 use crate::packet::{NO_LEDGER, Packet, PacketId, Pool};
 use crate::recorder::{RecordedLossKind, Recorder};
 use crate::schedule::Applied;
+use crate::shared_injection::SharedInjection;
 use crate::sink::HostSink;
 pub(crate) use ahead::Ahead;
 pub(crate) use turns::Turns;
@@ -81,6 +82,8 @@ pub(crate) struct Context {
     pub meters: Meters,
     /// The input buffers of hosts, by their position in the partition.
     pub sinks: Box<[HostSink]>,
+    /// The injection limits that ports share, of the hosts of all partitions.
+    pub shared_injection: Box<[SharedInjection]>,
     /// Notifications on the wire.
     pub notices: Notices,
     /// Announcements of flows that are on their way.
@@ -139,6 +142,7 @@ impl Context {
             links,
             meters,
             sinks: Box::default(),
+            shared_injection: Box::default(),
             notices: Notices::default(),
             announcements: Announcements::default(),
             dirty_outputs: Vec::new(),

@@ -26,6 +26,7 @@ mod recovery;
 mod respond;
 mod send;
 mod sent_order;
+mod shared;
 mod sink;
 mod sizes;
 mod solo;
@@ -122,6 +123,9 @@ pub(crate) struct Host {
     #[saved(constant)]
     pub sizes: PacketSizes,
     pub injection: Limiter,
+    /// The index of the limit that this port shares with others, if it does.
+    #[saved(constant)]
+    pub shared: Option<u32>,
     /// The sources that generate messages themselves, then those of the ranks of jobs, then those created for
     /// messages with flows of their own.
     pub sources: Vec<Source>,
@@ -205,6 +209,8 @@ pub(crate) struct HostSpec {
     pub out: ChannelId,
     pub into: ChannelId,
     pub injection: BytePace,
+    /// The index of the limit that the port shares with the other ports of its host.
+    pub shared: Option<u32>,
     /// Whether control packets pass the injection limit.
     pub limits_control: bool,
     pub message_overhead: Time,
@@ -252,6 +258,7 @@ impl Host {
             out: spec.out,
             into: spec.into,
             injection: Limiter::new(spec.injection),
+            shared: spec.shared,
             message_overhead: spec.message_overhead,
             sizes: spec.sizes,
             lanes: spec.lanes,
@@ -449,13 +456,18 @@ impl Host {
     /// Sends what may be sent at this instant, and schedules the next wake-up.
     pub fn settle(&mut self, ctx: &mut Context) {
         self.dirty = false;
+        let has_turn = self.has_turn(ctx);
         if self.is_stopped {
-            return;
+            return self.end_turn(ctx);
         }
         if self.is_solo {
             self.end_turns(ctx);
         }
         self.send_if_possible(ctx);
+        if has_turn && self.has_turn(ctx) {
+            // The port has not sent.
+            self.end_turn(ctx);
+        }
         if self.is_watched {
             self.note_hours(ctx);
             self.note_injection(ctx);
@@ -498,6 +510,9 @@ impl Host {
         if self.injection.free_at > ctx.now {
             ctx.wake(self.out, self.injection.free_at);
             return;
+        }
+        if !self.may_inject(ctx) {
+            return self.wait_for_turn(ctx);
         }
         if self.is_solo {
             return self.settle_solo(ctx, blocked_lanes);

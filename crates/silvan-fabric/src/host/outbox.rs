@@ -219,7 +219,7 @@ impl Host {
     }
 
     /// Moves a control packet to the adapter if the injection limit permits it and applies to these moves.
-    pub(super) fn move_control(&mut self, ctx: &Context) {
+    pub(super) fn move_control(&mut self, ctx: &mut Context) {
         if self.control.has_unmoved() && self.control.passes_at() <= ctx.now {
             self.control.moved += 1;
             self.inject_control(ctx);
@@ -229,7 +229,7 @@ impl Host {
     /// Passes the bytes of a control packet through the injection limit, if it applies to control packets. The packet
     /// starts now, or follows the packet that is passing.
     #[inline]
-    pub(super) fn inject_control(&mut self, ctx: &Context) {
+    pub(super) fn inject_control(&mut self, ctx: &mut Context) {
         let Some(passed) = self.control.passed else { return };
         let data_at = self.injection.free_at;
         self.injection.free_at = passed;

@@ -148,10 +148,13 @@ impl Host {
     /// Passes the bytes of a packet that starts now through the host. Returns the time at which they have
     /// passed, and the next packet may start.
     #[inline(always)]
-    pub(super) fn inject(&mut self, ctx: &Context, size: u32) -> Time {
+    pub(super) fn inject(&mut self, ctx: &mut Context, size: u32) -> Time {
         let is_slowed = self.shares_paces && ctx.sinks[self.place as usize].is_draining(ctx.now);
         let passed = self.injection.pass(ctx.now, if is_slowed { 2 * size } else { size });
         self.control.note_passed(passed);
+        if let Some(shared) = self.shared {
+            self.inject_with_others(ctx, shared, size);
+        }
         passed
     }
 

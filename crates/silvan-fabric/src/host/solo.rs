@@ -19,7 +19,7 @@ impl Host {
         };
         let is_free = self.reactor.is_none() && self.announcer.is_none() && self.hours.is_none();
         let is_free = is_free && self.adapter.is_none() && self.order.is_none() && !self.has_units;
-        let is_free = is_free && self.arbiter.is_none();
+        let is_free = is_free && self.arbiter.is_none() && self.shared.is_none();
         is_free && matches!(&*self.sources, [source] if is_simple(source))
     }
 

@@ -23,7 +23,7 @@ impl WaitLog {
         Self { from, ..Self::default() }
     }
 
-    fn push(&mut self, row: RecordedWait) {
+    pub(super) fn push(&mut self, row: RecordedWait) {
         if row.since >= self.from {
             self.rows.push(row);
         } else if row.until >= self.from {

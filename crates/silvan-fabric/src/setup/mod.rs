@@ -601,6 +601,7 @@ impl<'a> Builder<'a> {
             }
         }
         let mut hosts = Vec::with_capacity(channels.len());
+        let shared = self.shared_limits();
         for (index, channel) in channels.into_iter().enumerate() {
             let name = &self.topology.hosts[index].name;
             let (out, rate) = channel.ok_or_else(|| Reason::NoLink(name.clone()).at("topology"))?;
@@ -610,9 +611,19 @@ impl<'a> Builder<'a> {
             let adapter = self.adapter();
             let at = HostLink { out, into: into[index], rate };
             let spec = self.host_spec(index as u32, at, reactor, lane_of, adapter);
-            hosts.push(Host::new(HostSpec { paths: paths.clone(), ..spec }));
+            let shared = shared.get(&(index as u32)).copied();
+            hosts.push(Host::new(HostSpec { paths: paths.clone(), shared, ..spec }));
         }
         Ok(hosts)
+    }
+
+    /// For each port that shares an injection limit, the index of the limit.
+    fn shared_limits(&self) -> FxHashMap<u32, u32> {
+        if self.model.config.shared_injection.is_none() {
+            return FxHashMap::default();
+        }
+        let machines = (0..).zip(&self.topology.machines);
+        machines.flat_map(|(at, machine)| machine.ports.iter().map(move |&port| (port, at))).collect()
     }
 
     fn host_spec(
@@ -629,6 +640,7 @@ impl<'a> Builder<'a> {
             out,
             into,
             injection: host.injection(rate),
+            shared: None,
             limits_control: host.limits_control,
             message_overhead: host.message_overhead,
             sizes: self.model.sizes,

@@ -23,6 +23,7 @@ use crate::meters::Meters;
 use crate::not_binned::NotBinned;
 use crate::outputs::{BinnedSwitch, Outputs, Plan};
 use crate::partition::{Neighbors, Partition, Places};
+use crate::shared_injection::SharedInjection;
 use crate::sink::HostSink;
 use crate::switch::Ports;
 use crate::trigger::Triggers;
@@ -113,7 +114,10 @@ impl Builder<'_> {
         };
         // A rank sends by several ports at the same time.
         let ports = jobs.iter().filter_map(|job| job.ports.as_ref());
-        let together: Vec<Vec<u32>> = ports.flat_map(|ports| ports.machines.iter().cloned()).collect();
+        let mut together: Vec<Vec<u32>> = ports.flat_map(|ports| ports.machines.iter().cloned()).collect();
+        if self.model.config.shared_injection.is_some() {
+            together = self.topology.machines.iter().map(|machine| machine.ports.clone()).collect();
+        }
         let nodes = Nodes { switches, hosts: hosts.len(), together: &together };
         // A program learns about messages at their time, and the sender of a message that moves to another port knows which
         // packets have arrived, so no partition may be ahead of another one.
@@ -214,6 +218,10 @@ impl Builder<'_> {
                 ctx.expect_record();
             }
             ctx.sinks = vec![HostSink::new(self.model.host.drain()); hosts.len()].into();
+            if let Some(rate) = self.model.config.shared_injection {
+                let limit = SharedInjection::new(rate.pace(), self.model.sizes.mtu + self.model.sizes.header);
+                ctx.shared_injection = vec![limit; self.topology.machines.len()].into();
+            }
             for (&host, sink) in &changing_sinks {
                 let (partition, place) = places.hosts[host as usize];
                 if usize::from(partition) == me {

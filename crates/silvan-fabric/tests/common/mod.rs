@@ -43,6 +43,7 @@ pub fn config(duration: Time) -> Config {
         adaptive_routing: None,
         ecmp: None,
         path_bits: silvan_fabric::config::PathBits::Zero,
+        shared_injection: None,
         flows: Vec::new(),
         traffic: Vec::new(),
         jobs: Vec::new(),

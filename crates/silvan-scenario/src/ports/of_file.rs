@@ -34,6 +34,7 @@ pub(crate) fn resolved(spec: &Spec, topology: &Topology, file: FilePorts) -> Res
         inner_rate: inner.map(|(rate, _)| rate),
         cross: given.and_then(|given| given.cross),
         relay_part: given.and_then(|given| given.relay_part),
+        injection_rate: given.and_then(|given| given.injection_rate),
         failover: given.and_then(|given| given.failover),
         inner_latency: given.and_then(|given| given.inner_latency).or(inner.and_then(|(_, latency)| latency)),
     };
