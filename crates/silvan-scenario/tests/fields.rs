@@ -160,7 +160,8 @@ const SAMPLES: [Sample; 16] = [
         of: INFRAGRAPH,
         name: "t.yaml",
         text: "name: pair\ndescription: x\ndevices:\n\
-               - {name: box, components: [{name: nic, count: 2, choice: nic}, {name: aux, count: 1, choice: custom, custom: {type: a}}]}\n\
+               - {name: box, components: [{name: nic, count: 2, choice: nic}, {name: aux, count: 1, choice: custom, custom: {type: a}}],\n\
+               \u{20} links: [{name: bus, physical: {bandwidth: {choice: gigabits_per_second, gigabits_per_second: 8}}}]}\n\
                - {name: leaf, components: [{name: port, count: 9, choice: port}]}\nlinks:\n\
                - {name: slow, physical: {bandwidth: {choice: gigabits_per_second, gigabits_per_second: 100}, latency: {choice: ns, ns: 9}}}\n\
                - {name: fast, physical: {bandwidth: {choice: gigabytes_per_second, gigabytes_per_second: 50}}}\n\
@@ -175,10 +176,16 @@ const SAMPLES: [Sample; 16] = [
             ("component count", "count: 9", "count: 8", ""),
             ("component choice", "count: 2, choice: nic", "count: 2, choice: port", "has no hosts"),
             ("custom type", "type: a", "type: b", ""),
-            ("nested device", "choice: custom", "choice: device", "nested devices"),
+            ("nested device", "choice: custom", "choice: device", "no device of this name"),
             ("link name", "{name: slow", "{name: slower", "there is no link `slow`"),
             ("gigabits_per_second", "gigabits_per_second: 100", "gigabits_per_second: 50", ""),
             ("gigabytes_per_second", "gigabytes_per_second: 50", "gigabytes_per_second: 25", ""),
+            (
+                "gigatransfers_per_second within devices",
+                "gigabits_per_second, gigabits_per_second: 8",
+                "gigatransfers_per_second, gigatransfers_per_second: 8",
+                "such as that of `bus`",
+            ),
             (
                 "gigatransfers_per_second",
                 "choice: gigabytes_per_second, gigabytes",
@@ -191,6 +198,12 @@ const SAMPLES: [Sample; 16] = [
             ("instance count", "device: box, count: 2", "device: box, count: 1", ""),
             ("instance of an endpoint", "instance: host,", "instance: \"host[1]\",", ""),
             ("component of an endpoint", "port[0:2]", "port[4:6]", ""),
+            (
+                "device of an endpoint",
+                "host, component",
+                "host, device: aux, component",
+                "no component `aux.nic`",
+            ),
             ("scheme", "scheme: one2one", "scheme: many2many", "has a second edge"),
             ("link of an edge", "link: slow", "link: fast", ""),
             ("other keys", "description: x", "color: x", "is no key of an infrastructure"),

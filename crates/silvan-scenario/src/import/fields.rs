@@ -78,6 +78,7 @@ pub const INFRAGRAPH: Fields = Fields {
         used("link name"),
         used("gigabits_per_second"),
         used("gigabytes_per_second"),
+        noted("gigatransfers_per_second within devices"),
         refused("gigatransfers_per_second"),
         used("latency"),
         used("instance name"),

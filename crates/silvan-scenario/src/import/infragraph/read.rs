@@ -74,6 +74,8 @@ pub(super) struct LinkKind {
     pub name: String,
     pub rate: Option<Rate>,
     pub latency: Option<Time>,
+    /// The line of a bandwidth in transfers per second, which are not known to be bits.
+    transfers: Option<usize>,
 }
 
 /// How an edge connects two lists of endpoints.
@@ -177,6 +179,14 @@ pub(super) fn infrastructure(text: &str, origin: &str) -> Result<(Infrastructure
     let plain =
         top.list("devices")?.iter().map(|value| reader.device(value)).collect::<Result<Vec<_>, _>>()?;
     reader.distinct(&plain, |device| (&device.name, device.line))?;
+    let transfers = plain.iter().flat_map(|device| &device.links).find(|link| link.transfers.is_some());
+    if let Some(LinkKind { name, transfers: Some(line), .. }) = transfers {
+        notes.push(format!(
+            "not used: bandwidths of links within devices in {TRANSFERS}, which states no number of lanes, such as that of {} in \
+             line {line}",
+            clip(name)
+        ));
+    }
     let expanded = (0..plain.len()).map(|at| Expansion { reader, plain: &plain, of: at }.device());
     let expanded = expanded.collect::<Result<Vec<_>, _>>()?;
     let own = plain.into_iter().zip(expanded).map(|(plain, (components, edges))| {
@@ -188,7 +198,7 @@ pub(super) fn infrastructure(text: &str, origin: &str) -> Result<(Infrastructure
     let instances = top.list("instances")?.iter().map(|value| reader.instance(value, &devices));
     let instances = instances.collect::<Result<Vec<_>, _>>()?;
     reader.distinct(&instances, |instance| (&instance.name, instance.line))?;
-    let links = top.list("links")?.iter().map(|value| reader.link(value)).collect::<Result<_, _>>()?;
+    let links = top.list("links")?.iter().map(|value| reader.link(value, true)).collect::<Result<_, _>>()?;
     let edges = top.list("edges")?.iter().map(|value| reader.edge(value, true)).collect::<Result<_, _>>()?;
     let name = top.get("name").map_or(Ok(""), |value| reader.text(value, "name"))?.to_owned();
     Ok((Infrastructure { name, devices, links, instances, edges }, notes))
@@ -196,6 +206,17 @@ pub(super) fn infrastructure(text: &str, origin: &str) -> Result<(Infrastructure
 
 /// The components and edges of a device, see [`Device`].
 type Contents = (Vec<Component>, Vec<(usize, Edge)>);
+
+/// The unit of a bandwidth that states no number of lanes.
+const TRANSFERS: &str = "gigatransfers_per_second";
+
+/// Whether a value is a table with a choice and its value.
+fn has_choice(value: &Value, choice: &str) -> bool {
+    let Content::Table(entries) = &value.content else { return false };
+    let is_chosen = |value: &Value| matches!(&value.content, Content::Text(text) if text.as_ref() == choice);
+    let has = |wanted: &str| entries.iter().find(|(key, _)| key == wanted).map(|(_, value)| value);
+    has("choice").is_some_and(is_chosen) && has(choice).is_some()
+}
 
 /// Adds the contents of the devices within a device to its own.
 struct Expansion<'d, 'o> {
@@ -390,7 +411,8 @@ impl<'o> Reader<'o> {
         let parts = table.list("components")?.iter().map(|value| self.component(value));
         let parts = parts.collect::<Result<Vec<_>, _>>()?;
         self.distinct(&parts, |part| (&part.name, value.line))?;
-        let links = table.list("links")?.iter().map(|value| self.link(value)).collect::<Result<_, _>>()?;
+        let links =
+            table.list("links")?.iter().map(|value| self.link(value, false)).collect::<Result<_, _>>()?;
         let edges =
             table.list("edges")?.iter().map(|value| self.edge(value, false)).collect::<Result<_, _>>()?;
         Ok(PlainDevice { line: value.line, name, parts, links, edges })
@@ -438,25 +460,41 @@ impl<'o> Reader<'o> {
         Ok(Instance { line: value.line, name, device: known, count: table.count()? })
     }
 
-    fn link(self, value: &Value) -> Result<LinkKind, ImportError> {
+    /// Reads a link of the network or within a device.
+    fn link(self, value: &Value, is_network: bool) -> Result<LinkKind, ImportError> {
         let table = self.table(value, "a link", &["name", "description", "physical"])?;
         let name = table.text("name")?.to_owned();
-        let (mut rate, mut latency) = (None, None);
+        let (mut rate, mut latency, mut transfers) = (None, None, None);
         if let Some(physical) = table.get("physical") {
             let physical = self.table(physical, "physical", &["bandwidth", "latency"])?;
-            rate = physical.get("bandwidth").map(|value| self.rate(value)).transpose()?;
-            latency = physical.get("latency").map(|value| self.latency(value)).transpose()?;
+            let bandwidth = physical.get("bandwidth");
+            transfers =
+                bandwidth.filter(|value| !is_network && has_choice(value, TRANSFERS)).map(|value| value.line);
+            let in_bits = bandwidth.filter(|_| transfers.is_none());
+            rate = in_bits.map(|value| self.rate(value)).transpose()?.flatten();
+            latency = physical.get("latency").map(|value| self.latency(value)).transpose()?.flatten();
         }
-        Ok(LinkKind { name, rate, latency })
+        Ok(LinkKind { name, rate, latency, transfers })
     }
 
-    /// The choice of a quantity, its factor in a list of units, and its number.
-    fn quantity(self, value: &Value, what: &'static str, units: &[(&str, f64)]) -> Result<f64, ImportError> {
+    /// A quantity: a choice among a list of units with factors, and its number. `None` if there is a choice only, as the package
+    /// of InfraGraph writes for quantities that are not given.
+    fn quantity(
+        self,
+        value: &Value,
+        what: &'static str,
+        units: &[(&str, f64)],
+    ) -> Result<Option<f64>, ImportError> {
         let names: Vec<&str> = units.iter().map(|(name, _)| *name).collect();
-        let known = ["choice", "gigatransfers_per_second"].into_iter().chain(names.iter().copied());
+        let known = ["choice", TRANSFERS].into_iter().chain(names.iter().copied());
         let table = self.table(value, what, &known.collect::<Vec<_>>())?;
         let choice = table.text("choice")?;
-        if choice == "gigatransfers_per_second" {
+        let is_given = names.iter().chain([&TRANSFERS]).any(|unit| table.get(unit).is_some());
+        let is_known = choice == TRANSFERS || names.contains(&choice);
+        if is_known && !is_given {
+            return Ok(None);
+        }
+        if choice == TRANSFERS {
             let what = "gigatransfers_per_second states no number of lanes; use gigabytes_per_second";
             return Err(self.wrong(value.line, what));
         }
@@ -469,23 +507,24 @@ impl<'o> Reader<'o> {
         let number = number.ok_or_else(|| {
             self.wrong(value.line, format!("{choice} is {}; must be a number of more than 0", clip(text)))
         })?;
-        Ok(number * factor)
+        Ok(Some(number * factor))
     }
 
-    fn rate(self, value: &Value) -> Result<Rate, ImportError> {
+    fn rate(self, value: &Value) -> Result<Option<Rate>, ImportError> {
         let units = [("gigabits_per_second", 1e9), ("gigabytes_per_second", 8e9)];
-        let rate = self.quantity(value, "bandwidth", &units)?.round();
+        let Some(rate) = self.quantity(value, "bandwidth", &units)?.map(f64::round) else { return Ok(None) };
         match (1e3..1e18).contains(&rate) {
-            true => Ok(Rate(rate as u64)),
+            true => Ok(Some(Rate(rate as u64))),
             false => Err(self.wrong(value.line, "the bandwidth must be 1 kbit/s to 1 Ebit/s")),
         }
     }
 
-    fn latency(self, value: &Value) -> Result<Time, ImportError> {
-        let seconds = self.quantity(value, "latency", &[("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)])?;
+    fn latency(self, value: &Value) -> Result<Option<Time>, ImportError> {
+        let units = [("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)];
+        let Some(seconds) = self.quantity(value, "latency", &units)? else { return Ok(None) };
         let latency = (seconds.min(2.0 * MOST_LATENCY_S) * 1e12).round();
         match (1.0..=MOST_LATENCY_S * 1e12).contains(&latency) {
-            true => Ok(Time(latency as u64)),
+            true => Ok(Some(Time(latency as u64))),
             false => Err(self.wrong(value.line, "the latency must be 1 ps to 1 s")),
         }
     }

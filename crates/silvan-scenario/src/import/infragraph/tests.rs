@@ -229,6 +229,35 @@ fn errors_in_nested_devices_state_the_line() {
 }
 
 #[test]
+fn choices_without_a_value_are_not_given() {
+    let given =
+        "bandwidth: {choice: gigabytes_per_second, gigabytes_per_second: 48}, latency: {choice: ns, ns: 300}";
+    let without = |bandwidth: &str| format!("bandwidth: {{choice: {bandwidth}}}, latency: {{choice: ns}}");
+    for unit in ["gigabytes_per_second", "gigatransfers_per_second"] {
+        let Wiring { ports, notes, .. } = read(&RAILS.replace(given, &without(unit))).unwrap();
+        assert_eq!((ports.inner, notes.len()), (None, 1), "{notes:?}");
+    }
+    let other = RAILS.replace("choice: us, us: 0.4", "choice: us, ns: 400");
+    assert_eq!(read(&other).unwrap_err(), "t:17: latency lacks the key us");
+}
+
+#[test]
+fn transfers_per_second_within_devices_are_noted() {
+    let within = "choice: gigabytes_per_second, gigabytes_per_second: 48}";
+    let text = RAILS.replace(within, "choice: gigatransfers_per_second, gigatransfers_per_second: 32}");
+    let Wiring { ports, notes, .. } = read(&text).unwrap();
+    assert_eq!(ports.inner, None);
+    assert_eq!(
+        notes,
+        [
+            "not used: bandwidths of links within devices in gigatransfers_per_second, which states no number of lanes, such as \
+             that of `bus` in line 8",
+            "the links of xpu components in `box` have no bandwidth, so messages within a host are copied (job.memory_rate)",
+        ]
+    );
+}
+
+#[test]
 fn edges_within_devices_are_limited() {
     let edge = "  - {ep1: {component: xpu}, ep2: {component: nvsw}, scheme: many2many, link: nvlink}\n";
     let text = NESTED.replace("board, count: 2", "board, count: 16000").replace(edge, &edge.repeat(66));
