@@ -416,6 +416,17 @@ class FlowRoutes:
     @property
     def division(self) -> str | None:
         """How packets deviate from the tables, in words; None if the tables determine the routes."""
+    @property
+    def machines(self) -> list[tuple[str, list[int]]] | None:
+        """The names of hosts with several ports, and the numbers of their ports; None if there are none."""
+    def port_pairs(
+        self, machines: Sequence[int], sources: Sequence[int], destinations: Sequence[int]
+    ) -> tuple[list[int], list[int]]:
+        """Return the ports that send and receive messages of jobs, by their numbers in `hosts`.
+
+        `machines` has the number of the machine of each rank; `sources` and `destinations` are ranks.
+        Messages between ranks of a machine have none.
+        """
     def ways(
         self, sources: Sequence[int], destinations: Sequence[int], connections: Sequence[int] | None = None
     ) -> tuple[list[int], list[int], list[float]]:

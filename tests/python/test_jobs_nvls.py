@@ -131,6 +131,16 @@ def test_settings_that_exclude_switches_are_named(more, ports, said):
         silvan.Scenario.from_toml(on_rails(all_reduce(4, 1024), more, ports)).check()
 
 
+def test_relays_of_other_operations_pass_on_next_to_switches():
+    # A job with both: all-reduces of the data groups, and messages that cross rails.
+    program = """{ kind = "transformer", layers = 2, hidden = 512, sequence = 512, tensor = 2, pipeline = 2,
+        data = 4, micro_batches = 1, vocabulary = 512 }"""
+    ports = 'inner_rate = "3600 Gbit/s"\ncross = "inner"'
+    _, result = run(program, NVLS, ports)
+    assert set(result.numpy("collectives")["algorithm"]) == {"nvls"}
+    assert not any(link.startswith("L2.") for link in _used(result))
+
+
 @pytest.mark.parametrize(
     ("constants", "protocol", "wanted"),
     [

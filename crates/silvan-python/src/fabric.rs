@@ -13,6 +13,7 @@ use silvan_network::routing::{self, LaneAnalysis, RoutingSpec, Shares, Spread, T
 use silvan_network::topology::{End, NodeRef, TopologyError};
 use silvan_scenario::import::site::{self, Note, Site};
 use silvan_scenario::import::{FilePorts, Wiring, ibnetdiscover, lanes, lft, lst};
+use silvan_scenario::ports::PortsOfJobs;
 
 use crate::convert::{self, FabricError};
 
@@ -264,6 +265,7 @@ pub struct FlowRoutes {
     rates_gbit_s: Vec<f64>,
     are_between_switches: Vec<bool>,
     division: Option<String>,
+    ports: Option<PortsOfJobs>,
 }
 
 impl FlowRoutes {
@@ -291,7 +293,9 @@ impl FlowRoutes {
                 are_between_switches.push(is_inner);
             }
         }
+        let ports = if topology.machines.is_empty() { None } else { ports_of_jobs(scenario)? };
         Ok(Self {
+            ports,
             shares: Shares::new(&topology, &tables, division),
             hosts: topology.hosts.iter().map(|host| host.name.clone()).collect(),
             links,
@@ -300,6 +304,10 @@ impl FlowRoutes {
             division: how,
         })
     }
+}
+
+fn ports_of_jobs(scenario: &silvan_scenario::Scenario) -> PyResult<Option<PortsOfJobs>> {
+    scenario.ports_of_jobs().map_err(|e| convert::ScenarioError::new_err(e.to_string()))
 }
 
 #[pymethods]
@@ -332,6 +340,37 @@ impl FlowRoutes {
     #[getter]
     fn division(&self) -> Option<String> {
         self.division.clone()
+    }
+
+    /// The names of the hosts with several ports, and the numbers of their ports in `hosts`; None if each host has one port.
+    #[getter]
+    fn machines(&self) -> Option<Vec<(String, Vec<u32>)>> {
+        let machines = self.ports.as_ref()?.machines().iter();
+        Some(machines.map(|machine| (machine.name.clone(), machine.ports.clone())).collect())
+    }
+
+    /// Returns the pairs of ports over which messages of jobs go, as two columns of numbers in `hosts`. `machines` contains the
+    /// number of the machine of each rank; `sources` and `destinations` are ranks. Messages between ranks of a machine have none.
+    /// Raises `FabricError` if a number is out of range.
+    fn port_pairs(
+        &self,
+        py: Python<'_>,
+        machines: Vec<u32>,
+        sources: Vec<u32>,
+        destinations: Vec<u32>,
+    ) -> PyResult<(Vec<u32>, Vec<u32>)> {
+        let Some(ports) = &self.ports else { return Err(failed("each host has one port")) };
+        let (ranks, known) = (machines.len(), ports.machines().len());
+        let is_known = machines.iter().all(|&machine| (machine as usize) < known);
+        let are_ranks = sources.iter().chain(&destinations).all(|&rank| (rank as usize) < ranks);
+        if !is_known || !are_ranks || sources.len() != destinations.len() {
+            return Err(failed(format!(
+                "ranks of {ranks} on {known} hosts are expected, as many sources as destinations"
+            )));
+        }
+        let messages: Vec<(u32, u32)> = sources.into_iter().zip(destinations).collect();
+        let found = py.detach(|| ports.pairs(&machines, &messages));
+        Ok(found.into_iter().unzip())
     }
 
     /// Returns three columns with a row per link on the routes of each flow: the number of the flow, the

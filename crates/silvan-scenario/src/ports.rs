@@ -9,12 +9,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{Assignment, RoutePer};
-use silvan_network::topology::{Cabling, MAX_HOST_PORTS, Topology};
+use silvan_network::topology::{Cabling, MAX_HOST_PORTS, Machine, Topology};
 use silvan_network::traffic::{ArrivalPort, InnerLinks, JobPorts, Pattern, PortUse};
 use silvan_trace::relay;
 use silvan_trace::trace::{MAX_ITEMS, Trace};
 
 use crate::error::Fault;
+use crate::import::FilePorts;
 use crate::spec::{Spec, TopologySource};
 use crate::validate::ensure;
 
@@ -282,18 +283,70 @@ pub(crate) fn pass_on(spec: &Spec, at: &str, ports: &JobPorts, trace: Trace) -> 
         return Ok(trace);
     };
     let part = given.relay_part.map_or(RELAY_PART, |part| part.0);
-    let ranks = (0..).zip(&ports.machine_of);
-    let relays: HashMap<(u32, usize), u32> =
-        ranks.map(|(rank, &machine)| ((machine, ports.number_of_own(rank)), rank)).collect();
-    let relay_of = |from: u32, to: u32| {
-        let [here, there] = [from, to].map(|rank| ports.machine_of[rank as usize]);
-        let [own, other] = [from, to].map(|rank| ports.number_of_own(rank));
-        if here == there || own == other { None } else { relays.get(&(here, other)).copied() }
-    };
+    let relay_of = relays(ports, trace.members());
     let made = relay::pass_on(&trace, relay_of, part, MAX_ITEMS);
     made.map_err(|error| {
         Fault::new(format!("{at}.program"), format!("cannot use ports.cross = \"inner\": {error}"))
     })
+}
+
+/// For two ranks of the first `members` ones on different hosts, the rank of the sender's host that passes a message on: that
+/// with the receiver's port number. `None` if the sender has it, or no rank.
+fn relays(ports: &JobPorts, members: u32) -> impl Fn(u32, u32) -> Option<u32> {
+    let ranks = (0..members).zip(&ports.machine_of);
+    let known: HashMap<(u32, usize), u32> =
+        ranks.map(|(rank, &machine)| ((machine, ports.number_of_own(rank)), rank)).collect();
+    move |from, to| {
+        let [here, there] = [from, to].map(|rank| ports.machine_of[rank as usize]);
+        let [own, other] = [from, to].map(|rank| ports.number_of_own(rank));
+        if here == there || own == other { None } else { known.get(&(here, other)).copied() }
+    }
+}
+
+/// The hosts with several ports of a scenario, and how messages of jobs use them, without a run.
+#[derive(Debug, Clone)]
+pub struct PortsOfJobs {
+    spec: Spec,
+    topology: Topology,
+}
+
+impl PortsOfJobs {
+    /// With the ports of a file, if the network has hosts with several ports.
+    pub(crate) fn new(spec: &Spec, topology: Topology, file: FilePorts) -> Result<Option<Self>, Fault> {
+        let resolved = of_file::resolved(spec, &topology, file)?;
+        let spec = resolved.unwrap_or_else(|| spec.clone());
+        Ok((!topology.machines.is_empty() && spec.ports.is_some()).then_some(Self { spec, topology }))
+    }
+
+    /// The hosts.
+    #[must_use]
+    pub fn machines(&self) -> &[Machine] {
+        &self.topology.machines
+    }
+
+    /// The pairs of ports over which messages go: sending port and receiving port. `machines` contains the host of each rank,
+    /// and `messages` the ranks of the sender and the receiver. A message between ranks of one host has none.
+    ///
+    /// # Panics
+    /// If a host or a rank does not exist.
+    #[must_use]
+    pub fn pairs(&self, machines: &[u32], messages: &[(u32, u32)]) -> Vec<(u32, u32)> {
+        let Some(ports) = of_job(&self.spec, &self.topology, machines) else { return Vec::new() };
+        let crosses = self.spec.ports.as_ref().is_some_and(|given| given.cross == Some(Crossing::Inner));
+        let relay_of = relays(&ports, machines.len() as u32);
+        let mut found = Vec::with_capacity(messages.len());
+        for &(from, to) in messages {
+            if ports.machine_of[from as usize] == ports.machine_of[to as usize] {
+                continue;
+            }
+            let from = relay_of(from, to).filter(|_| crosses).unwrap_or(from);
+            // A message with a packet for each port uses all that a long one uses.
+            let bytes = ports.chunk * ports.ports(from).len() as u64;
+            let pieces = ports.pieces((from, to), 0, bytes, |_| true);
+            found.extend(pieces.into_iter().map(|piece| (piece.from, piece.to)));
+        }
+        found
+    }
 }
 
 /// Gives the hosts of a network the ports that a scenario asks for.

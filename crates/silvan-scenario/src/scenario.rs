@@ -22,7 +22,7 @@ use crate::import::{FilePorts, Wiring, unicode};
 use crate::jobs::{self, Program};
 use crate::network;
 use crate::plain;
-use crate::ports;
+use crate::ports::{self, PortsOfJobs};
 use crate::prepare::prepare;
 use crate::ranges;
 use crate::report::{self, Report};
@@ -271,6 +271,16 @@ impl Scenario {
     /// Same as [`Scenario::build`].
     pub fn build_plain(&self) -> Result<(Topology, Tables, Config), ScenarioError> {
         self.build().and_then(|built| self.plain(built))
+    }
+
+    /// The hosts with several ports, and how messages of jobs use them; `None` if all hosts have one port.
+    ///
+    /// # Errors
+    /// If a file cannot be read, or the ports of hosts do not fit together.
+    pub fn ports_of_jobs(&self) -> Result<Option<PortsOfJobs>, ScenarioError> {
+        let made =
+            self.topology().and_then(|(topology, found)| PortsOfJobs::new(&self.spec, topology, found.ports));
+        made.map_err(|fault| self.locate(fault))
     }
 
     /// Replaces a network and its tables by those without reduction units.

@@ -15,7 +15,7 @@ from silvan import _files
 from silvan.commands import common
 
 if TYPE_CHECKING:
-    from silvan.fabric import Collisions, LinkDemand, PairDemand, Placement
+    from silvan.fabric import Collisions, LinkDemand, PairDemand, Placement, RailDemand
 
 #: Maximum number of suggested hosts that are printed; `--json` prints all of them.
 HOSTS_AT_MOST = 256
@@ -130,12 +130,14 @@ def _print(console: Console, found: Collisions) -> None:
         )
     console.print(
         f"{job['what']}: {job['ranks']} ranks on {job['hosts']} hosts ({job['placement']}), "
-        f"{job['flows']:,} flows between hosts",
+        f"{job['flows']:,} flows between {'ports' if now['rails'] else 'hosts'}",
         markup=False,
     )
     if job["routes"] != "forwarding tables":
         console.print(f"routes: {job['routes']}", markup=False)
     _verdict(console, now)
+    if now["rails"]:
+        console.print(_rails(now["rails"]))
     if now["links"]:
         console.print(_links(now["links"]))
         console.print(_pairs(now["pairs"]))
@@ -168,6 +170,15 @@ def _verdict(console: Console, found: Placement) -> None:
     console.print(
         f"{asked}, by a factor of up to {worst:.2f}; this affects {found['flows_above_one']:,} flows."
     )
+
+
+def _rails(rows: Sequence[RailDemand]) -> Table:
+    table = Table(box=None, header_style="bold", title="By port of the sender", title_justify="left")
+    for name in ("port", "flows", "demand"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(str(row["port"]), f"{row['flows']:,}", f"{row['worst_demand']:.2f}")
+    return table
 
 
 def _links(rows: Sequence[LinkDemand]) -> Table:

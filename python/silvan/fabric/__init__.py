@@ -32,7 +32,7 @@ from silvan import _core
 from silvan.fabric import _paths
 from silvan.fabric._paths import Paths
 from silvan.fabric.examples import examples
-from silvan.types import Collisions, FabricCheck, Inference, LinkDemand, PairDemand, Placement
+from silvan.types import Collisions, FabricCheck, Inference, LinkDemand, PairDemand, Placement, RailDemand
 
 if TYPE_CHECKING:
     from silvan.fabric.studies.study import Simulated
@@ -44,6 +44,7 @@ __all__ = [
     "LinkDemand",
     "PairDemand",
     "Placement",
+    "RailDemand",
     "Routes",
     "check",
     "collide",

@@ -40,6 +40,7 @@ from silvan.types.fabrics import (
     LinkDemand,
     PairDemand,
     Placement,
+    RailDemand,
     SuggestedPlacement,
 )
 from silvan.types.runs import (
@@ -104,6 +105,7 @@ __all__ = [
     "Placement",
     "PortShare",
     "Provenance",
+    "RailDemand",
     "RootShare",
     "RoundTrip",
     "RunPart",

@@ -103,7 +103,17 @@ _PairEnds = TypedDict("_PairEnds", {"from": str, "to": str, "link": str, "demand
 
 
 class PairDemand(_PairEnds):
-    """Two hosts (`from`, `to`), their worst `link`, and the `demand` there as a multiple of its capacity."""
+    """Two hosts or ports (`from`, `to`), their worst `link`, and its `demand` relative to its capacity."""
+
+
+class RailDemand(TypedDict):
+    """The flows that leave hosts by the ports with a number, from 1."""
+
+    port: int
+    #: Number of flows.
+    flows: int
+    #: The largest demand on a link between switches on their routes, as a multiple of its capacity.
+    worst_demand: float
 
 
 class Placement(TypedDict):
@@ -117,6 +127,8 @@ class Placement(TypedDict):
     flows_above_one: int
     #: Maps the number of flows (as text) to the number of links between switches.
     flows_per_link: dict[str, int]
+    #: The flows by port of the sender; empty if each host has one port.
+    rails: list[RailDemand]
     #: The links with the largest demand.
     links: list[LinkDemand]
     #: The pairs of hosts with the largest demand on their route.
@@ -141,7 +153,7 @@ class CountedJob(TypedDict):
     ranks: int
     #: Number of hosts.
     hosts: int
-    #: Number of ordered pairs of hosts that exchange messages.
+    #: Number of ordered pairs of hosts, or of their ports, that exchange messages.
     flows: int
     #: ``linear`` or ``round-robin``.
     placement: str

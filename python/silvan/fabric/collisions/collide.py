@@ -1,10 +1,10 @@
 """Finds the links that a job's messages share, from the routes alone, and suggests a better placement.
 
-A *flow* is an ordered pair of hosts that exchange messages. The rate of a flow is the rate of its source's
-link divided by the number of flows at its source or its destination, whichever is larger. The *demand* on a
-link is the sum of the rates of its flows, relative to the capacity of the link. A demand above 1 cannot be
-met, and the flows take longer by this factor. The computation treats all flows as concurrent. The rounds of a
-collective operation do not all overlap, so the demand is an upper bound.
+A *flow* is an ordered pair of hosts, or of their ports, that exchange messages. The rate of a flow is that of
+its source's link divided by the number of flows at its source or its destination, whichever is larger. The
+*demand* on a link is the sum of the rates of its flows, relative to the capacity of the link. A demand above
+1 cannot be met, and the flows take longer by this factor. The computation treats all flows as concurrent. The
+rounds of a collective operation do not all overlap, so the demand is an upper bound.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from silvan._core import FabricError
 from silvan.fabric._paths import Paths
 from silvan.fabric.collisions import flows, routes
 from silvan.fabric.collisions.routes import Fabric, Floats, Ints
-from silvan.types import Collisions, Placement
+from silvan.types import Collisions, Placement, RailDemand
 
 PLACEMENTS = ("linear", "round-robin")
 
@@ -38,7 +38,7 @@ MOST_FOLLOWED = 20_000_000
 class Loads:
     """The demand that flows cause on links."""
 
-    #: Source and destination host of each flow.
+    #: Source and destination host or port of each flow.
     sources: Ints
     destinations: Ints
     #: Pairs of a flow and a link on its route, both as numbers.
@@ -65,7 +65,10 @@ def loads(fabric: Fabric, ranks_on: Ints, sources: Ints, destinations: Ints) -> 
 
     Raises `FabricError` if a route does not reach its host.
     """
-    one, other = ranks_on[sources], ranks_on[destinations]
+    if fabric.host_ports is None:
+        one, other = ranks_on[sources], ranks_on[destinations]
+    else:
+        one, other = fabric.host_ports.pairs(ranks_on, sources, destinations)
     pairs = np.unique(np.stack((one, other), axis=1)[one != other], axis=0).reshape(-1, 2)
     one, other = pairs[:, 0], pairs[:, 1]
     of_flow, of_link, part = fabric.ways(one, other)
@@ -113,14 +116,14 @@ def numbers(fabric: Fabric, names: Sequence[str] | None) -> Ints:
     """
     if names is None:
         # Aggregation nodes are units inside switches (SHARP), on which no rank can run.
-        is_host = ["aggregation node" not in name.lower() for name in fabric.hosts]
+        is_host = ["aggregation node" not in name.lower() for name in fabric.places]
         return np.flatnonzero(is_host)
-    known = {name: number for number, name in enumerate(fabric.hosts)}
+    known = {name: number for number, name in enumerate(fabric.places)}
     wanted = expand(names)
     for name in wanted:
         if name not in known:
             raise FabricError(
-                f"no host `{name}` in the fabric; its hosts have names such as `{fabric.hosts[0]}`"
+                f"no host `{name}` in the fabric; its hosts have names such as `{fabric.places[0]}`"
             )
     twice = [name for name, times in Counter(wanted).items() if times > 1]
     if twice:
@@ -131,8 +134,9 @@ def numbers(fabric: Fabric, names: Sequence[str] | None) -> Ints:
 def in_turn(fabric: Fabric, hosts: Ints) -> Ints:
     """Return hosts round robin: the first host of each leaf switch, then the second of each."""
     leaves: dict[int, list[int]] = {}
+    leaf_of = fabric.leaf_of_place
     for host in hosts.tolist():
-        leaves.setdefault(int(fabric.leaves[host]), []).append(host)
+        leaves.setdefault(int(leaf_of[host]), []).append(host)
     most = max(len(own) for own in leaves.values())
     order = [own[row] for row in range(most) for own in leaves.values() if row < len(own)]
     return np.array(order, dtype=np.int64)
@@ -140,8 +144,9 @@ def in_turn(fabric: Fabric, hosts: Ints) -> Ints:
 
 def by_leaf(fabric: Fabric, hosts: Ints) -> Ints:
     """Return hosts leaf by leaf; leaves with the most hosts come first."""
-    size = Counter(fabric.leaves[hosts].tolist())
-    return np.array(sorted(hosts.tolist(), key=lambda h: (-size[fabric.leaves[h]], fabric.leaves[h], h)))
+    leaf_of = fabric.leaf_of_place
+    size = Counter(leaf_of[hosts].tolist())
+    return np.array(sorted(hosts.tolist(), key=lambda h: (-size[leaf_of[h]], leaf_of[h], h)))
 
 
 @dataclass(frozen=True)
@@ -193,6 +198,17 @@ def better(fabric: Fabric, job: Job, order: Ints, tries: int, seed: int) -> tupl
     return best, how
 
 
+def _rails(fabric: Fabric, found: Loads, worst: Floats) -> list[RailDemand]:
+    """Return the flows of the ports with each number, and the largest demand on their links."""
+    if fabric.host_ports is None:
+        return []
+    rails = fabric.host_ports.rails()[found.sources]
+    return [
+        {"port": port, "flows": int((rails == port).sum()), "worst_demand": float(worst[rails == port].max())}
+        for port in np.unique(rails).tolist()
+    ]
+
+
 def _described(fabric: Fabric, found: Loads, top: int) -> Placement:
     """Return the demand of a placement, with at most `top` links and pairs."""
     inner = np.flatnonzero(fabric.inner)
@@ -210,6 +226,7 @@ def _described(fabric: Fabric, found: Loads, top: int) -> Placement:
         "links_above_one": int((found.demand[inner] > 1 + 1e-9).sum()),
         "flows_above_one": int((worst > 1 + 1e-9).sum()),
         "flows_per_link": {str(count): counts[count] for count in sorted(counts)},
+        "rails": _rails(fabric, found, worst),
         "links": [
             {"link": fabric.links[at], "flows": int(found.flows[at]), "demand": float(found.demand[at])}
             for at in order[:top].tolist()
@@ -301,6 +318,6 @@ def collide(  # noqa: PLR0913 - options with names and defaults
         best, how = better(fabric, job, order, tries, seed)
         after = job.on(fabric, best)
         if after.score(fabric.inner) < score:
-            chosen = [fabric.hosts[host] for host in best[: job.hosts].tolist()]
+            chosen = [fabric.places[host] for host in best[: job.hosts].tolist()]
             told["suggestion"] = {"how": how, "hosts": chosen, **_described(fabric, after, top)}
     return told

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,11 +15,6 @@ from numpy.typing import NDArray
 
 from silvan._core import FabricError, FlowRoutes, Scenario, fabric_check, fabric_ibdmchk, fabric_route
 from silvan.fabric._paths import Paths, files_or_scenario
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -73,6 +67,40 @@ class End:
 
 
 @dataclass(frozen=True)
+class HostPorts:
+    """Hosts with several ports; ports have the numbers of the hosts of a :class:`Fabric`."""
+
+    core: FlowRoutes
+    names: list[str]
+    ports: list[Ints]
+    #: For each port in `core`: its number in the fabric.
+    number: Ints
+
+    @staticmethod
+    def of(core: FlowRoutes, hosts: Sequence[str]) -> HostPorts | None:
+        """Return the hosts with several ports of a scenario, None if each host has one port."""
+        if core.machines is None:
+            return None
+        known = {name: number for number, name in enumerate(hosts)}
+        number = np.array([known[name] for name in core.hosts], dtype=np.int64)
+        ports = [number[np.array(own, dtype=np.int64)] for _, own in core.machines]
+        return HostPorts(core, [name for name, _ in core.machines], ports, number)
+
+    def pairs(self, hosts_of: Ints, sources: Ints, destinations: Ints) -> tuple[Ints, Ints]:
+        """Return the ports that send and receive messages between ranks; `hosts_of` maps ranks to hosts."""
+        found = self.core.port_pairs(hosts_of.tolist(), sources.tolist(), destinations.tolist())
+        sends, receives = (self.number[np.array(column, dtype=np.int64)] for column in found)
+        return sends, receives
+
+    def rails(self) -> Ints:
+        """Return for each port its number within its host, from 1."""
+        numbers = np.zeros(len(self.number), dtype=np.int64)
+        for own in self.ports:
+            numbers[own] = np.arange(1, len(own) + 1)
+        return numbers
+
+
+@dataclass(frozen=True)
 class Fabric:
     """The hosts and switches by number, the directed links between them, and the forwarding tables."""
 
@@ -95,6 +123,20 @@ class Fabric:
     shares: Shares | None = None
     #: A cycle of channels in which packets can wait for each other; None if there is none.
     deadlock: str | None = None
+    #: The hosts with several ports, which are `hosts`; None if each host has one port.
+    host_ports: HostPorts | None = None
+
+    @property
+    def places(self) -> list[str]:
+        """The names of the hosts on which ranks can run."""
+        return self.hosts if self.host_ports is None else self.host_ports.names
+
+    @property
+    def leaf_of_place(self) -> Ints:
+        """For each of these hosts: the switch to which it sends, over its first port."""
+        if self.host_ports is None:
+            return self.leaves
+        return self.leaves[np.array([own[0] for own in self.host_ports.ports], dtype=np.int64)]
 
     @property
     def leaves(self) -> Ints:
@@ -154,13 +196,10 @@ def read(paths: Paths, tables: str | PathLike[str] | None = None, rate: str | No
         if tables is not None:
             raise FabricError(f"{one[0]}: a scenario has its own routing; omit --lft")
         scenario = Scenario.load(one[0])
-        if "ports" in tomllib.loads(scenario.to_toml()):
-            raise FabricError(
-                f"{one[0]}: has [ports], which this command does not take into account; run the scenario"
-            )
         found = scenario.routes()
         fabric = _of_texts(*fabric_route(one[0], None, rate)[:2])
-        fabric = replace(fabric, deadlock=scenario.check()["deadlock"])
+        ports = HostPorts.of(found, fabric.hosts)
+        fabric = replace(fabric, deadlock=scenario.check()["deadlock"], host_ports=ports)
         if found.division is None:
             return fabric
         return replace(fabric, shares=Shares.of(found, fabric.hosts, fabric.links))
