@@ -15,7 +15,7 @@ use silvan_scenario::spec::{Spec, TopologySource};
 use toml::{Table, Value};
 
 use crate::case::read;
-use crate::draw::jobs::{Around, host_ports, jobs, port_failures, reduction};
+use crate::draw::jobs::{Around, combine_in_hosts, host_ports, jobs, port_failures, reduction};
 use crate::draw::{ecmp, events, rdma, sources, trimming};
 
 /// Duration in seconds that is long enough for all traffic of a random scenario. An idle network has almost
@@ -241,10 +241,19 @@ pub fn with_ports(table: &Table, scenario: &Scenario) -> Option<Table> {
             job.as_table_mut()?.remove("queue_pairs");
         }
     }
-    other.insert("job".to_owned(), Value::Array(jobs));
+    let is_linked = ports.contains_key("inner_rate");
     other.insert("ports".to_owned(), Value::Table(ports));
+    other.insert("job".to_owned(), Value::Array(jobs.clone()));
+    if is_linked {
+        combine_in_hosts(spec.seed, &mut jobs);
+        let mut combined = other.clone();
+        combined.insert("job".to_owned(), Value::Array(jobs));
+        if is_possible(&combined) {
+            other = combined;
+        }
+    }
     // Messages for receives with wildcards cannot be passed on, and some hosts cannot share an injection limit.
-    if !matches!(crate::case::read(&other), Ok(Ok(scenario)) if scenario.build().is_ok())
+    if !is_possible(&other)
         && let Some(ports) = entry(&mut other, "ports")
     {
         for key in ["cross", "relay_part", "injection_rate"] {
@@ -253,6 +262,11 @@ pub fn with_ports(table: &Table, scenario: &Scenario) -> Option<Table> {
     }
     let failing = spec.seed.is_multiple_of(2).then(|| with_failing_ports(&other, spec, &topology)).flatten();
     Some(failing.unwrap_or(other))
+}
+
+/// Whether a network can be built for a scenario.
+fn is_possible(table: &Table) -> bool {
+    matches!(crate::case::read(table), Ok(Ok(scenario)) if scenario.build().is_ok())
 }
 
 /// The same scenario, in which ports of a host fail. `None` if it cannot have failures.

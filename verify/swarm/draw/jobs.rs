@@ -76,6 +76,40 @@ pub fn jobs(seed: u64, around: &Around) -> Vec<Value> {
     jobs.into_iter().map(Value::Table).collect()
 }
 
+/// Lets the switch between the ranks of each host combine and copy the data of all-reduces in some jobs, whose ranks have links
+/// to each other.
+pub fn combine_in_hosts(seed: u64, jobs: &mut [Value]) {
+    let mut draw =
+        Draw { random: Stream::new(seed, "swarm switches of hosts", 0), cycle: None, is_crowd: false };
+    for job in jobs.iter_mut().filter_map(Value::as_table_mut) {
+        let per_host = job.get("ranks_per_host").and_then(Value::as_integer).unwrap_or(1).max(2);
+        let program = job.get_mut("program").and_then(Value::as_table_mut);
+        let Some(program) = program.filter(|program| program.contains_key("operation")) else { continue };
+        let ranks = program.get("ranks").and_then(Value::as_integer).unwrap_or(1);
+        if ranks < per_host || !draw.chance(40) {
+            continue;
+        }
+        // Each host has the same number of ranks.
+        put(program, "ranks", int((ranks - ranks % per_host) as u64));
+        put(program, "operation", "all-reduce");
+        if !program.contains_key("bytes") {
+            put(program, "bytes", "3000 B");
+        }
+        program.remove("groups");
+        put(job, "ranks_per_host", int(per_host as u64));
+        for key in ["overhead", "copy_rate", "sharing", "protocol", "algorithms"] {
+            job.remove(key);
+        }
+        if let Some(nccl) = job.get_mut("nccl").and_then(Value::as_table_mut) {
+            put(nccl, "nvls", true);
+        } else {
+            let mut chosen = Table::new();
+            put(&mut chosen, "all_reduce", "nvls");
+            put(job, "algorithms", Value::Table(chosen));
+        }
+    }
+}
+
 /// Settings of hosts with several ports.
 pub fn host_ports(seed: u64) -> Table {
     let mut draw = Draw { random: Stream::new(seed, "swarm host ports", 0), cycle: None, is_crowd: false };
@@ -209,12 +243,24 @@ impl Draw {
         let most = (hosts * per_host).min(12);
         if most >= 2 && self.chance(8) {
             job.remove("algorithms");
-            put(job, "program", Value::Table(self.inference(most)));
+            let mut program = self.inference(most);
+            if self.chance(40) {
+                self.batch_continuously(&mut program);
+            }
+            put(job, "program", Value::Table(program));
         }
         if let Some(program) = job.get_mut("program").and_then(Value::as_table_mut)
             && program.contains_key("top_k")
             && self.chance(50)
         {
+            let ranks = program.get("ranks").and_then(Value::as_integer).unwrap_or(1) as u64;
+            if self.chance(50) {
+                let copies = ranks * self.range(1, 2);
+                put(program, "redundant", int(copies));
+            }
+            if self.chance(40) {
+                put(program, "placement", "balanced");
+            }
             let is_backward = self.chance(80);
             put(program, "backward", is_backward);
             for key in ["gradient_bytes", "shared_gradients"] {
@@ -245,8 +291,50 @@ impl Draw {
             if self.chance(30) {
                 put(&mut nccl, "protocols", vec![self.word(&["simple", "ll", "ll128"])]);
             }
+            if self.chance(30) {
+                put(&mut nccl, "nvls", false);
+            }
             put(job, "nccl", Value::Table(nccl));
         }
+        let is_in_network = job
+            .get("algorithms")
+            .and_then(Value::as_table)
+            .is_some_and(|chosen| chosen.values().any(|name| name.as_str() == Some("in-network")));
+        if !is_in_network && !is_cyclic && self.chance(20) {
+            let set = self.word(&["nccl", "simai-1.7"]);
+            put(job, "latencies", set);
+        }
+    }
+
+    /// Batches the requests of an inference continuously.
+    fn batch_continuously(&mut self, program: &mut Table) {
+        put(program, "prefill", int(0));
+        for key in ["prefill_tensor", "kv_bytes", "transfer"] {
+            program.remove(key);
+        }
+        let mut continuous = Table::new();
+        put(&mut continuous, "token_budget", int(self.range(3, 40)));
+        if self.chance(50) {
+            let rate = self.range(1, 400) * 1_000_000_000;
+            put(&mut continuous, "planned_rate", self.rate(rate));
+        }
+        if self.chance(50) {
+            for key in ["requests", "interval", "prompt", "output"] {
+                program.remove(key);
+            }
+            let mut at = 0;
+            let arrivals = (0..self.range(1, 5)).map(|_| {
+                let mut request = Table::new();
+                at += self.below(2_000) * 1_000;
+                put(&mut request, "at", self.time(at));
+                put(&mut request, "prompt", int(self.range(1, 60)));
+                put(&mut request, "output", int(self.range(1, 3)));
+                Value::Table(request)
+            });
+            let arrivals: Vec<Value> = arrivals.collect();
+            put(&mut continuous, "arrivals", arrivals);
+        }
+        put(program, "continuous", Value::Table(continuous));
     }
 
     fn inference(&mut self, most: u64) -> Table {
