@@ -529,6 +529,9 @@ def test_a_job_on_ports_with_a_shared_limit_takes_as_long_as_the_limit_demands()
     result = run_text(exchange(hosts, 4, "4 MiB"), **changes)
     (job,) = result.summary["jobs"]
     assert job["span_ns"] == pytest.approx((hosts - 1) * size * 8 / 150, rel=0.02)
+    # Waiting for a turn is part of sending.
+    assert job["sending_share"] == pytest.approx(1, abs=0.02)
+    assert job["blocked_share"] == pytest.approx(0, abs=0.01)
 
 
 @pytest.mark.parametrize(
@@ -544,3 +547,9 @@ def test_a_job_on_ports_with_a_shared_limit_takes_as_long_as_the_limit_demands()
 def test_settings_that_exclude_a_shared_limit_are_named(changes, message):
     with pytest.raises(silvan.ScenarioError, match=message):
         flow_rates("H1.1->H2.1", **changes)
+
+
+def test_fluid_rates_refuse_a_limit_that_ports_share():
+    text = SHARED + '[[flow]]\nfrom = "H1.1"\nto = "H2.1"\n'
+    with pytest.raises(silvan.ScenarioError, match="ports.injection_rate.*one that ports share; leave it out"):
+        silvan.fluid(silvan.Scenario.from_toml(text))

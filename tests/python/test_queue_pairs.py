@@ -59,6 +59,39 @@ def test_a_message_uses_as_many_links_as_its_queue_pairs_reach(tmp_path):
     assert alone == pytest.approx(16, rel=0.001), "one message uses one of the queue pairs"
 
 
+def test_each_pair_of_ranks_uses_its_queue_pairs_in_turn(tmp_path):
+    to_b = [f"s{at}: send {PART}b to 1 tag {at}" for at in range(0, 16, 2)]
+    to_c = [f"s{at}: send {PART}b to 2 tag {at}" for at in range(1, 16, 2)]
+    sends = [line for pair in zip(to_b, to_c, strict=True) for line in pair]
+    receives = [[f"r{at}: recv {PART}b from 0 tag {at}" for at in range(first, 16, 2)] for first in (0, 1)]
+    ranks = ["\n".join(lines) for lines in (sends, *receives)]
+    text = "num_ranks 3\n" + "".join(f"rank {rank} {{\n{lines}\n}}\n" for rank, lines in enumerate(ranks))
+    (tmp_path / "copy.goal").write_text(text)
+    path = tmp_path / "copy.toml"
+    third = '{ from = "c", to = "right:6", rate = "80 Gbit/s" },\n]\n[packet]'
+    scenario = SCENARIO.replace('"b"]', '"b", "c"]').replace('"right", ports = 5', '"right", ports = 6')
+    path.write_text(scenario.replace("]\n[packet]", third))
+    times = []
+    for seed in range(8):
+        changes = {"seed": seed, "job.0.queue_pairs": {"count": 2}}
+        (job,) = silvan.run(silvan.Scenario.load(path, changes)).summary["jobs"]
+        times.append(job["span_ns"] / (PART * (1 + HEADER / MTU) * 8 / 10))
+    # If the messages of a rank were counted, all messages to another rank would use one queue pair.
+    assert min(times) == pytest.approx(4, rel=0.02), "four queue pairs on four links"
+
+
+def test_an_explanation_names_the_other_queue_pairs_of_a_message(tmp_path):
+    run(tmp_path, [16 * PART], count=4, split=True)
+    path = tmp_path / "copy.toml"
+    changes = {"job.0.queue_pairs": {"count": 4, "split": True}}
+    result = silvan.run(silvan.Scenario.load(path, changes))
+    text = str(silvan.why(result)[0])
+    assert text.startswith("The part of a message on one of its 4 queue pairs, 1.049 MB of job.0 (a->b)"), (
+        text
+    )
+    assert "job.0 (a->b), other queue pairs" in text
+
+
 def test_results_count_messages_and_not_their_parts(tmp_path):
     job, _ = run(tmp_path, [PART, PART + 1, 1], count=3, split=True)
     assert (job["messages"], job["bytes"]) == (3, 2 * PART + 2)

@@ -593,7 +593,10 @@ class Host:
             lane = own_lane
         if self.net.plan.lanes.by_way:
             lane = self.net.plan.lanes.of_level[self.level(to, flow.level)]
-        return Packet(flow, to, payload=0, size=size, space=self.net.space(size), lane=lane, kind=kind)
+        packet = Packet(flow, to, payload=0, size=size, space=self.net.space(size), lane=lane, kind=kind)
+        if self.sprayer:
+            packet.entropy = self.sprayer.of_control(packet)
+        return packet
 
     def decide(self) -> None:
         """Send one packet, if there is a reason for an attempt and it is possible."""

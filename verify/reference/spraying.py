@@ -6,12 +6,14 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from verify.mixing import drawn
 from verify.reading import Ecmp
 from verify.reference.path_states import PathStates
 from verify.reference.streams import Stream
 
 if TYPE_CHECKING:
     from verify.reference.hosts import Flow, Host
+    from verify.reference.links import Packet
 
 #: Maximum number of entropy values that REPS stores for a flow, and of pending skips of an entropy value.
 KEPT, MOST_DUE = 8, 15
@@ -61,6 +63,14 @@ class Sprayer:
         if kind in ("reps", "random"):
             return self.random.below(self.rule.values)
         return self.in_turn(path)
+
+    def of_control(self, packet: Packet) -> int:
+        """Select the value of a control packet that answers no packet: by its flow, if values are positions of ports."""
+        if not (self.rule.by_digit or self.rule.by_lid):
+            return 0
+        numbers = self.host.net.number
+        words = (numbers[self.host.name], numbers[packet.destination], packet.flow.source.number)
+        return drawn(words) % self.rule.values
 
     def in_turn(self, path: Path) -> int:
         """Return the next value of the round without a pending skip, and advance the round.

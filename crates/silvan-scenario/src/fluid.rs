@@ -84,8 +84,8 @@ impl Scenario {
     ///
     /// # Errors
     /// Same as [`Scenario::build`], and if the scenario has jobs, closed loops, patterns that choose a destination
-    /// for each message, ECMP, adaptive routing, detours, packets to several LIDs of a host, too many flows, or no
-    /// flows.
+    /// for each message, ECMP, adaptive routing, detours, packets to several LIDs of a host, an injection limit that ports
+    /// share, too many flows, or no flows.
     pub fn fluid(&self) -> Result<FluidReport, ScenarioError> {
         let (topology, tables, config) = self.build_plain()?;
         if config.path_lanes.is_some_and(|lanes| lanes.detours.is_some()) {
@@ -107,6 +107,10 @@ impl Scenario {
             let what = "has no rates to compute: fluid rates need one route per pair of hosts; set \"zero\"";
             return Err(self.locate(Fault::new("routing.path_bits", what)));
         }
+        if shares_injection(&self.spec) {
+            let what = "has no rates to compute: fluid rates know limits of single ports, not one that ports share; leave it out";
+            return Err(self.locate(Fault::new("ports.injection_rate", what)));
+        }
         let flows = flows(&self.spec, &topology).map_err(|fault| self.locate(fault))?;
         let refused = |error: FluidError| ScenarioError::of_file(self.origin(), error.0);
         let host = &self.spec.host;
@@ -118,13 +122,17 @@ impl Scenario {
     }
 }
 
+fn shares_injection(spec: &Spec) -> bool {
+    spec.ports.as_ref().is_some_and(|ports| ports.injection_rate.is_some())
+}
+
 /// The largest sum of the numbers of flows over all changes of links for which [`expected`] computes rates.
 const MOST_EXPECTED: usize = 2_000_000;
 
 /// The total rate that the network permits after each change of links: the max-min fair rates of the flows
 /// that are active at that time, on routes around the links that are down. With a pattern of kind `uniform`
 /// or `all-to-all`, each pair of hosts has an equal part of the rate of its source. Empty if there are jobs,
-/// patterns without known mean rates, or too many flows.
+/// patterns without known mean rates, an injection limit that ports share, or too many flows.
 pub(crate) fn expected(
     spec: &Spec,
     topology: &Topology,
@@ -132,7 +140,7 @@ pub(crate) fn expected(
     faults: &FaultPlan,
 ) -> Vec<Expected> {
     let count = faults.count_remaining();
-    if count == 0 {
+    if count == 0 || shares_injection(spec) {
         return Vec::new();
     }
     let Some((flows, is_fixed)) = mean_flows(spec, topology, MOST_EXPECTED / count) else {

@@ -61,6 +61,14 @@ class Selection(NamedTuple):
         return all(wanted in {None, own} for wanted, own in ends)
 
 
+class QueuePairs(NamedTuple):
+    """The queue pairs of two ranks."""
+
+    count: int
+    #: Whether the packets of each message are divided among them.
+    splits: bool
+
+
 @dataclass(frozen=True)
 class Wanted:
     """A message to explain, as the tables of results name it. Times are picoseconds."""
@@ -181,6 +189,14 @@ class Network:
         """Return the name of the class of a flow; empty if it is not known."""
         number = self.class_number(flow)
         return self.classes[number] if number is not None and number < len(self.classes) else ""
+
+    def queue_pairs(self, flow: FlowKey) -> QueuePairs:
+        """Return the queue pairs of two ranks of the job of a flow; one for other flows."""
+        name = self.class_of(flow)
+        jobs = enumerate(self.spec.get("job", []))
+        found = next((job for at, job in jobs if job.get("name", f"job.{at}") == name), {})
+        given = found.get("queue_pairs", {})
+        return QueuePairs(given.get("count", 1), splits=given.get("split", False))
 
     def _down(self, channels: list[str]) -> dict[int, list[tuple[int, int]]]:
         """Return the times in which each channel is down, from the table of events."""

@@ -73,16 +73,20 @@ def _others(count: int, what: str) -> str:
     return f"{count} other {what}{'' if count == 1 else 's'}"
 
 
-def _by_name(owners: tuple[tuple[FlowKey, int], ...], network: Network) -> list[tuple[str, int]]:
+def _by_name(cause: Cause, found: Explanation, network: Network) -> list[tuple[str, int]]:
     """Return the owners of a time, the largest first. Flows with the same name and hosts are one owner."""
+    own = found.subject.flow if isinstance(found.subject, Message) else None
+    own_name = network.name_of(own) if own is not None else ""
     sums: Counter[str] = Counter()
-    for flow, ps in owners:
-        sums[network.name_of(flow)] += ps
+    for flow, ps in cause.owners:
+        name = network.name_of(flow)
+        is_other = name == own_name and flow != own and network.queue_pairs(flow).count > 1
+        sums[f"{name}, other queue pairs" if is_other else name] += ps
     return sums.most_common()
 
 
-def _owners(cause: Cause, network: Network) -> str:
-    owners = _by_name(cause.owners, network)
+def _owners(cause: Cause, found: Explanation, network: Network) -> str:
+    owners = _by_name(cause, found, network)
     named = [f"{name} {duration(ps)}" for name, ps in owners[:OWNERS_NAMED]]
     rest = owners[OWNERS_NAMED:]
     if rest:
@@ -124,7 +128,7 @@ def lines_of(cause: Cause, found: Explanation, network: Network) -> list[str]:
         Label.LOSS: "in the buffer",
     }.get(cause.label)
     if cause.owners and use is not None and not _is_own(cause, found):
-        lines.append(f"{use}: {_owners(cause, network)}")
+        lines.append(f"{use}: {_owners(cause, found, network)}")
     if len(cause.chain) > 1:
         lines.append(f"reached through: {' <- '.join(cause.chain)}")
     return lines
@@ -142,9 +146,13 @@ def _head(found: Explanation, network: Network) -> str:
     subject = found.subject
     took = f"took {duration(found.duration)}"
     if isinstance(subject, Message):
+        pairs = network.queue_pairs(subject.flow)
+        what = f"The message of {size(subject.bytes)}"
+        if pairs.splits:
+            what = f"The part of a message on one of its {pairs.count} queue pairs, {size(subject.bytes)}"
         return (
-            f"The message of {size(subject.bytes)} of {network.name_of(subject.flow)}, generated at "
-            f"{duration(subject.start)}, {took}; alone it takes {duration(found.ideal)}."
+            f"{what} of {network.name_of(subject.flow)}, generated at {duration(subject.start)}, {took}; "
+            f"alone it takes {duration(found.ideal)}."
         )
     return (
         f"{subject.name}, from {duration(subject.start)} on, {took}; {duration(found.ideal)} of its critical "
@@ -263,7 +271,7 @@ def as_json(found: Explanation, network: Network, proof: Proof | None = None) ->
                 "label": cause.label.value,
                 "place": cause.place,
                 "ps": cause.ps,
-                "owners": [{"flow": name, "ps": ps} for name, ps in _by_name(cause.owners, network)],
+                "owners": [{"flow": name, "ps": ps} for name, ps in _by_name(cause, found, network)],
                 "chain": list(cause.chain),
                 **_signal(cause),
                 **({"loss": cause.loss} if cause.loss is not None else {}),

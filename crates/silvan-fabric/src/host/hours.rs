@@ -106,7 +106,9 @@ impl Host {
         let now = ctx.now;
         // A host whose link is down waits as if it lacked credit.
         let free_at = Some(ctx.free_at(self.out)).filter(|&time| time < Time::NEVER).unwrap_or(now);
-        let busy_until = free_at.max(self.injection.free_at).max(self.waits_for_others_until(ctx));
+        // The host settles again at its turn, which it does not know.
+        let turn_at = if self.waits_for_turn(ctx) { Time::NEVER } else { Time::ZERO };
+        let busy_until = free_at.max(self.injection.free_at).max(turn_at);
         // While the link is busy, nothing can be sent. The host settles again when the link becomes free.
         let waits = self.flows.ready() > 0 || self.flows.has_held() || !self.control.is_empty();
         let is_buffered = || self.adapter.is_some() && !self.buffered(&ctx.packets).is_empty();

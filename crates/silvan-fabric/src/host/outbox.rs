@@ -26,8 +26,8 @@ pub(super) struct ControlPacket {
     pub class: u16,
     pub sl: u8,
     pub vl: Vl,
-    /// For an answer to a data packet: the entropy value of that packet.
-    pub entropy: u16,
+    /// The entropy value of the packet that it answers, or of a probe. Without one, the flow determines the value.
+    pub entropy: Option<u16>,
     /// For an answer to a data packet: the telemetry of that packet.
     pub telemetry: Vec<Telemetry>,
     /// For a negative acknowledgement and, with loss recovery, for a receipt or an acknowledgement: the number of the
@@ -65,7 +65,7 @@ impl ControlPacket {
             class,
             sl,
             vl,
-            entropy: 0,
+            entropy: None,
             telemetry: Vec::new(),
             number: None,
             earlier: None,
@@ -265,8 +265,9 @@ impl Host {
         ctx.meters.control_injected += 1;
         let id = ctx.packets.insert(packet);
         ctx.packets.set_telemetry(id, control.telemetry);
-        if self.sprayer.is_some() {
-            ctx.packets.set_entropy(id, control.entropy);
+        if let Some(sprayer) = &self.sprayer {
+            let of_flow = || sprayer.of_flow(control.to, control.source);
+            ctx.packets.set_entropy(id, control.entropy.unwrap_or_else(of_flow));
         }
         if let Some(number) = control.number {
             ctx.packets.set_number(id, number);

@@ -60,7 +60,7 @@ impl Host {
             if sends && !ctx.links.is_down(self.out) {
                 ctx.meters.path_probes += 1;
                 let control = self.control_for(Contents::PathProbe, flow);
-                self.control.push_back(ControlPacket { entropy: probe.value, ..control });
+                self.control.push_back(ControlPacket { entropy: Some(probe.value), ..control });
                 self.wake(ctx);
             }
             if let Some(sprayer) = &mut self.sprayer {
@@ -77,7 +77,7 @@ impl Host {
     /// Answers a probe of an entropy value.
     pub(super) fn answer_probe(&mut self, ctx: &mut Context, packet: &Packet, entropy: u16) {
         let reply = self.answer_to(packet, Contents::PathReply { is_marked: packet.fecn });
-        self.control.push_back(ControlPacket { entropy, ..reply });
+        self.control.push_back(ControlPacket { entropy: Some(entropy), ..reply });
         self.wake(ctx);
     }
 

@@ -165,6 +165,7 @@ impl Host {
             is_marked: *is_marked,
             is_validated: *is_validated,
         };
+        let answers = !matches!(content, Content::Grant(_));
         let (contents, echo, packets) = match content {
             Content::Notification(echo) => (Contents::Cnp(echoed(&echo, 0)), echo, 1),
             Content::Acknowledgement(echo, bytes, packets) => {
@@ -173,7 +174,7 @@ impl Host {
             Content::Grant(amount) => (Contents::Grant { amount }, Echo::default(), 0),
         };
         ControlPacket {
-            entropy: echo.entropy,
+            entropy: answers.then_some(echo.entropy),
             telemetry: echo.hops,
             connection: to.connection,
             packets,

@@ -1,7 +1,5 @@
 //! The turns of ports that share an injection limit ([`crate::shared_injection`]).
 
-use silvan_engine::Time;
-
 use super::{Attempt, Host};
 use crate::context::Context;
 use crate::packet::FlowAddress;
@@ -71,9 +69,8 @@ impl Host {
         }
     }
 
-    /// The time until which the port waits for others at least; zero if it does not.
-    pub(super) fn waits_for_others_until(&self, ctx: &Context) -> Time {
-        let shared = self.shared(ctx).filter(|shared| shared.has_waiting(self.out));
-        shared.map_or(Time::ZERO, SharedInjection::free_at)
+    /// Whether the port waits for its turn.
+    pub(super) fn waits_for_turn(&self, ctx: &Context) -> bool {
+        self.shared(ctx).is_some_and(|shared| shared.has_waiting(self.out))
     }
 }

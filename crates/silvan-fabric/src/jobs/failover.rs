@@ -129,7 +129,7 @@ impl Running {
         let bytes = if has_bytes(&parcel) && parcel.bytes > 0 { piece.bytes } else { 0 };
         self.moved_bytes += bytes;
         let pieces = self.setup.pieces(&Parcel { bytes, ..parcel }, at.failed);
-        let pieces = self.setup.on_queue_pairs(&parcel, pieces);
+        let pieces = self.on_queue_pairs(&parcel, pieces);
         self.joined(&piece).replace(&piece, pieces.len() as u32);
         self.post_all(piece.travel, pieces, at);
     }

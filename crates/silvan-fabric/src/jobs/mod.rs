@@ -166,13 +166,11 @@ impl Setup {
         self.with_flows(parcel, first.unwrap_or_default())
     }
 
-    /// Divides the pieces of a parcel among the queue pairs of its ranks.
-    fn on_queue_pairs(&self, parcel: &Parcel, pieces: Vec<(FlowAddress, u64)>) -> Vec<(FlowAddress, u64)> {
-        if self.queue_pairs.count == 1 {
-            return pieces;
-        }
+    /// Divides the pieces of a parcel among the queue pairs of its ranks. `turn` is the number of the parcel from its rank to
+    /// the other.
+    fn on_queue_pairs(&self, turn: u32, pieces: Vec<(FlowAddress, u64)>) -> Vec<(FlowAddress, u64)> {
         let parts_of = |(flow, bytes): (FlowAddress, u64)| {
-            let parts = self.queue_pairs.parts(parcel.index, bytes, self.ideal.mtu);
+            let parts = self.queue_pairs.parts(turn, bytes, self.ideal.mtu);
             parts.map(move |(pair, bytes)| {
                 (FlowAddress { source: flow.source + pair * self.sharing, ..flow }, bytes)
             })

@@ -8,8 +8,8 @@ use hdrhistogram::Histogram;
 use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 use silvan_engine::saved::Saved;
-use silvan_network::traffic::Sends;
 use silvan_network::traffic::source::Message;
+use silvan_network::traffic::{QueuePairs, Sends};
 use silvan_trace::Trace;
 use silvan_trace::execute::{Agenda, Carrier, Interfaces, Machines, Parcel, Part, Ranks, TooLong};
 
@@ -70,6 +70,8 @@ pub(super) struct Running {
     /// The next packets of parcels of which each port takes one after the other: by the time at which a host will have sent the
     /// packet before, its flow and its parcel.
     next_packets: BTreeMap<(Time, u32), (FlowAddress, Travel)>,
+    /// The number of parcels from a rank to another, if they use queue pairs in turn.
+    turns: FxHashMap<(u32, u32), u32>,
     /// The links between ranks of one host.
     links: Interfaces,
     /// Sorted by host.
@@ -144,6 +146,7 @@ impl Running {
             coming: FxHashMap::default(),
             joined: FxHashMap::default(),
             next_packets: BTreeMap::new(),
+            turns: FxHashMap::default(),
             links: Interfaces::default(),
             hosts,
             ends: BinaryHeap::new(),
@@ -203,7 +206,7 @@ impl Running {
             alone = self.alone(&pieces);
             row = self.log(ctx.now, &parcel, (pieces[0].0, alone), room);
         }
-        pieces = self.setup.on_queue_pairs(&parcel, pieces);
+        pieces = self.on_queue_pairs(&parcel, pieces);
         let (mut count, mut rest) = (pieces.len() as u32, 0);
         if let Some(ports) = self.setup.ports.as_ref().filter(|_| self.setup.sprays()) {
             count = ports.packets(parcel.bytes) as u32;
@@ -220,6 +223,26 @@ impl Running {
             let travel = Travel { parcel, handed: ctx.now, row, pieces: count, bytes: least, alone };
             self.post(ctx, hosts, PostedPiece { flow, travel }, job);
         }
+    }
+
+    /// Divides the pieces of a parcel among the queue pairs of its ranks.
+    pub(super) fn on_queue_pairs(
+        &mut self,
+        parcel: &Parcel,
+        pieces: Vec<(FlowAddress, u64)>,
+    ) -> Vec<(FlowAddress, u64)> {
+        let QueuePairs { count, split } = self.setup.queue_pairs;
+        if count == 1 {
+            return pieces;
+        }
+        let turn = match split {
+            true => 0,
+            false => {
+                let turns = self.turns.entry((parcel.from, parcel.to)).or_default();
+                std::mem::replace(turns, turns.wrapping_add(1))
+            }
+        };
+        self.setup.on_queue_pairs(turn, pieces)
     }
 
     /// Passes a piece to its host, or to the line of pieces that wait there.

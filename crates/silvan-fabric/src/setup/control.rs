@@ -163,7 +163,7 @@ impl Builder<'_> {
             Selection::SourceRoute => {
                 let place_values = groups.place_values(topology).0.into_iter();
                 // There are at least as many entropy values as routes.
-                place_values.map(|value| Hash::of_source_routes(ecmp.values, value as u16)).collect()
+                place_values.map(|value| Hash::of_source_routes(value as u16)).collect()
             }
         };
         Some(groups.switches.into_iter().zip(hashes).collect())

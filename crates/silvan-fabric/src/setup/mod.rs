@@ -40,6 +40,7 @@ use silvan_engine::{Bytes, Rate, Time};
 use silvan_network::port::{Port, Vl};
 use silvan_network::routing::Tables;
 use silvan_network::routing::path_bits::PathBits;
+use silvan_network::routing::path_states::Retirement;
 use silvan_network::routing::port_groups::PortGroups;
 use silvan_network::routing::spraying::{Sprayer, Spraying};
 use silvan_network::topology::{End, Link, MAX_FCFS_PORTS, Machine, NodeRef, Topology};
@@ -678,14 +679,23 @@ impl<'a> Builder<'a> {
     /// packets of a flow have several.
     fn sprayer(&self, host: u32) -> Option<Box<Sprayer>> {
         let seed = self.model.config.seed;
-        let (spraying, values, retirement) = match self.model.config.path_bits {
-            PathBits::PerPacket => (Spraying::Oblivious, self.tables.lids() as u16, None),
+        let sprayer = match self.model.config.path_bits {
+            PathBits::PerPacket => {
+                let values = self.tables.lids() as u16;
+                Sprayer::new(Spraying::Oblivious, values, Retirement::default(), (seed, host))
+                    .with_direct_values()
+            }
             PathBits::Zero | PathBits::PerFlow => {
                 let ecmp = self.model.config.hashing().filter(|ecmp| ecmp.spraying.is_on())?;
-                (ecmp.spraying, ecmp.values, ecmp.retirement.clone())
+                let retirement = ecmp.retirement.clone().unwrap_or_default();
+                let sprayer = Sprayer::new(ecmp.spraying, ecmp.values, retirement, (seed, host));
+                match ecmp.selection {
+                    Selection::Hash => sprayer,
+                    Selection::SourceRoute => sprayer.with_direct_values(),
+                }
             }
         };
-        Some(Box::new(Sprayer::new(spraying, values, retirement.unwrap_or_default(), (seed, host))))
+        Some(Box::new(sprayer))
     }
 
     /// The name of an end of a link, such as "S1:3" or "H4".

@@ -28,11 +28,17 @@ pub enum Selection {
 /// The hash function of one switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hash {
-    salt: u32,
-    /// The number of entropy values, if the entropy value of a packet selects its port directly and is not hashed.
-    direct: Option<u16>,
-    /// The place value of the digit that selects the port if the entropy value does so directly.
-    place_value: u16,
+    kind: HashKind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HashKind {
+    /// A hash of the fields with a salt.
+    Fields { salt: u32 },
+    /// The entropy value is the number of one of the LIDs of the destination, of which there are this many.
+    Lid { lids: u16 },
+    /// The entropy value is a source route. The place value is that of the digit that selects the port.
+    Digit { place_value: u16 },
 }
 
 /// The fields of a packet that are hashed.
@@ -52,27 +58,34 @@ impl Hash {
     /// The hash function of a switch in a run with this seed.
     #[must_use]
     pub fn new(seed: u64, switch: u64) -> Self {
-        Self { salt: Stream::new(seed, "ecmp", switch).next_u32(), direct: None, place_value: 1 }
+        Self { kind: HashKind::Fields { salt: Stream::new(seed, "ecmp", switch).next_u32() } }
     }
 
-    /// The selection of ports by source routes, of which there are `values`. `place_value` is that of the switch; see
+    /// The selection of ports by source routes. `place_value` is that of the switch; see
     /// [`PortGroups::place_values`](super::port_groups::PortGroups::place_values).
     #[must_use]
-    pub fn of_source_routes(values: u16, place_value: u16) -> Self {
-        Self { salt: 0, direct: Some(values), place_value }
+    pub fn of_source_routes(place_value: u16) -> Self {
+        Self { kind: HashKind::Digit { place_value } }
     }
 
     /// The hash function of all switches if the ports of a destination are listed in the order of its `lids`
     /// path bits. With [`PathBits::PerPacket`], the entropy value selects the port directly.
     #[must_use]
     pub fn of_lids(path_bits: PathBits, lids: usize) -> Self {
-        Self { salt: 0, direct: (path_bits == PathBits::PerPacket).then_some(lids as u16), place_value: 1 }
+        let kind = match path_bits {
+            PathBits::PerPacket => HashKind::Lid { lids: lids as u16 },
+            PathBits::Zero | PathBits::PerFlow => HashKind::Fields { salt: 0 },
+        };
+        Self { kind }
     }
 
-    /// The number of entropy values, if they select ports directly. `None` if they are hashed.
+    /// The number of LIDs of a host, if entropy values select one of them.
     #[must_use]
-    pub fn direct(self) -> Option<u16> {
-        self.direct
+    pub fn lids(self) -> Option<u16> {
+        match self.kind {
+            HashKind::Lid { lids } => Some(lids),
+            HashKind::Fields { .. } | HashKind::Digit { .. } => None,
+        }
     }
 
     /// The port (from 1) of a packet; `None` without a route.
@@ -90,17 +103,19 @@ impl Hash {
     #[inline]
     #[must_use]
     pub fn index(self, fields: &HashedFields, ports: usize) -> usize {
-        let value = match self.direct {
-            Some(_) => u64::from(fields.entropy / self.place_value),
-            None => self.of(fields),
-        };
-        (value % ports.max(1) as u64) as usize
+        (self.of(fields) % ports.max(1) as u64) as usize
     }
 
     #[inline]
     fn of(self, fields: &HashedFields) -> u64 {
         let HashedFields { source, destination, connection, entropy } = *fields;
-        mixed([self.salt, source, destination, u32::from(entropy) << 16 | u32::from(connection)])
+        match self.kind {
+            HashKind::Fields { salt } => {
+                mixed([salt, source, destination, u32::from(entropy) << 16 | u32::from(connection)])
+            }
+            HashKind::Lid { .. } => entropy.into(),
+            HashKind::Digit { place_value } => u64::from(entropy / place_value),
+        }
     }
 }
 
@@ -142,7 +157,7 @@ mod tests {
     #[test]
     fn the_digits_of_source_routes_are_the_positions_of_ports() {
         // Three ports at the switches of hosts, and two at those above.
-        let (low, high) = (Hash::of_source_routes(6, 1), Hash::of_source_routes(6, 3));
+        let (low, high) = (Hash::of_source_routes(1), Hash::of_source_routes(3));
         let index = |hash: Hash, entropy, ports| hash.index(&HashedFields { entropy, ..FIELDS }, ports);
         let routes: Vec<_> =
             (0..6).map(|entropy| (index(low, entropy, 3), index(high, entropy, 2))).collect();

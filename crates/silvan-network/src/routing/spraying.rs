@@ -13,6 +13,7 @@ use silvan_engine::Time;
 use silvan_engine::random::Stream;
 use silvan_engine::saved::Saved;
 
+use super::adaptive::mixed;
 pub use super::path_states::RouteFeedback;
 use super::path_states::{PathSet, Probe, Probes, Retirement};
 
@@ -116,6 +117,10 @@ pub struct Sprayer {
     /// How values are retired, with [`Spraying::PathStates`].
     retirement: Retirement,
     random: Stream,
+    /// Whether entropy values select ports directly, and are not hashed with the fields of the flow.
+    is_direct: bool,
+    /// The number of the host.
+    host: u32,
     /// By traffic source and destination host.
     flows: FxHashMap<(u16, u32), SprayedFlow>,
     probes: Probes,
@@ -127,7 +132,23 @@ impl Sprayer {
     pub fn new(rule: Spraying, values: u16, retirement: Retirement, (seed, host): (u64, u32)) -> Self {
         let random = Stream::new(seed, "entropy", u64::from(host));
         let (values, flows) = (values.max(1), FxHashMap::default());
-        Self { rule, values, retirement, random, flows, probes: Probes::default() }
+        let probes = Probes::default();
+        Self { rule, values, retirement, random, is_direct: false, host, flows, probes }
+    }
+
+    /// The same component for entropy values that select ports directly, such as source routes.
+    pub fn with_direct_values(self) -> Self {
+        Self { is_direct: true, ..self }
+    }
+
+    /// The entropy value of control packets that neither answer a packet nor have a value of their own, such as requests
+    /// for credit, from a traffic source of the host, or to it. If values select ports, it is a hash of the flow, so
+    /// that flows use different routes.
+    pub fn of_flow(&self, destination: u32, source: u16) -> u16 {
+        if !self.is_direct {
+            return 0;
+        }
+        (mixed([self.host, destination, source.into()]) % u64::from(self.values)) as u16
     }
 
     fn flow(&mut self, source: u16, destination: u32) -> (&mut SprayedFlow, &mut Stream) {
@@ -392,6 +413,17 @@ mod tests {
         assert_eq!(sprayer.next(0, 9, NOW), 42);
         let random = take(&mut sprayer, 64);
         assert!(random.iter().any(|&value| value != random[0]));
+    }
+
+    #[test]
+    fn control_packets_of_flows_are_spread_over_values_that_select_ports() {
+        let sprayer = sprayer(Spraying::Oblivious, 4);
+        assert_eq!(sprayer.of_flow(3, 1), 0, "switches hash the fields of the flow");
+        let sprayer = sprayer.with_direct_values();
+        let mut counts = [0_u32; 4];
+        (0..4_000).for_each(|destination| counts[usize::from(sprayer.of_flow(destination, 1))] += 1);
+        // Four standard deviations of a binomial distribution are 110.
+        assert!(counts.iter().all(|&count| count.abs_diff(1_000) < 110), "{counts:?}");
     }
 
     #[test]

@@ -243,7 +243,7 @@ pub struct QueuePairs {
     #[schemars(range(min = 1, max = 64))]
     pub count: u16,
     /// Whether the packets of each message are divided among the queue pairs (`NCCL_IB_SPLIT_DATA_ON_QPS`). Otherwise, the
-    /// messages of a rank use the queue pairs in turn.
+    /// messages from a rank to another use the queue pairs of the two in turn.
     #[serde(default)]
     pub split: bool,
 }
@@ -255,8 +255,8 @@ impl Default for QueuePairs {
 }
 
 impl QueuePairs {
-    /// The payload of a message on each queue pair, by its number. `turn` is the number of the message, and `chunk` the payload
-    /// of a full packet.
+    /// The payload of a message on each queue pair, by its number. `turn` is the number of the message from its rank to the
+    /// other, and `chunk` the payload of a full packet.
     pub fn parts(self, turn: u32, bytes: u64, chunk: u64) -> impl Iterator<Item = (u16, u64)> {
         let (first, count) = match self.split {
             true => (0, u64::from(self.count)),

@@ -112,8 +112,7 @@ fn plain_way(key: FlowKey, tables: &StaticRoutes, map: &Map) -> impl Iterator<It
 /// The links of all possible routes of a flow whose packets take several routes, in order of their distance
 /// from its source.
 fn ways(key: FlowKey, view: View, map: &Map) -> Vec<u32> {
-    let direct = view.all_ports().find_map(|ports| ports.hasher()?.hash.direct());
-    if let Some(lids) = direct {
+    if let Some(lids) = view.all_ports().find_map(|ports| ports.hasher()?.hash.lids()) {
         return ways_by_lid(key, lids, view, map);
     }
     let mut links = vec![map.of_host[key.source as usize]];
