@@ -71,6 +71,8 @@ def variant(seed: int) -> Scenario:
         add(found, "rerouting", rerouting(found, rng, duration))
     if (is_lossy or drawn & {"down", "errors", "stop"}) and rng.random() < 0.7:
         kind = rng.choice(["selective-repeat", "go-back-n"])
+        if "acknowledge" in found.get("congestion", {}):
+            kind = "selective-repeat"
         timeout = max(rng.choice([duration // 200, duration // 30, duration // 5]), 1)
         table = {"kind": kind, "timeout": f"{timeout} ps"}
         if kind == "selective-repeat" and acknowledges_each(found) and rng.random() < 0.6:

@@ -317,6 +317,9 @@ class NsccReaction:
     payload: int
     #: Bytes of the first window, if it is not the largest.
     first: int | None
+    #: Whether the rules are those of the text of the specification, and whether delays start quick adapt.
+    is_text: bool
+    adapts_to_delay: bool
 
 
 @dataclass(frozen=True)
@@ -361,7 +364,10 @@ def nscc(given: dict[str, Any], trip: Trip, full: int, payload: int) -> NsccReac
     gate = given.pop("quick_adapt_gate", 3)
     gate = gate if given.pop("quick_adapt", True) else None
     first = size_bytes(given.pop("first_window")) if "first_window" in given else None
-    found = NsccReaction(trip_ps, target, gate, full, payload, first)
+    is_text = given.pop("rule", "htsim") == "spec"
+    found = NsccReaction(
+        trip_ps, target, gate, full, payload, first, is_text, adapts_to_delay=not (is_text and trip.trims)
+    )
     nothing_left("congestion.reaction", given)
     return found
 

@@ -518,8 +518,6 @@ def _recovery(table: Mapping[str, Any] | None, parts: Congestion) -> RecoveryPla
         return None
     if parts.has_windows and parts.has_control_per_level:
         raise NotCovered("recovery: flows share windows")
-    if parts.acknowledge is not None:
-        raise NotCovered("recovery: an acknowledgement covers several packets")
     has_acks = parts.notification in ("ack-each", "ack-grant")
     goes_back, reordering = table["kind"] == "go-back-n", table.get("reordering", 0)
     return RecoveryPlan(goes_back, time_ps(table["timeout"]), has_acks, reordering)

@@ -86,6 +86,54 @@ def test_no_packet_is_repeated_only_because_its_acknowledgement_was_lost():
     assert without["discarded_packets"] > 20, "without the states of other packets, all of them are repeated"
 
 
+@pytest.mark.parametrize("packets", [1, 4, 16, 64])
+def test_acknowledgements_of_several_packets_report_what_has_arrived(packets):
+    changes = {
+        "congestion.acknowledge": {"bytes": f"{4096 * packets} B"},
+        # Windows have more than a hundred packets, and no packet is marked.
+        "topology.link_delay": "10 us",
+        "congestion.marking": {"kind": "red", "min": "1 MB", "max": "2 MB", "percent": 100},
+    }
+    whole = run_text(PAIR, event=[DOWN | {"start": "29 ms"}], **changes)
+    links = whole.numpy("links")
+    answers = links["sent_bytes"][links["link"] == "H2->S1:2"].sum() / 64
+    assert answers == 8 * 2**20 / 4096 / packets + (packets > 1), "the first packet requests one"
+    result = run_text(PAIR, event=[DOWN], **changes)
+    found = recovered(result)
+    assert found["data"] > 10
+    assert found["resent_packets"] == found["overtaken_packets"] == found["data"]
+    assert found["discarded_packets"] == found["timeouts"] == 0
+    # Each loss also reduces the window.
+    assert found["data"] < (ended_ns(result) - ended_ns(whole)) / PACKET_NS < 3 * found["data"]
+
+
+def test_no_packet_is_repeated_although_acknowledgements_of_several_packets_are_lost():
+    event = {"kind": "errors", "links": ["H2"], "loss_ppb": 20_000_000, "start": "0 s"}
+    found = recovered(run_text(PAIR, event=[event], **{"congestion.acknowledge": {"bytes": "16 KiB"}}))
+    assert found["data"] > 20
+    assert found["control"] > 5
+    assert found["resent_packets"] <= found["data"] + 3
+    assert found["discarded_packets"] <= 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"recovery": {"kind": "go-back-n", "timeout": "1 ms"}},
+            'acknowledge.*use recovery.kind = "selective-repeat"',
+        ),
+        (
+            {"congestion.acknowledge": {"bytes": "262145 B"}},
+            "acknowledge.bytes = .262145 B.: must be at most 256 KiB with",
+        ),
+    ],
+)
+def test_settings_that_acknowledgements_of_several_packets_exclude(changes, message):
+    with pytest.raises(silvan.SilvanError, match=message):
+        run_text(PAIR, **({"congestion.acknowledge": {}, "event": [DOWN]} | changes))
+
+
 #: Sixteen hosts exchange data over eight spines. The link of the first leaf and the first spine fails.
 TREE = """
     duration = "2 ms"

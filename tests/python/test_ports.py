@@ -551,5 +551,7 @@ def test_settings_that_exclude_a_shared_limit_are_named(changes, message):
 
 def test_fluid_rates_refuse_a_limit_that_ports_share():
     text = SHARED + '[[flow]]\nfrom = "H1.1"\nto = "H2.1"\n'
-    with pytest.raises(silvan.ScenarioError, match="ports.injection_rate.*one that ports share; leave it out"):
+    with pytest.raises(
+        silvan.ScenarioError, match=r"ports.injection_rate.*one that ports share; leave it out"
+    ):
         silvan.fluid(silvan.Scenario.from_toml(text))

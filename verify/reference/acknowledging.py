@@ -46,12 +46,14 @@ class Acknowledger:
         """Receive a data packet."""
         now = self.host.net.now
         got = self.flows.setdefault(packet.flow, Got())
+        is_new = packet.number not in got.numbers
         got.numbers.add(packet.number)
-        got.waiting.append((now, packet))
+        if is_new:
+            got.waiting.append((now, packet))
         got.is_asked = got.is_asked or packet.asks
         is_met = got.is_asked and got.is_whole
-        if packet.fecn or packet.asks or is_met or got.size >= self.bytes:
-            self.answer(got)
+        if packet.fecn or packet.asks or is_met or not is_new or got.size >= self.bytes:
+            self.answer(got, packet)
             got.is_asked = got.is_asked and not is_met
         elif len(got.waiting) == 1:
             self.turns += 1
@@ -65,15 +67,17 @@ class Acknowledger:
         now = self.host.net.now
         late = [got for got in self.flows.values() if got.waiting and got.due == now]
         for got in sorted(late, key=lambda got: got.turn):
-            self.answer(got)
+            arrived, last = got.waiting[-1]
+            self.answer(got, last, now - arrived)
 
-    def answer(self, got: Got) -> None:
+    def answer(self, got: Got, last: Packet, waited: int = 0) -> None:
         """Acknowledge all packets of a flow that have arrived, with the marks and entropy of the last one."""
-        arrived, last = got.waiting[-1]
         answer = self.host.control_packet(last.flow, last.flow.origin, last.lane, "answer")
         answer.becn, answer.validated, answer.severity = last.fecn, last.validated, last.severity
         answer.answers, answer.entropy = last, last.entropy
         answer.covers = sum(packet.payload for _, packet in got.waiting)
-        answer.covered_size, answer.waited = got.size, self.host.net.now - arrived
+        answer.covered_size, answer.waited = got.size, waited
+        if self.host.recovery:
+            answer.missing, answer.earlier = self.host.recovery.report(last.flow)
         got.waiting = []
         self.host.reply(answer)

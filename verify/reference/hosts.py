@@ -318,6 +318,9 @@ class Host:
         """Process a notification or an acknowledgement."""
         if self.sprayer:
             self.sprayer.take_answer(packet.flow, packet.entropy, is_marked=packet.becn)
+        if self.acknowledger and self.recovery and packet.answers:
+            self.take_report(packet)
+            return
         if self.has_receipts and packet.answers and not self.settled(packet.flow, packet.answers.number):
             self.find_gaps(packet)
             return
@@ -330,13 +333,29 @@ class Host:
             self.end(packet.flow)
         self.find_gaps(packet)
 
+    def take_report(self, ack: Packet) -> None:
+        """Process an acknowledgement of several packets, which counts for those that were outstanding."""
+        assert self.recovery
+        arrived = self.recovery.take_report(ack)
+        if arrived:
+            ack.covers = sum(packet.payload for packet in arrived)
+            ack.covered_size = ack.covers + len(arrived) * self.net.plan.header
+            self.net.becn_received += ack.becn
+            self.answered(ack)
+            self.heard()
+            if self.awaits_acks and acknowledged(ack.flow, ack.covers, self.net.now):
+                self.end(ack.flow)
+        self.find_gaps(ack)
+
     def heard(self) -> None:
         """Note that an answer may have changed what the host may send."""
 
     def find_gaps(self, ack: Packet) -> None:
         """Send packets again that an acknowledgement shows to be lost, if the order of sending counts."""
         if self.recovery and self.recovery.rule.reordering and ack.answers:
-            self.recovery.find_gaps(ack.flow, ack.answers, ack.earlier)
+            earlier = frozenset() if self.acknowledger else ack.earlier
+            sent_at = ack.sent_at if self.acknowledger else ack.answers.injected
+            self.recovery.find_gaps(ack.flow, ack.answers, earlier, sent_at)
 
     @property
     def is_cut_off(self) -> bool:

@@ -77,8 +77,11 @@ class Packet:
     answers: Packet | None = None
     #: In an acknowledgement, the bytes that it covers.
     covers: int = 0
-    #: In an acknowledgement: the numbers of packets before that one that have arrived, if the order counts.
+    #: In an acknowledgement: the numbers of packets before that one that have arrived, if the order counts. In one of
+    #: several packets, with loss recovery: all before `missing`, and which of the 65 up to the newest one.
     earlier: frozenset[int] = frozenset()
+    missing: int = 0
+    sent_at: int = 0
     #: In an acknowledgement of several packets: their bytes on the wire, and how long the last one waited.
     covered_size: int = 0
     waited: int = 0

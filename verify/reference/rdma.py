@@ -576,6 +576,9 @@ class NsccControl(FlightControl):
         self.interval_ends: int | None = None
         self.achieved = self.to_ignore = self.ignored = 0
         self.has_lost = False
+        #: With the rules of the text: the delays since a time, and that time.
+        self.delays: list[int] = []
+        self.delays_from = 0
 
     def most(self) -> int:
         """Return the largest window."""
@@ -591,11 +594,13 @@ class NsccControl(FlightControl):
 
     def eligible_at(self, now: int) -> int | None:
         """Return `now` if the window has room for the next packet, and otherwise `None`."""
-        return now if self.flight.bytes + self.next_size <= self.window >> 16 else None
+        size = self.reaction.full if self.reaction.is_text else self.next_size
+        return now if self.flight.bytes + size <= self.window >> 16 else None
 
     def must_ask(self, size: int) -> bool:
         """Return whether the packet is the first, or leaves no room in the window for another of its size."""
-        return self.flight.sent == 0 or self.flight.bytes + size + size > self.window >> 16
+        after = self.reaction.full if self.reaction.is_text else size
+        return self.flight.sent == 0 or self.flight.bytes + size + after > self.window >> 16
 
     def adapts(self, now: int, delay: int, *, is_marked: bool) -> bool:
         """Apply quick adapt if it is due. Return whether it set the window, or makes a mark ignored."""
@@ -605,7 +610,7 @@ class NsccControl(FlightControl):
             return True
         if self.interval_ends is not None and now <= self.interval_ends:
             return False
-        is_late = self.has_lost or delay > 4 * self.reaction.target_ps
+        is_late = self.has_lost or (self.reaction.adapts_to_delay and delay > 4 * self.reaction.target_ps)
         is_late = is_late and self.interval_ends is not None
         is_done = is_late and self.achieved < self.most() >> 16 >> self.reaction.gate
         if is_done:
@@ -626,7 +631,7 @@ class NsccControl(FlightControl):
         self.least = min(self.least, now - answer.sent_at)
         delay = now - answer.sent_at - self.least
         counted = self.least // 4 if delay > target and not is_marked else delay
-        self.mean = (79 * self.mean + (counted << 16)) // 80
+        self.average(now, counted)
         if self.adapts(now, delay, is_marked=is_marked):
             self.pending = self.received = 0
             self.bound()
@@ -650,7 +655,7 @@ class NsccControl(FlightControl):
         if loss.is_answer:
             self.least = min(self.least, loss.now - loss.sent_at)
         self.ignored += loss.size
-        self.mean = (79 * self.mean + (self.reaction.trip_ps << 16)) // 80
+        self.average(loss.now, self.reaction.trip_ps)
         self.has_lost = True
         if self.adapts(loss.now, 0, is_marked=True):
             self.pending = self.received = 0
@@ -659,6 +664,16 @@ class NsccControl(FlightControl):
         self.bound()
         self.flight.acknowledged += loss.size
         return 0
+
+    def average(self, now: int, delay: int) -> None:
+        """Add a delay to the mean, which is an exponential one or, by the text, that of the last round trip."""
+        if not self.reaction.is_text:
+            self.mean = (79 * self.mean + (delay << 16)) // 80
+            return
+        if now > self.delays_from + self.least:
+            self.mean = sum(self.delays) // len(self.delays) << 16 if self.delays else 0
+            self.delays, self.delays_from = [], now
+        self.delays.append(delay)
 
     def increase(self, size: int, delay: int) -> None:
         """Increase the window: fast after a window of short delays, else by the distance to the target."""

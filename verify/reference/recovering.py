@@ -61,11 +61,31 @@ class Recovery:
         arrived = self.arrived.get(packet.flow, set())
         return frozenset(one for one in range(packet.number - 64, packet.number) if one in arrived)
 
-    def find_gaps(self, flow: Flow, packet: Packet, earlier: frozenset[int]) -> None:
-        """Process what the acknowledgement of a packet says about the packets that were sent before."""
+    def report(self, flow: Flow) -> tuple[int, frozenset[int]]:
+        """Return the first missing packet of a received flow, and which of the 65 packets up to the newest one are there."""
+        arrived = self.arrived[flow]
+        missing = next(one for one in range(len(arrived) + 1) if one not in arrived)
+        newest = max(arrived)
+        return missing, frozenset(one for one in range(newest - 64, newest + 1) if one in arrived)
+
+    def take_report(self, ack: Packet) -> list[Packet]:
+        """Process an acknowledgement of several packets, and return those that were outstanding.
+
+        If its packet has waited for it, it does not tell exactly when the packet was sent: at the last time before that.
+        """
+        assert ack.answers
+        kept = self.sent.get(ack.flow, {})
+        known, echoed = ack.earlier | {ack.answers.number}, ack.answers.injected + ack.waited
+        last_sent = kept.get(ack.answers.number, (None, -1))[1]
+        ack.sent_at = last_sent if 0 <= last_sent <= echoed else echoed
+        return [kept.pop(one)[0] for one in sorted(kept) if one < ack.missing or one in known]
+
+    def find_gaps(self, flow: Flow, packet: Packet, earlier: frozenset[int], sent_at: int) -> None:
+        """Process what the acknowledgement of a packet that was sent at a time says about the packets that were sent before."""
         order, judged = self.order[flow], self.judged.get(flow, 0)
-        place = order.index((packet.number, packet.injected))
-        self.highest[flow] = max(self.highest.get(flow, -1), place)
+        if (packet.number, sent_at) in order:
+            place = order.index((packet.number, sent_at))
+            self.highest[flow] = max(self.highest.get(flow, -1), place)
         if not self.sent.get(flow) and not flow.lost:
             # All packets have been acknowledged.
             self.judged[flow] = self.looked[flow] = len(order)
@@ -73,11 +93,11 @@ class Recovery:
             return
         self.reported.setdefault(flow, set()).update(earlier)
         looked = self.looked.get(flow, 0)
-        self.looked[flow] = max(self.highest[flow] - 16 + 1, looked)
+        self.looked[flow] = max(self.highest.get(flow, -1) - 16 + 1, looked)
         for number, sent_at in order[looked : self.looked[flow]]:
             if self.is_out(flow, number, sent_at) and number in self.reported[flow]:
                 self.host.settled(flow, number, by_others=True)
-        end = self.highest[flow] - self.rule.reordering + 1
+        end = self.highest.get(flow, -1) - self.rule.reordering + 1
         for number, sent_at in order[judged : max(end, judged)]:
             self.judged[flow] = self.judged.get(flow, 0) + 1
             if not self.is_out(flow, number, sent_at):

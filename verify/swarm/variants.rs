@@ -288,10 +288,6 @@ fn with_failing_ports(table: &Table, spec: &Spec, topology: &Topology) -> Option
 /// Lets the hosts of a scenario with events send lost packets again. Entropy values with states are retired.
 fn recover(table: &mut Table, spec: &Spec, overtakes: bool) {
     let mut recovery = events::recovery(spec.seed, spec.duration.0, overtakes);
-    // Recovery needs an acknowledgement of each packet.
-    if let Some(congestion) = entry(table, "congestion") {
-        congestion.remove("acknowledge");
-    }
     if let Some(rule) = table.get_mut("ecmp").and_then(Value::as_table_mut)
         && rule.get("spraying").and_then(Value::as_str) == Some("path-states")
     {
@@ -300,6 +296,13 @@ fn recover(table: &mut Table, spec: &Spec, overtakes: bool) {
         rule.insert("retirement".to_owned(), Value::Table(retirement));
     }
     table.insert("recovery".to_owned(), Value::Table(recovery.clone()));
+    if !matches!(read(table), Ok(Ok(_)))
+        && recovery.get("kind").and_then(Value::as_str) == Some("go-back-n")
+        && let Some(congestion) = entry(table, "congestion")
+    {
+        // Acknowledgements of several packets need selective repeat.
+        congestion.remove("acknowledge");
+    }
     if !matches!(read(table), Ok(Ok(_))) && recovery.remove("reordering").is_some() {
         table.insert("recovery".to_owned(), Value::Table(recovery));
     }

@@ -300,6 +300,8 @@ pub struct Received<'a> {
     pub number: Option<u64>,
     /// Whether the source of the packet requests an acknowledgement, if acknowledgements cover several packets.
     pub asks: bool,
+    /// Whether the packet has arrived before, with loss recovery.
+    pub is_repeated: bool,
 }
 
 /// A request from a source that has reached the receiver of the flow.

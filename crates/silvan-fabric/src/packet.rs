@@ -355,15 +355,26 @@ impl Packet {
     }
 }
 
+/// The packets of a flow that have arrived, according to an acknowledgement of one of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Saved)]
+pub(crate) struct ArrivedReport {
+    /// Bit k states whether the packet `k + 1` before the highest one has arrived.
+    pub earlier: u64,
+    /// The highest number, minus the acknowledged number; 0 if an acknowledgement covers one packet.
+    pub above: u32,
+    /// The highest number plus 1, minus the number of the first packet that has not arrived; 0 if an acknowledgement
+    /// covers one packet.
+    pub below: u32,
+}
+
 /// Additional data of a packet that can overtake others, makes a detour, carries a target or an announcement,
 /// or has an entropy value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Saved)]
 pub(crate) struct Marks {
     /// The packet number within the flow; 0 if it was not set.
     pub number: u64,
-    /// For an acknowledgement: bit k states whether the packet with the acknowledged number minus k + 1 has arrived, if the
-    /// sender considers the order of acknowledgements.
-    pub earlier: u64,
+    /// For an acknowledgement with loss recovery: the packets of the flow that have arrived.
+    pub report: ArrivedReport,
     /// The target that the packet carries to the receiver of its flow; 0 if it was not set.
     pub target: u32,
     /// For an acknowledgement of several packets, their number.
@@ -544,9 +555,9 @@ impl Pool {
         self.marks.get(id as usize).map_or(0, |marks| marks.number)
     }
 
-    /// Sets which packets before the acknowledged one have arrived; see [`Marks::earlier`].
-    pub fn set_earlier(&mut self, id: PacketId, earlier: u64) {
-        self.marks_of(id).earlier = earlier;
+    /// Sets which packets an acknowledgement reports as arrived.
+    pub fn set_report(&mut self, id: PacketId, report: ArrivedReport) {
+        self.marks_of(id).report = report;
     }
 
     /// Sets the group through which a packet makes a detour.

@@ -131,17 +131,19 @@ pub(super) fn marks_at_hosts(seed: u64, congestion: &mut Table) {
     }
 }
 
-/// Sets the first window of NSCC in some of the scenarios. The random stream is separate.
+/// Sets the first window and the rules of NSCC in some of the scenarios. The random stream is separate.
 pub(super) fn first_window(seed: u64, full: u64, congestion: &mut Table) {
     let mut draw = Draw { random: Stream::new(seed, "swarm first window", 0), cycle: None, is_crowd: false };
     let Some(reaction) = congestion.get_mut("reaction").and_then(Value::as_table_mut) else { return };
     let is_nscc = reaction.get("kind").and_then(Value::as_str) == Some("nscc");
     let own = if is_nscc { Some(reaction) } else { reaction.get_mut("nscc").and_then(Value::as_table_mut) };
-    if let Some(nscc) = own
-        && draw.chance(30)
-    {
+    let Some(nscc) = own else { return };
+    if draw.chance(30) {
         let packets = draw.pick(&[1, 2, 5, 50]);
         put(nscc, "first_window", bytes(full * packets + draw.below(full)));
+    }
+    if draw.chance(30) {
+        put(nscc, "rule", "spec");
     }
 }
 

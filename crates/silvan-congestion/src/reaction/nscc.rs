@@ -29,6 +29,11 @@
 //!
 //! The default of the target Q is then three quarters of the round trip, because trimming shortens queues.
 //!
+//! With `rule = "spec"`, three rules are those of the text of the specification (UEC 1.0, 3.6.13) instead: a packet is sent
+//! if the window has room for a full packet; the mean a is that of the acknowledgements and losses of the last least round
+//! trip, and zero before the first one has passed; and with packet trimming, only losses start quick adapt. The text leaves
+//! the mean open; the interval is that of a reduction.
+//!
 //! Windows are in units of 2^-16 bytes, and the mean is in units of 2^-16 picoseconds. The choice of paths is not part of
 //! this reaction.
 
@@ -42,6 +47,18 @@ use super::{Properties, ReactionParameters, ReactionRule, Source};
 use crate::LinkLayer;
 use crate::facts::{Answer, Lost, Mark, Next, Sent};
 use crate::unfit::{Check, Limits, ensure, ensure_time};
+
+/// The source of the rules of NSCC.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum NsccRules {
+    /// The consortium's simulator (uet-htsim 2025).
+    #[default]
+    Htsim,
+    /// The text of the specification (UEC 1.0): a packet needs room for a full packet in the window, the mean delay is that of
+    /// the last round trip without load, and with packet trimming, only losses start quick adapt.
+    Spec,
+}
 
 /// Parameters of NSCC; the defaults are those of the consortium's simulator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -62,11 +79,21 @@ pub struct Nscc {
     /// number.
     #[schemars(range(max = 10))]
     pub quick_adapt_gate: u8,
+    /// Whose rules apply where the specification and the simulator differ.
+    pub rule: NsccRules,
 }
 
 impl Default for Nscc {
     fn default() -> Self {
-        Self { round_trip: None, target: None, first_window: None, quick_adapt: true, quick_adapt_gate: 3 }
+        let rule = NsccRules::default();
+        Self {
+            round_trip: None,
+            target: None,
+            first_window: None,
+            quick_adapt: true,
+            quick_adapt_gate: 3,
+            rule,
+        }
     }
 }
 
@@ -98,6 +125,7 @@ impl Nscc {
         if source.trims && self.target.is_none() {
             rule.target = (round_trip.0 / 4 * 3).max(1);
         }
+        rule.adapts_to_delay = !(source.trims && self.rule == NsccRules::Spec);
         Some(rule)
     }
 
@@ -110,6 +138,8 @@ impl Nscc {
             target: self.target.unwrap_or(round_trip).0,
             first: self.first_window.map(|window| window.0),
             gate: self.quick_adapt.then_some(self.quick_adapt_gate),
+            adapts_to_delay: true,
+            follows_text: self.rule == NsccRules::Spec,
             product: u128::from(product),
             payload: u128::from(payload),
             full: u64::from(full),
@@ -135,6 +165,10 @@ pub struct NsccRule {
     /// The first window in bytes, if it is not the largest.
     first: Option<u64>,
     gate: Option<u8>,
+    /// Whether a long queueing delay starts quick adapt.
+    adapts_to_delay: bool,
+    /// Whether the rules are those of [`NsccRules::Spec`].
+    follows_text: bool,
     /// The network's bandwidth-delay product in bytes.
     product: u128,
     /// Payload bytes of a full packet.
@@ -152,6 +186,8 @@ pub struct NsccState {
     progress: FlowProgress,
     /// The mean queueing delay, in units of 2^-16 picoseconds.
     mean: u64,
+    /// With [`NsccRules::Spec`]: the sum of the delays since a time, their number, and that time.
+    delays: (u64, u32, Time),
     /// The time of the last window reduction by a mark.
     reduced_at: Option<Time>,
     /// Increases that have not taken effect, in square bytes.
@@ -198,7 +234,7 @@ impl NsccRule {
         let mut is_done = state.ignored < state.to_ignore && is_marked;
         if !is_done && state.interval_ends.is_none_or(|end| now > end) {
             let few = state.achieved < (self.most(state) >> FRACTION) >> gate;
-            let is_late = state.is_due || delay > 4 * self.target;
+            let is_late = state.is_due || self.adapts_to_delay && delay > 4 * self.target;
             if state.interval_ends.is_some() && is_late && few {
                 state.is_due = false;
                 state.window = state.achieved.max(self.full) << FRACTION;
@@ -212,6 +248,21 @@ impl NsccRule {
             (state.pending, state.received) = (0, 0);
         }
         is_done
+    }
+
+    /// Adds a queueing delay to the mean.
+    fn average(&self, state: &mut NsccState, now: Time, delay: u64) {
+        if !self.follows_text {
+            state.mean = (79 * state.mean + (delay << FRACTION)) / 80;
+            return;
+        }
+        let (sum, count, since) = &mut state.delays;
+        if now > *since + Time(state.least) {
+            state.mean = sum.checked_div(u64::from(*count)).unwrap_or(0) << FRACTION;
+            (*sum, *count, *since) = (0, 0, now);
+        }
+        *sum += delay;
+        *count += 1;
     }
 
     /// Increases the window after an unmarked acknowledgement with a delay below the target. Increases are
@@ -240,7 +291,7 @@ impl NsccRule {
             state.least = state.least.min((lost.now - lost.sent_at).0);
         }
         state.ignored += size;
-        state.mean = (79 * state.mean + (self.round_trip << FRACTION)) / 80;
+        self.average(state, lost.now, self.round_trip);
         state.is_due = true;
         if !self.quick_adapt(state, lost.now, true, 0) && !keeps {
             state.window = state.window.saturating_sub(size << FRACTION);
@@ -274,6 +325,7 @@ impl ReactionRule for NsccRule {
             least: self.round_trip,
             progress: FlowProgress::default(),
             mean: 0,
+            delays: (0, 0, Time::ZERO),
             reduced_at: None,
             pending: 0,
             received: 0,
@@ -305,7 +357,7 @@ impl ReactionRule for NsccRule {
         state.least = state.least.min(round_trip);
         let delay = round_trip - state.least;
         let counts = if !is_marked && delay > self.target { state.least / 4 } else { delay };
-        state.mean = (79 * state.mean + (counts << FRACTION)) / 80;
+        self.average(state, now, counts);
         if self.quick_adapt(state, now, is_marked, delay) {
             self.bound(state);
             return;
@@ -341,12 +393,14 @@ impl ReactionRule for NsccRule {
     }
 
     fn may_send_at(&self, state: &NsccState, _sl: u8, next: &Next) -> Option<Time> {
-        let wanted = state.progress.in_flight() + u64::from(next.size);
+        let size = if self.follows_text { self.full } else { next.size.into() };
+        let wanted = state.progress.in_flight() + size;
         (wanted <= state.window >> FRACTION).then_some(next.now)
     }
 
     fn must_ask(&self, state: &NsccState, next: &Next) -> bool {
-        let after = state.progress.in_flight() + 2 * u64::from(next.size);
+        let size = u64::from(next.size);
+        let after = state.progress.in_flight() + size + if self.follows_text { self.full } else { size };
         state.progress.is_untouched() || after > state.window >> FRACTION
     }
 
@@ -482,6 +536,37 @@ mod tests {
         assert_eq!([target(&given, false), target(&given, true)], [Some(12_000_000), Some(9_000_000)]);
         let own = Nscc { target: Some(Time::from_us(5)), ..given };
         assert_eq!(target(&own, true), Some(5_000_000));
+    }
+
+    #[test]
+    fn the_rules_of_the_text_need_room_for_a_full_packet_and_average_over_a_round_trip() {
+        let rule = rule(&Nscc { rule: NsccRules::Spec, ..Nscc::default() });
+        let state = flow(&rule, 2 * PACKET, 1);
+        let small = Next { size: 100, ..next(7) };
+        assert_eq!(rule.may_send_at(&state, 0, &small), Some(Time(7)));
+        let mut full = flow(&rule, 2 * PACKET - 1, 1);
+        assert_eq!(rule.may_send_at(&full, 0, &small), None);
+        assert!(rule.must_ask(&state, &small) && !rule.must_ask(&flow(&rule, 4 * PACKET, 1), &small));
+        full.delays = (0, 0, Time::from_us(100));
+        acknowledge(&rule, &mut full, Mark::Hot, 101, 6);
+        acknowledge(&rule, &mut full, Mark::Hot, 112, 20);
+        assert_eq!(full.mean, 0, "no round trip of 12 us has passed");
+        acknowledge(&rule, &mut full, Mark::Hot, 113, 40);
+        assert_eq!(full.mean >> FRACTION, 13_000_000);
+    }
+
+    #[test]
+    fn only_losses_start_quick_adapt_of_the_text_if_switches_trim() {
+        let window = |adapts_to_delay| {
+            let rule =
+                NsccRule { adapts_to_delay, ..rule(&Nscc { rule: NsccRules::Spec, ..Nscc::default() }) };
+            let mut state = flow(&rule, 225_000, 50);
+            state.interval_ends = Some(Time::from_us(200));
+            acknowledge(&rule, &mut state, Mark::Hot, 201, 49);
+            bytes(&state)
+        };
+        assert_eq!(window(true), PACKET);
+        assert!(window(false) > 200_000);
     }
 
     #[test]

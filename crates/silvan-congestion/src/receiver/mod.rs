@@ -121,6 +121,8 @@ pub struct Echo {
     pub is_validated: bool,
     /// Entropy value of the packet; 0 if packets have none.
     pub entropy: u16,
+    /// Number of the packet in its flow; 0 if packets have none.
+    pub number: u64,
     /// Telemetry that the packet has collected.
     pub hops: Vec<Telemetry>,
 }
@@ -128,13 +130,14 @@ pub struct Echo {
 impl Echo {
     /// The fields of this packet. Takes its telemetry, because a packet has one answer.
     pub fn of(packet: &Received) -> Self {
-        let Received { sent_at, is_marked, severity, is_validated, entropy, hops, .. } = *packet;
+        let Received { sent_at, is_marked, severity, is_validated, entropy, number, hops, .. } = *packet;
         Self {
             sent_at,
             is_marked,
             severity,
             is_validated,
             entropy,
+            number: number.unwrap_or(0),
             hops: hops.map(RefCell::take).unwrap_or_default(),
         }
     }
@@ -371,6 +374,7 @@ mod trial {
             entropy: 0,
             number: None,
             asks: false,
+            is_repeated: false,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Acknowledgements of several packets: a receiver acknowledges a flow when a number of bytes have arrived.
 //!
 //! ```text
-//!  an acknowledgement is sent   for a marked packet, and for a packet that requests one
+//!  an acknowledgement is sent   for a marked packet, for one that requests it, and for one that has arrived before
 //!                               when `bytes` have arrived since the previous one
 //!                               when the last gap closes behind a packet that requested one
 //!                               `within` after the first packet that no acknowledgement covers
@@ -17,6 +17,10 @@
 //! simulator, a source whose window is full of packets without a request sends a packet again after a
 //! timeout. The time for which the last packet waited for its acknowledgement does not count as part of its
 //! round trip.
+//!
+//! With loss recovery, an acknowledgement states which packets have arrived, as those of Multipath Reliable Connection do (MRC,
+//! OCP 2026): all before a number, and which of the 64 before the newest one. The source counts those of which it did not
+//! know.
 
 use std::collections::VecDeque;
 
@@ -80,15 +84,17 @@ impl Units {
     pub fn take(&mut self, unit: AcknowledgeUnit, packet: &Received, out: &mut Replies) {
         let key = packet.from.key();
         let flow = self.of.entry(key).or_default();
-        flow.count += 1;
+        flow.count += u64::from(!packet.is_repeated);
         // Packets without numbers cannot overtake each other.
         flow.newest = packet.number.map_or(flow.count, |number| flow.newest.max(number + 1));
         flow.has_asked |= packet.asks;
         let is_whole = flow.count == flow.newest;
-        flow.packets += 1;
-        flow.payload = flow.payload.saturating_add(packet.payload);
-        flow.size += u64::from(packet.size);
-        let is_due = packet.is_marked || packet.asks || flow.size >= unit.bytes.0;
+        if !packet.is_repeated {
+            flow.packets += 1;
+            flow.payload = flow.payload.saturating_add(packet.payload);
+            flow.size += u64::from(packet.size);
+        }
+        let is_due = packet.is_marked || packet.asks || packet.is_repeated || flow.size >= unit.bytes.0;
         if is_due || flow.has_asked && is_whole {
             out.acknowledge(packet.from, Echo::of(packet), (flow.payload, flow.packets));
             flow.clear();

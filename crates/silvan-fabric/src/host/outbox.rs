@@ -13,7 +13,7 @@ use super::flows::Connection;
 use crate::context::Context;
 use crate::link::CreditWay;
 use crate::message::Announcement;
-use crate::packet::{Contents, Kind, NO_PACKET, Packet, PacketId};
+use crate::packet::{ArrivedReport, Contents, Kind, NO_PACKET, Packet, PacketId};
 
 /// A control packet that waits to be sent.
 #[derive(Debug, Clone, Saved)]
@@ -33,8 +33,8 @@ pub(super) struct ControlPacket {
     /// For a negative acknowledgement and, with loss recovery, for a receipt or an acknowledgement: the number of the
     /// packet.
     pub number: Option<u64>,
-    /// For an acknowledgement: see [`Marks::earlier`](crate::packet::Marks::earlier).
-    pub earlier: Option<u64>,
+    /// For an acknowledgement with loss recovery: the packets of the flow that have arrived.
+    pub report: Option<ArrivedReport>,
     /// For a request or a grant: the number of the connection of the flow's source.
     pub connection: u32,
     /// For an acknowledgement: the packets that it covers.
@@ -68,7 +68,7 @@ impl ControlPacket {
             entropy: None,
             telemetry: Vec::new(),
             number: None,
-            earlier: None,
+            report: None,
             connection: 0,
             packets: 0,
         }
@@ -272,8 +272,8 @@ impl Host {
         if let Some(number) = control.number {
             ctx.packets.set_number(id, number);
         }
-        if let Some(earlier) = control.earlier {
-            ctx.packets.set_earlier(id, earlier);
+        if let Some(report) = control.report {
+            ctx.packets.set_report(id, report);
         }
         if matches!(contents.kind(), Kind::Request | Kind::Grant) {
             ctx.packets.set_connection(id, control.connection);

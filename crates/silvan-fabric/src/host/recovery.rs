@@ -12,6 +12,9 @@
 //! then also informed of packets whose own acknowledgement was lost but that a later acknowledgement covers.
 //! An acknowledgement of a packet that is not outstanding is ignored.
 //!
+//! If an acknowledgement covers several packets, it states which packets have arrived ([`ArrivedReport`]). The reaction learns
+//! of all of these that are outstanding at once.
+//!
 //! With selective repeat, a packet can also count as lost when a packet that was sent later has been acknowledged
 //! ([`super::sent_order`]).
 //!
@@ -22,7 +25,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rustc_hash::FxHashMap;
-use silvan_congestion::facts::Lost;
+use silvan_congestion::facts::{Lost, Telemetry};
 use silvan_congestion::reaction::{ControlLevel, FlowRef};
 use silvan_engine::saved::Saved;
 use silvan_engine::{Event, Time};
@@ -36,7 +39,7 @@ use super::outbox::ControlPacket;
 use super::sent_order::SentOrder;
 use crate::context::Context;
 use crate::link::{Class, key};
-use crate::packet::{Contents, Echoed, FlowAddress, Marks, Packet, Segment};
+use crate::packet::{ArrivedReport, Contents, Echoed, FlowAddress, Marks, Packet, Segment};
 
 /// The `data` field of the events of this module, which belong to the class `HostTimer`.
 pub(crate) const TIMEOUT: u32 = 1;
@@ -125,7 +128,17 @@ impl Arrived {
         Judgement::Accept
     }
 
-    /// The packets before a number that have arrived, as in [`Marks::earlier`].
+    /// The report of an acknowledgement of several packets, which acknowledges the packet with a number.
+    fn report(&self, number: u64) -> ArrivedReport {
+        let highest = self.ahead.last().copied().unwrap_or_else(|| self.next.saturating_sub(1));
+        ArrivedReport {
+            earlier: self.before(highest),
+            above: (highest - number) as u32,
+            below: (highest + 1 - self.next) as u32,
+        }
+    }
+
+    /// The packets before a number that have arrived, as in [`ArrivedReport::earlier`].
     fn before(&self, number: u64) -> u64 {
         // Packets from `next` on have arrived only if they are ahead.
         let all = u64::MAX.checked_shl(number.saturating_sub(self.next).min(64) as u32).unwrap_or(0);
@@ -168,6 +181,21 @@ impl LossRecovery {
             self.sent.remove(&flow);
         }
         (own, before)
+    }
+
+    /// Removes and returns the packets of which an acknowledgement of several packets states that they have arrived. It
+    /// acknowledges the packet with a number.
+    fn take_arrived(&mut self, flow: Connection, number: u64, report: ArrivedReport) -> Vec<Outstanding> {
+        let Some(sent) = self.sent.get_mut(&flow) else { return Vec::new() };
+        let highest = number + u64::from(report.above);
+        let missing = sent.split_off(&(highest + 1 - u64::from(report.below)));
+        let mut found: Vec<Outstanding> = std::mem::replace(sent, missing).into_values().collect();
+        let ahead = (0..64).rev().filter(|bit| report.earlier >> bit & 1 == 1).map(|bit| highest - 1 - bit);
+        found.extend(ahead.chain([number, highest]).filter_map(|number| sent.remove(&number)));
+        if sent.is_empty() {
+            self.sent.remove(&flow);
+        }
+        found
     }
 
     /// Removes and returns the packets that are to be sent again if the packet with a number is missing.
@@ -468,7 +496,9 @@ impl Host {
         {
             let outstanding = recovery.sent.get(&flow).and_then(|sent| sent.keys().next().copied());
             let oldest = outstanding.into_iter().chain(waiting).min();
-            order.acknowledge((marks.number, echoed.sent_at), marks.earlier, oldest);
+            // An acknowledgement of several packets has settled those that it reports.
+            let earlier = if self.has_units { 0 } else { marks.report.earlier };
+            order.acknowledge((marks.number, echoed.sent_at), earlier, oldest);
         }
         while let Some(number) = self.recovery.as_mut().and_then(|recovery| recovery.take_reported(flow)) {
             self.settle_receipt(ctx, flow, number, false);
@@ -485,10 +515,42 @@ impl Host {
         }
     }
 
-    /// With [`RecoveryRule::reordering`], the packets of a flow to this host that have arrived before a number.
-    pub(super) fn arrived_before(&self, host: u32, source: u16, number: u64) -> Option<u64> {
-        let recovery = self.recovery.as_ref().filter(|recovery| recovery.rule.reordering.is_some())?;
-        recovery.arrived.get(&(host, source)).map(|arrived| arrived.before(number))
+    /// What an acknowledgement of a packet states about the packets of a flow to this host, if it covers several of them, or
+    /// with [`RecoveryRule::reordering`].
+    pub(super) fn arrived(&self, host: u32, source: u16, number: u64) -> Option<ArrivedReport> {
+        let has_report = |recovery: &&LossRecovery| self.has_units || recovery.rule.reordering.is_some();
+        let arrived = self.recovery.as_deref().filter(has_report)?.arrived.get(&(host, source))?;
+        Some(match self.has_units {
+            true => arrived.report(number),
+            false => ArrivedReport { earlier: arrived.before(number), ..ArrivedReport::default() },
+        })
+    }
+
+    /// Handles an acknowledgement of several packets. The reaction learns of those that were outstanding.
+    pub(super) fn take_report(
+        &mut self,
+        ctx: &mut Context,
+        (flow, echoed): (Connection, &Echoed),
+        (hops, marks): (&[Telemetry], &Marks),
+    ) {
+        let Some(recovery) = &mut self.recovery else { return };
+        // If a packet has waited for its acknowledgement, the echoed time is later than that at which it was sent.
+        let last_sent = recovery.sent_at(flow, marks.number).filter(|&time| time <= echoed.sent_at);
+        let arrived = recovery.take_arrived(flow, marks.number, marks.report);
+        if !arrived.is_empty() {
+            let bytes = arrived.iter().map(|one| one.packet.bytes).sum();
+            let Connection { source, destination } = flow;
+            let address = FlowAddress { host: self.id, source, destination };
+            let ends = ctx.meters.awaits_acks() && ctx.meters.acknowledged(address, bytes, ctx.now);
+            let mut own = *marks;
+            own.covered = arrived.len() as u32;
+            self.take_answer(ctx, flow, &Echoed { bytes, ..*echoed }, (hops, &own));
+            if ends && self.own_flow_acknowledged(source, ctx.now) {
+                self.wake(ctx);
+            }
+        }
+        let sent_at = last_sent.unwrap_or(echoed.sent_at);
+        self.find_gaps(ctx, flow, &Echoed { sent_at, ..*echoed }, marks);
     }
 
     /// Whether packets of a flow have not been acknowledged.

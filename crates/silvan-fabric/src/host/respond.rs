@@ -10,7 +10,7 @@ use silvan_network::port::Vl;
 use super::Host;
 use super::outbox::{ControlPacket, ControlWay};
 use crate::context::Context;
-use crate::packet::{Contents, Echoed, Kind, Marks, Packet};
+use crate::packet::{Contents, Echoed, Marks, Packet};
 
 /// The flow to which a received packet belongs.
 fn sender(packet: &Packet, marks: &Marks) -> Sender {
@@ -19,16 +19,17 @@ fn sender(packet: &Packet, marks: &Marks) -> Sender {
 }
 
 impl Host {
-    /// Lets the receiver component answer a data packet.
+    /// Lets the receiver component answer a data packet, which is not new if it has arrived before.
     #[inline]
     pub(super) fn respond(
         &mut self,
         ctx: &mut Context,
         packet: &Packet,
         (hops, marks): (&RefCell<Vec<Telemetry>>, &Marks),
+        is_new: bool,
     ) {
         if packet.fecn || self.answers_unmarked {
-            self.reply_to(ctx, packet, (hops, marks));
+            self.reply_to(ctx, packet, (hops, marks), is_new);
         }
     }
 
@@ -37,12 +38,13 @@ impl Host {
         ctx: &mut Context,
         packet: &Packet,
         (hops, marks): (&RefCell<Vec<Telemetry>>, &Marks),
+        is_new: bool,
     ) {
         let Some(received) = self.received(ctx, packet, (hops, marks)) else {
             return ctx.report_broken(format!("host {} answers a packet without data", self.id));
         };
-        self.responder.received(&received, &mut self.replies);
-        self.send_replies(ctx, Some(marks.number));
+        self.responder.received(&Received { is_repeated: !is_new, ..received }, &mut self.replies);
+        self.send_replies(ctx);
     }
 
     /// The facts about a received data packet, or about the header of one; `None` for other packets.
@@ -72,6 +74,7 @@ impl Host {
             entropy: marks.entropy,
             number: self.order.is_some().then_some(marks.number),
             asks: self.has_units && marks.asks,
+            is_repeated: false,
         })
     }
 
@@ -90,7 +93,7 @@ impl Host {
             return ctx.report_broken(format!("host {} handles a packet as a header", self.id));
         };
         self.responder.trimmed(&received, at_last_hop, &mut self.replies);
-        self.send_replies(ctx, None);
+        self.send_replies(ctx);
         let is_marked = received.is_marked;
         let reply =
             Reply { to: received.from, content: Content::Acknowledgement(Echo::of(&received), bytes, 1) };
@@ -110,19 +113,19 @@ impl Host {
     ) {
         let request = Request { now: ctx.now, from: sender(packet, marks), bytes, is_repeated };
         self.responder.requested(&request, &mut self.replies);
-        self.send_replies(ctx, None);
+        self.send_replies(ctx);
     }
 
     /// Handles the expiry of the receiver component's timer.
     pub(super) fn respond_to_timer(&mut self, ctx: &mut Context) {
         self.responder.timer(ctx.now, &mut self.replies);
-        self.send_replies(ctx, None);
+        self.send_replies(ctx);
     }
 
-    /// Sends the replies of the receiver component, and arms its timer. With loss recovery, acknowledgements
-    /// get the number of the packet that they answer.
+    /// Sends the replies of the receiver component, and arms its timer. With loss recovery, acknowledgements state which
+    /// packets have arrived.
     #[inline]
-    fn send_replies(&mut self, ctx: &mut Context, number: Option<u64>) {
+    fn send_replies(&mut self, ctx: &mut Context) {
         if let Some(time) = self.responder.next_timer() {
             self.arm_responder(ctx, time);
         }
@@ -132,9 +135,8 @@ impl Host {
         let mut replies = std::mem::take(&mut self.replies);
         for reply in replies.drain() {
             let control = self.control_of(reply);
-            let number = number.filter(|_| self.recovery.is_some() && control.contents.kind() == Kind::Ack);
-            let earlier = number.and_then(|number| self.arrived_before(control.to, control.source, number));
-            self.control.push_back(ControlPacket { number, earlier, ..control });
+            let report = control.number.and_then(|number| self.arrived(control.to, control.source, number));
+            self.control.push_back(ControlPacket { report, ..control });
         }
         // Put the empty list back, so that its allocation is reused.
         self.replies = replies;
@@ -166,6 +168,7 @@ impl Host {
             is_validated: *is_validated,
         };
         let answers = !matches!(content, Content::Grant(_));
+        let has_number = self.recovery.is_some() && matches!(content, Content::Acknowledgement(..));
         let (contents, echo, packets) = match content {
             Content::Notification(echo) => (Contents::Cnp(echoed(&echo, 0)), echo, 1),
             Content::Acknowledgement(echo, bytes, packets) => {
@@ -175,6 +178,7 @@ impl Host {
         };
         ControlPacket {
             entropy: answers.then_some(echo.entropy),
+            number: has_number.then_some(echo.number),
             telemetry: echo.hops,
             connection: to.connection,
             packets,

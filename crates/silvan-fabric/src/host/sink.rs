@@ -55,7 +55,7 @@ impl Host {
                     return self.receive_numbered(ctx, packet, (hops, marks), done);
                 }
                 self.deliver(ctx, marks.number, packet, done);
-                self.respond(ctx, packet, (hops, marks));
+                self.respond(ctx, packet, (hops, marks), true);
                 if let Some(number) = marks.announcement()
                     && self.announces()
                 {
@@ -71,6 +71,9 @@ impl Host {
                 self.note_route(ctx, flow, marks.entropy, RouteFeedback::of_mark(echoed.is_marked));
                 let is_ack = matches!(packet.contents, Contents::Ack(_));
                 let is_receipt = is_ack && self.acks_are_receipts();
+                if is_receipt && self.has_units {
+                    return self.take_report(ctx, (flow, &echoed), (&hops.borrow(), marks));
+                }
                 if is_receipt && !self.settle_receipt(ctx, flow, marks.number, true) {
                     // An answer to this packet has arrived before, or the packet has counted as lost.
                     return self.find_gaps(ctx, flow, &echoed, marks);
@@ -109,7 +112,7 @@ impl Host {
             self.deliver(ctx, marks.number, packet, done);
         }
         if verdict.is_answered {
-            self.respond(ctx, packet, (hops, marks));
+            self.respond(ctx, packet, (hops, marks), verdict.is_new);
         }
     }
 

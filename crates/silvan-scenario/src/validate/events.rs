@@ -3,7 +3,7 @@
 
 use silvan_congestion::isolation::Isolation;
 use silvan_congestion::reaction::Reaction;
-use silvan_engine::Time;
+use silvan_engine::{Bytes, Time};
 use silvan_fabric::config::{Assignment, FlowControl, PathBits, RoutePer};
 use silvan_fabric::faults::{Event, EventKind, RecoveryKind, Rerouting};
 use silvan_fabric::queueing::HostQueues;
@@ -11,6 +11,9 @@ use silvan_fabric::queueing::HostQueues;
 use super::{Check, LONGEST, LONGEST_DELAY, SLOWEST, ensure};
 use crate::error::Fault;
 use crate::spec::Spec;
+
+/// Number of packets before the newest one of which an acknowledgement states whether they have arrived.
+const REPORTED_PACKETS: u64 = 64;
 
 pub(super) fn check(spec: &Spec) -> Check {
     for (index, event) in spec.event.iter().enumerate() {
@@ -173,9 +176,18 @@ fn recovery(spec: &Spec) -> Check {
         "cannot be combined with special queues, which hosts have, too; use another congestion.mechanism"
             .to_owned()
     })?;
-    ensure(components.acknowledge.is_none(), "congestion.acknowledge", || {
-        "cannot be combined with recovery, which needs an acknowledgement of each packet; leave one of them out".to_owned()
-    })?;
+    if let Some(unit) = components.acknowledge {
+        ensure(recovery.repeats_only_lost(), "congestion.acknowledge", || {
+            "needs hosts that repeat single packets, of which acknowledgements tell them; use recovery.kind = \"selective-repeat\""
+                .to_owned()
+        })?;
+        let most = Bytes(REPORTED_PACKETS * spec.packet.mtu.0);
+        ensure(unit.bytes <= most, "congestion.acknowledge.bytes", || {
+            format!(
+                "must be at most {most} with recovery: an acknowledgement reports {REPORTED_PACKETS} packets that may have overtaken others"
+            )
+        })?;
+    }
     if recovery.reordering.is_some() {
         let key = "recovery.reordering";
         ensure(recovery.repeats_only_lost(), key, || {
