@@ -442,6 +442,14 @@ def test_a_delay_is_explained_by_the_part_that_arrives_last(tmp_path: Path):
         assert "before the recording" not in done.stdout
 
 
+def test_the_parts_of_a_message_on_several_ports_do_not_delay_each_other():
+    for use in ("stripe", "spray"):
+        result = run_text(exchange(2, 4, "4 MiB"), **{"ports.use": use})
+        (found,) = silvan.why(result)
+        assert "The message of 4.194 MB of job.0" in str(found)
+        assert found.explanation.delay < 0.02 * found.explanation.duration
+
+
 def test_the_resolved_scenario_states_the_use_of_ports():
     scenario = silvan.Scenario.from_toml(exchange(4, 2))
     assert 'use = "stripe"' in scenario.to_toml()

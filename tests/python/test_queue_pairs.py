@@ -86,9 +86,9 @@ def test_an_explanation_names_the_other_queue_pairs_of_a_message(tmp_path):
     changes = {"job.0.queue_pairs": {"count": 4, "split": True}}
     result = silvan.run(silvan.Scenario.load(path, changes))
     text = str(silvan.why(result)[0])
-    assert text.startswith("The part of a message on one of its 4 queue pairs, 1.049 MB of job.0 (a->b)"), (
-        text
-    )
+    assert text.startswith("The message of 4.194 MB of job.0 (a->b)"), text
+    # Three of the four parts use the same link.
+    assert "(a hash collision)" in text
     assert "job.0 (a->b), other queue pairs" in text
 
 

@@ -43,8 +43,10 @@ pub(crate) struct Causes<'r> {
     flow: FlowAddress,
     /// The time of the message.
     span: Span,
-    /// The packets of the message, and those among them that repeat earlier ones.
+    /// The packets of the message and of its other parts, those of the other parts only, and those of the message that repeat
+    /// earlier ones.
     own: FxHashSet<u32>,
+    of_other_parts: FxHashSet<u32>,
     repeated: Repeated,
     chains: Chains,
     owners: FxHashMap<(u32, Picos), Option<FlowAddress>>,
@@ -63,13 +65,15 @@ impl<'r> Causes<'r> {
         alternatives: &'r Alternatives,
         message: &Message,
     ) -> Self {
+        let own: FxHashSet<u32> = message.packets.iter().copied().collect();
         Self {
             record,
             circumstances,
             alternatives,
             flow: message.flow,
             span: (message.start, message.end),
-            own: message.packets.iter().copied().collect(),
+            of_other_parts: record.other_parts(message).filter(|packet| !own.contains(packet)).collect(),
+            own: own.into_iter().chain(record.other_parts(message)).collect(),
             repeated: message.repeated(record),
             chains: Chains::default(),
             owners: FxHashMap::default(),
@@ -202,7 +206,9 @@ impl<'r> Causes<'r> {
         }
         let is_own = self.is_own(row, chain);
         let mut label = if is_own { Label::Necessary } else { Label::OutputBusy };
-        if !is_own && self.collides(hop.channel, (start, end)) {
+        // The other parts of a message could have used another path, too.
+        let may_collide = !is_own || self.of_other_parts.contains(&hop.packet);
+        if may_collide && self.collides(hop.channel, (start, end)) {
             label = Label::HashCollision;
         }
         let is_packet = hop.packet != NOT_RECORDED;

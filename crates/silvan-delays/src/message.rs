@@ -25,6 +25,9 @@ pub struct Message {
     pub bytes: u64,
     /// The time that it takes alone on its route, with usual rates.
     pub ideal: Picos,
+    /// If it is the last part of a message of a job that is divided among ports or queue pairs: the number of this message in
+    /// the recording. `bytes` and `ideal` are then those of the whole message.
+    pub(crate) whole: Option<u32>,
     /// The packets that carry its data, in the order in which they left the host, repeated ones included.
     pub(crate) packets: Vec<u32>,
     /// The packet that was delivered last.
@@ -74,8 +77,19 @@ impl Message {
     }
 }
 
-/// The messages of a flow that were recorded from their first packet to their delivery.
+/// The messages of a flow that were recorded from their first packet to their delivery. The last part of a message that is
+/// divided stands for the whole.
 pub(crate) fn messages(record: &Record, flow: FlowAddress) -> Vec<Message> {
+    let mut found = parts(record, flow);
+    for message in &mut found {
+        if let Some((number, whole)) = record.whole(flow, (message.start, message.end)) {
+            (message.bytes, message.ideal, message.whole) = (whole.bytes, picos(whole.alone), Some(number));
+        }
+    }
+    found
+}
+
+fn parts(record: &Record, flow: FlowAddress) -> Vec<Message> {
     let mut finder = Finder { record, flow, ideals: FxHashMap::default(), shape: Shape::default() };
     if !record.has_numbers() {
         let carriers = record.packets_of(flow).iter().copied().filter(|&packet| carries_data(record, packet));
@@ -165,7 +179,7 @@ impl Finder<'_> {
         self.shape.sizes.clear();
         self.shape.sizes.extend(packets.iter().map(|&packet| record.hop(record.hops(packet)[0]).size));
         let (start, ideal) = (picos(record.packet(last).created), self.ideal(last));
-        Some(Message { flow: self.flow, start, end, bytes, ideal, packets, last })
+        Some(Message { flow: self.flow, start, end, bytes, ideal, whole: None, packets, last })
     }
 
     /// A message that was generated at `start`. The message before it ended at `after`.
@@ -198,7 +212,7 @@ impl Finder<'_> {
         let bytes = payloads.values().map(|&bytes| u64::from(bytes)).sum();
         self.shape.sizes = sizes(record, &packets);
         let ideal = self.ideal(last);
-        Some(Message { flow: self.flow, start, end, bytes, ideal, packets, last })
+        Some(Message { flow: self.flow, start, end, bytes, ideal, whole: None, packets, last })
     }
 
     /// The ideal time of a message with the sizes in `shape`, on the route of its last packet.

@@ -9,14 +9,14 @@ use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 use silvan_fabric::{
     FlowAddress, NOT_RECORDED, RecordedChannel, RecordedHop, RecordedLoss, RecordedLossKind, RecordedPacket,
-    RecordedRole, RecordedWaitKind, RunRecord,
+    RecordedParcel, RecordedRole, RecordedWaitKind, RunRecord,
 };
 
 use crate::channel::{Backlog, Buffer, Passage};
 use crate::message::{Message, messages};
 use crate::piece::{Place, Signal};
 use crate::ports::united;
-use crate::{NEVER, Picos};
+use crate::{NEVER, Picos, Span};
 
 /// Number of waits of a flow that may be out of order, because a wait can begin at the end of a packet that is still being
 /// sent.
@@ -49,6 +49,8 @@ pub struct Record {
     /// By host: the times in which it waited for its injection limit, in order, without overlaps.
     injections: FxHashMap<u32, Vec<(Picos, Picos)>>,
     flows: BTreeMap<FlowAddress, Flow>,
+    /// The messages of jobs that are divided, by the flow of the part that arrived last, start and end.
+    divided: FxHashMap<(FlowAddress, Picos, Picos), u32>,
     /// By channel, Gbit/s.
     usual_rates: Vec<f64>,
     out_of_host: FxHashMap<u32, u32>,
@@ -186,6 +188,11 @@ impl Record {
             (loss.packet, Lost { time: picos(loss.time), channel: loss.channel, kind: loss.kind })
         };
         let losses = recording.losses.iter().map(lost).collect();
+        let is_divided = |(number, parcel): (u32, &RecordedParcel)| {
+            let key = (parcel.flow, picos(parcel.handed), picos(parcel.delivered?));
+            (!parcel.flows_of_parts.is_empty()).then_some((key, number))
+        };
+        let divided = (0..).zip(&recording.parcels).filter_map(is_divided).collect();
         let is_from_host = |&(_, channel): &(u32, &RecordedChannel)| channel.from_host != NOT_RECORDED;
         let numbered = (0..).zip(&recording.channels);
         let begin = recording.hops.iter().map(|hop| picos(hop.start)).min().unwrap_or(0);
@@ -202,6 +209,7 @@ impl Record {
             drains,
             injections,
             flows,
+            divided,
             usual_rates: usual_rates(&recording.channels),
             out_of_host: numbered.filter(is_from_host).map(|(id, channel)| (channel.from_host, id)).collect(),
             has_numbers: recording.packets.iter().any(|packet| packet.number != 0),
@@ -428,6 +436,20 @@ impl Record {
     /// The times in which a host waited for its injection limit, in order, without overlaps.
     pub(crate) fn injection(&self, host: u32) -> &[(Picos, Picos)] {
         self.injections.get(&host).map_or(&[], Vec::as_slice)
+    }
+
+    /// The message of a job that is divided, and of which a flow carried the last part, with its number.
+    pub(crate) fn whole(&self, flow: FlowAddress, span: Span) -> Option<(u32, &RecordedParcel)> {
+        let &number = self.divided.get(&(flow, span.0, span.1))?;
+        Some((number, &self.recording.parcels[number as usize]))
+    }
+
+    /// The packets of the parts of a message that is divided.
+    pub(crate) fn other_parts(&self, message: &Message) -> impl Iterator<Item = u32> {
+        let whole = message.whole.map(|number| &self.recording.parcels[number as usize]);
+        let flows = whole.into_iter().flat_map(|whole| &whole.flows_of_parts);
+        let is_part = |&packet: &u32| picos(self.packet(packet).created) == message.start;
+        flows.flat_map(|&flow| self.packets_of(flow)).copied().filter(is_part)
     }
 
     pub(crate) fn messages(&self, flow: FlowAddress) -> &[Message] {

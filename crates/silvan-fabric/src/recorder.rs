@@ -225,7 +225,7 @@ pub struct RecordedChannel {
 }
 
 /// A message of a rank.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RecordedParcel {
     /// Number of the job.
     pub job: u32,
@@ -239,8 +239,14 @@ pub struct RecordedParcel {
     pub left: Option<Time>,
     /// When it had arrived.
     pub delivered: Option<Time>,
-    /// Its flow.
+    /// Its payload.
+    pub bytes: u64,
+    /// The time that it takes on an empty network.
+    pub alone: Time,
+    /// Its flow; if it has several parts, that of the part that arrived last.
     pub flow: FlowAddress,
+    /// If it is divided among ports, queue pairs or packets of ports: the flows of its parts. Otherwise empty.
+    pub flows_of_parts: Vec<FlowAddress>,
 }
 
 impl RunRecord {

@@ -61,14 +61,6 @@ class Selection(NamedTuple):
         return all(wanted in {None, own} for wanted, own in ends)
 
 
-class QueuePairs(NamedTuple):
-    """The queue pairs of two ranks."""
-
-    count: int
-    #: Whether the packets of each message are divided among them.
-    splits: bool
-
-
 @dataclass(frozen=True)
 class Wanted:
     """A message to explain, as the tables of results name it. Times are picoseconds."""
@@ -190,13 +182,13 @@ class Network:
         number = self.class_number(flow)
         return self.classes[number] if number is not None and number < len(self.classes) else ""
 
-    def queue_pairs(self, flow: FlowKey) -> QueuePairs:
-        """Return the queue pairs of two ranks of the job of a flow; one for other flows."""
+    def queue_pairs(self, flow: FlowKey) -> int:
+        """Return the number of queue pairs of two ranks of the job of a flow; 1 for other flows."""
         name = self.class_of(flow)
         jobs = enumerate(self.spec.get("job", []))
-        found = next((job for at, job in jobs if job.get("name", f"job.{at}") == name), {})
-        given = found.get("queue_pairs", {})
-        return QueuePairs(given.get("count", 1), splits=given.get("split", False))
+        none: dict[str, Any] = {}
+        found = next((job for at, job in jobs if job.get("name", f"job.{at}") == name), none)
+        return int(found.get("queue_pairs", {}).get("count", 1))
 
     def _down(self, channels: list[str]) -> dict[int, list[tuple[int, int]]]:
         """Return the times in which each channel is down, from the table of events."""
@@ -257,7 +249,9 @@ class Network:
 
     def find(self, wanted: Wanted) -> Message:
         """Return the recording of a message of the results; raises :class:`SilvanError` if it is missing."""
-        # If several ports carry the message, the part that arrives last is at one of them.
+        # If several ports carry the message, the part that arrives last is at one of them. Other parts may
+        # arrive at the same time, but only that one has the bytes of the whole message.
+        found: list[Message] = []
         for of in (str, _without_port):
             for key in self.delays.flows():
                 flow = FlowKey(*key)
@@ -266,7 +260,11 @@ class Network:
                     continue
                 for number, row in enumerate(self.delays.messages(flow)):
                     if abs(row[0] - wanted.start) < 1000 and abs(row[1] - wanted.end) < 1000:
-                        return Message(flow, number, *row)
+                        found.append(Message(flow, number, *row))
+                        if found[-1].bytes == wanted.bytes:
+                            return found[-1]
+        if found:
+            return found[0]
         raise SilvanError(
             f"the message of {wanted.bytes:,} B from {wanted.sender} to {wanted.receiver}, from "
             f"{wanted.start / 1000:,.0f} ns to {wanted.end / 1000:,.0f} ns, was not recorded"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from silvan.delays.explanation import Cause, Explanation, FlowKey, Label, Message, Step
+from silvan.delays.explanation import Cause, Explanation, Label, Message, Step
 from silvan.delays.proof import Proof
 from silvan.delays.subjects import Network
 
@@ -80,7 +80,7 @@ def _by_name(cause: Cause, found: Explanation, network: Network) -> list[tuple[s
     sums: Counter[str] = Counter()
     for flow, ps in cause.owners:
         name = network.name_of(flow)
-        is_other = name == own_name and flow != own and network.queue_pairs(flow).count > 1
+        is_other = name == own_name and flow != own and network.queue_pairs(flow) > 1
         sums[f"{name}, other queue pairs" if is_other else name] += ps
     return sums.most_common()
 
@@ -146,13 +146,9 @@ def _head(found: Explanation, network: Network) -> str:
     subject = found.subject
     took = f"took {duration(found.duration)}"
     if isinstance(subject, Message):
-        pairs = network.queue_pairs(subject.flow)
-        what = f"The message of {size(subject.bytes)}"
-        if pairs.splits:
-            what = f"The part of a message on one of its {pairs.count} queue pairs, {size(subject.bytes)}"
         return (
-            f"{what} of {network.name_of(subject.flow)}, generated at {duration(subject.start)}, {took}; "
-            f"alone it takes {duration(found.ideal)}."
+            f"The message of {size(subject.bytes)} of {network.name_of(subject.flow)}, generated at "
+            f"{duration(subject.start)}, {took}; alone it takes {duration(found.ideal)}."
         )
     return (
         f"{subject.name}, from {duration(subject.start)} on, {took}; {duration(found.ideal)} of its critical "

@@ -36,7 +36,7 @@ use silvan_engine::{Event, Time};
 use silvan_network::port::Port;
 use silvan_network::traffic::{JobPorts, Piece, PortUse, QueuePairs, Sends};
 use silvan_trace::Trace;
-use silvan_trace::execute::{Execution, Inside, Parameters, Parcel, Ranks};
+use silvan_trace::execute::{Execution, Inside, Parameters, Parcel, Part, Ranks};
 
 use crate::context::Context;
 use crate::host::Host;
@@ -65,6 +65,8 @@ const MOST_MESSAGES: usize = 2_000_000;
 /// The record of a message.
 #[derive(Debug, Clone, Copy, Saved)]
 pub(crate) struct Logged {
+    /// The number of the send within its rank.
+    pub index: u32,
     pub from: u32,
     pub to: u32,
     pub bytes: u64,
@@ -78,6 +80,14 @@ pub(crate) struct Logged {
     pub there: Option<Time>,
     /// The transfer time of the message on an empty network.
     pub alone: Time,
+}
+
+impl Logged {
+    /// The message, as its rank passed it on, except for its stage and its interface.
+    pub fn parcel(&self) -> Parcel {
+        let &Self { index, from, to, bytes, .. } = self;
+        Parcel { rank: from, index, part: Part::Whole, from, to, bytes, nic: 0 }
+    }
 }
 
 /// The position of a rank in the network.
@@ -176,6 +186,29 @@ impl Setup {
             })
         };
         pieces.into_iter().flat_map(parts_of).collect()
+    }
+
+    /// If a parcel has several parts while no port has failed, their flows; otherwise empty.
+    fn flows_of_parts(&self, parcel: &Parcel) -> Vec<FlowAddress> {
+        let Place { host, .. } = self.places[parcel.from as usize];
+        if host == self.places[parcel.to as usize].host {
+            return Vec::new();
+        }
+        let failed = FailedPorts::new(Vec::new());
+        let mut pieces = self.pieces(parcel, &failed);
+        let mut count = pieces.len() as u64;
+        if self.queue_pairs.split {
+            pieces = self.on_queue_pairs(0, pieces);
+            count = pieces.len() as u64;
+        }
+        if let Some(ports) = self.ports.as_ref().filter(|_| self.sprays()) {
+            pieces = self.first_packets(parcel, &failed);
+            count = ports.packets(parcel.bytes);
+        }
+        match count {
+            1 => Vec::new(),
+            _ => pieces.into_iter().map(|(flow, _)| flow).collect(),
+        }
     }
 
     fn with_flows(&self, parcel: &Parcel, pieces: Vec<Piece>) -> Vec<(FlowAddress, u64)> {

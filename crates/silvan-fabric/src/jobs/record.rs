@@ -7,6 +7,7 @@ use crate::recorder::{RecordedParcel, RunRecord};
 pub(super) fn add(jobs: &mut [Running], recording: &mut RunRecord) {
     for (number, job) in (0..).zip(jobs) {
         recording.busy.extend(job.ranks.take_busy_times().into_iter().map(|time| (number, time)));
+        let setup = &job.setup;
         recording.parcels.extend(job.log.iter().map(|message| RecordedParcel {
             job: number,
             from: message.from,
@@ -14,7 +15,10 @@ pub(super) fn add(jobs: &mut [Running], recording: &mut RunRecord) {
             handed: message.handed,
             left: message.left,
             delivered: message.there,
+            bytes: message.bytes,
+            alone: message.alone,
             flow: message.flow,
+            flows_of_parts: setup.flows_of_parts(&message.parcel()),
         }));
     }
 }

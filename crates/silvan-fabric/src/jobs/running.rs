@@ -359,6 +359,7 @@ impl Running {
             return None;
         }
         self.log.push(Logged {
+            index: parcel.index,
             from: parcel.from,
             to: parcel.to,
             bytes: parcel.bytes,
@@ -545,7 +546,7 @@ mod tests {
     fn row(handed: u64) -> Logged {
         let (handed, alone) = (Time(handed), Time(1));
         let flow = FlowAddress { host: 0, source: 0, destination: 1 };
-        Logged { from: 0, to: 1, bytes: 1, flow, handed, left: None, there: None, alone }
+        Logged { index: 0, from: 0, to: 1, bytes: 1, flow, handed, left: None, there: None, alone }
     }
 
     #[test]

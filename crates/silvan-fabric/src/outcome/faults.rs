@@ -360,13 +360,21 @@ fn too_short_timeout(losses: &LossSummary, end: &Ending) -> Option<String> {
     let recovery = end.config.recovery.as_ref()?;
     let RecoverySummary { resent_packets: resent, overtaken_packets, timeouts, .. } = losses.recovery?;
     let needed = losses.data_packets + losses.control_packets;
+    let within = end.config.components().acknowledge.map(|unit| unit.within);
     let cause = match recovery.reordering.filter(|_| overtaken_packets > timeouts) {
         Some(distance) => {
             format!("packets overtake others by more than recovery.reordering = {distance}")
         }
-        None => {
-            format!("recovery.timeout ({}) is shorter than packets and receipts wait", recovery.timeout)
-        }
+        None => match within.filter(|&within| within >= recovery.timeout) {
+            Some(within) => format!(
+                "recovery.timeout ({}) is not longer than packets may wait for their acknowledgement \
+                 (congestion.acknowledge.within, {within})",
+                recovery.timeout
+            ),
+            None => {
+                format!("recovery.timeout ({}) is shorter than packets and receipts wait", recovery.timeout)
+            }
+        },
     };
     (recovery.repeats_only_lost() && resent > 2 * needed).then(|| {
         format!("Of {resent} packets that were sent again, at most {needed} were lost or lost their receipt: {cause}.")
