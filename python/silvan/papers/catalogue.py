@@ -115,6 +115,9 @@ class Published:
     #: The number of runs whose mean the source prints; 0 if it prints one run. With a mean, the mean of the
     #: model and its confidence interval decide the verdict, even if single draws spread widely.
     mean_of: int = 0
+    #: The name of the statement of the source that an ordering tests together with the other orderings of
+    #: this name; empty if it tests a statement alone.
+    statement: str = ""
 
     @property
     def published(self) -> float | None:
@@ -353,7 +356,7 @@ def _row(raw: dict[str, Any], common: dict[str, Any], where: str) -> Published:
     if provenance != PUBLISHED and not basis:
         raise PapersError(f"{where}: `basis` must state the origin of the {provenance} number")
     tolerance = _tolerance(raw["tolerance"], where)
-    return Published(
+    row = Published(
         key=raw["key"],
         quantity=_text(raw, "quantity", where),
         unit=raw["unit"],
@@ -376,7 +379,11 @@ def _row(raw: dict[str, Any], common: dict[str, Any], where: str) -> Published:
         undecidable=_text(raw, "undecidable", where, common["undecidable"]),
         duplicate_of=_text(raw, "duplicate_of", where),
         mean_of=_mean_of(raw, where) or common["mean_of"],
+        statement=_text(raw, "statement", where),
     )
+    if row.statement and row.kind != ORDERING:
+        raise PapersError(f"{where}: statement = {row.statement!r}: only an ordering can be part of a statement")
+    return row
 
 
 def read_experiment(folder: Path) -> Experiment:

@@ -52,6 +52,12 @@ def headline(found: Found, fixed: History | None) -> str:
             f"For these, the median ratio of the two simulated values is {margins[len(margins) // 2]:.2g}, "
             f"and {large} ratios are more than 2."
         )
+    if orders:
+        stated = score.by_statement(orders)
+        sentences.append(
+            f"The orderings test {len(stated)} statements; {len(score.hold(stated))} of these hold in all "
+            "their orderings."
+        )
     if others:
         sentences.append(
             f"Of {len(others)} values from other sources, Silvan reproduces {len(of_others)} "
@@ -74,6 +80,7 @@ def _followed(fixed: History, found: Found) -> str:
 def summary(found: Found, fixed: History | None) -> str:
     """Return the score as Markdown: the headline, counts by category, over time, by paper and by reading."""
     lines = [f"**{headline(found, fixed)}**", "", *_categories(found)]
+    lines += _statements(found)
     if fixed:
         lines += _over_time(fixed, found)
     laws = [row for experiment, _, own in found.values() if experiment.law for row in own]
@@ -133,6 +140,24 @@ def _categories(found: Found) -> list[str]:
         if any(own):
             numbers = zip(*([len(rows), *counts(rows).values()] for rows in own), strict=True)
             lines.append(f"| {name} | {' | '.join(_pair(*each) for each in numbers)} |")
+    return [*lines, ""]
+
+
+def _statements(found: Found) -> list[str]:
+    """Return the statements of the eight papers that several orderings test, as a table."""
+    orders = score.of_category(score.compared(found, score.PAPERS), score.ORDERS)
+    several = {name: rows for name, rows in score.by_statement(orders).items() if len(rows) > 1}
+    if not several:
+        return []
+    lines = [
+        "Statements that several orderings test:",
+        "",
+        "| statement | orderings that hold | orderings |",
+        "| --- | --- | --- |",
+    ]
+    for name, rows in several.items():
+        names = ", ".join(f"{row['id']}.{row['key']}" for row in rows)
+        lines.append(f"| {name} | {len(score.met(rows))} of {len(rows)} | {names} |")
     return [*lines, ""]
 
 

@@ -28,7 +28,8 @@ from silvan.papers.catalogue import (
 #: the 95 % prediction interval of a single draw. Where they apply: ``margin`` (a ratio to the bound that is
 #: at least 1 if the row is met), ``reason`` and ``cause`` (why a row is not met), ``basis`` (the origin of a
 #: number that is not published), ``gain`` (the tolerance applies to the difference from 1), ``mean_of`` (the
-#: source prints the mean of this number of runs), and the marks ``weak``, ``calibrated``, ``computed``,
+#: source prints the mean of this number of runs), ``statement`` (the statement that an ordering tests
+#: together with others), and the marks ``weak``, ``calibrated``, ``computed``,
 #: ``restated``, ``trivial``, ``undecidable``, ``duplicate_of`` and ``smoke`` (see `MARKS`).
 Row = dict[str, Any]
 
@@ -44,6 +45,7 @@ DESCRIPTIONS = (
     "undecidable",
     "duplicate_of",
     "mean_of",
+    "statement",
 )
 
 #: An experiment's numbers by key: one for each seed.

@@ -99,6 +99,22 @@ def by_calibration(rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
     return [row for row in rows if "calibrated" not in row], [row for row in rows if "calibrated" in row]
 
 
+def by_statement(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    """Return orderings by the statement of the source that they test.
+
+    An ordering that tests a statement alone has its own name, ``<ID>.<key>``.
+    """
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row.get("statement") or f"{row['id']}.{row['key']}", []).append(row)
+    return found
+
+
+def hold(statements: Mapping[str, list[Row]]) -> list[str]:
+    """Return the names of the statements of which all orderings are met."""
+    return [name for name, rows in statements.items() if len(met(rows)) == len(rows)]
+
+
 def rows_by_category(found: Found, reading: int | None = None) -> dict[str, dict[str, dict[str, list[str]]]]:
     """Return ``<ID>.<key>`` of all rows, or of those of a reading, by line, category and verdict."""
     names: dict[str, dict[str, dict[str, list[str]]]] = {}
