@@ -231,8 +231,46 @@ def test_each_row_is_counted_once(papers: Path) -> None:
     assert (
         "1 rows compare two simulated values of which the papers state the larger one; "
         "1 of these orderings hold (1 of 1 free of calibration). "
-        "For these, the median ratio of the two simulated values is 10, and 1 ratios are more than 2." in text
+        "For these, the median ratio of the two simulated values is 10, and 1 ratios are more than 2. "
+        "The orderings test 1 statements; 1 of these hold in all their orderings." in text
     )
+
+
+def test_a_statement_holds_if_all_its_orderings_hold(papers: Path) -> None:
+    row = '[[row]]\nkey = "{}"\nquantity = "q"\nunit = "1"\nread = 1.0\nbasis = "More."\ntolerance = "{}"\n'
+    text = 'title = "A test"\nsource = "Nowhere"\nabout = "Nothing."\n'
+    for key, tolerance, name in (("a", "at least", "S"), ("b", "at most", "S"), ("c", "at least", "")):
+        text += row.format(key, tolerance) + (f'statement = "{name}"\n' if name else "")
+    (papers / "X1" / "published.toml").write_text(text)
+    (papers / "X1" / "experiment.py").write_text(
+        CODE.replace('"speed": results["only"].summary["value"]', '"a": 10.0, "b": 10.0, "c": 10.0')
+    )
+    path = record.find_record()
+    run_experiments(["X1"], quick=True, record=path)
+    found = record.rows_by_experiment(path, list_experiments())
+    statements = score.by_statement(score.of_category(score.compared(found, score.PAPERS), score.ORDERS))
+    assert {name: [row["key"] for row in rows] for name, rows in statements.items()} == {
+        "S": ["a", "b"],
+        "X1.c": ["c"],
+    }
+    assert score.hold(statements) == ["X1.c"]
+    summary = page.summary(found, None)
+    assert "The orderings test 2 statements; 1 of these hold in all their orderings." in summary
+    assert "| S | 1 of 2 | X1.a, X1.b |" in summary
+    (papers / "X1" / "published.toml").write_text(text.replace('"at most"', "0.1"))
+    with pytest.raises(PapersError, match="row 2: statement = 'S': only an ordering can be part of"):
+        list_experiments()
+
+
+def test_the_orderings_of_a_statement_are_of_one_paper(recorded: dict[str, Any]) -> None:
+    rows = [(e.paper, row) for e, _, own in recorded.values() for row in own if "statement" in row]
+    papers_of: dict[str, set[str]] = {}
+    for paper, row in rows:
+        papers_of.setdefault(row["statement"], set()).add(paper)
+        assert row["statement"].startswith(f"{paper}: ")
+        assert score.category(row) == score.ORDERS
+    assert all(len(names) == 1 for names in papers_of.values())
+    assert all(sum(row["statement"] == name for _, row in rows) > 1 for name in papers_of)
 
 
 @pytest.fixture(scope="module", name="recorded")

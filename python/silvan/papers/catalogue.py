@@ -382,7 +382,9 @@ def _row(raw: dict[str, Any], common: dict[str, Any], where: str) -> Published:
         statement=_text(raw, "statement", where),
     )
     if row.statement and row.kind != ORDERING:
-        raise PapersError(f"{where}: statement = {row.statement!r}: only an ordering can be part of a statement")
+        raise PapersError(
+            f"{where}: statement = {row.statement!r}: only an ordering can be part of a statement"
+        )
     return row
 
 
