@@ -465,7 +465,7 @@ def test_causes_name_experiments_of_their_paper_first() -> None:
         assert experiments[cause.ids[0]].paper == cause.paper, cause
 
 
-def test_an_experiment_is_shown_with_its_causes() -> None:
+def test_an_experiment_is_shown_with_its_causes(recorded: dict[str, Any]) -> None:
     result = CliRunner().invoke(cli.application(), ["papers", "show", "t5", "--json"])
     shown = json.loads(result.stdout)
     assert {row["id"] for row in shown["rows"]} == {"T5"}
@@ -475,6 +475,8 @@ def test_an_experiment_is_shown_with_its_causes() -> None:
     assert "T5: One switch, one or two thresholds" in result.stdout
     assert "Causes that were tested" in result.stdout
     result = CliRunner().invoke(cli.application(), ["papers", "score"])
+    stated = score.by_statement(score.of_category(score.compared(recorded, score.PAPERS), score.ORDERS))
+    assert f"test {len(stated)} statements; {len(score.hold(stated))} hold in all" in result.stdout
     assert "the eight papers" in result.stdout
     assert "other sources" in result.stdout
 

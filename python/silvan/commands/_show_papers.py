@@ -81,6 +81,13 @@ def score(console: Console, rows: Mapping[str, Mapping[str, Mapping[str, Sequenc
         console.print(table)
 
 
+def statements(console: Console, hold: int, number: int) -> None:
+    """Print how many of the statements that the orderings of the eight papers test hold."""
+    console.print(
+        f"The orderings of the eight papers test {number} statements; {hold} hold in all their orderings."
+    )
+
+
 def over_time(console: Console, points: Mapping[str, Mapping[str, str]]) -> None:
     """Print how many rows of a fixed set have each verdict at each point, and what changed."""
     from silvan.papers.catalogue import VERDICTS

@@ -156,7 +156,10 @@ def score_(
     if as_json:
         common.print_json(rows)
     else:
+        orders = score.of_category(score.compared(found, score.PAPERS), score.ORDERS)
+        stated = score.by_statement(one for one in orders if reading in (None, one["reading"]))
         _show_papers.score(common.out_console(), rows)
+        _show_papers.statements(common.out_console(), len(score.hold(stated)), len(stated))
 
 
 @app.command()
