@@ -10,6 +10,15 @@ use syn::{Data, DeriveInput, Error, Field, Fields, Ident, Index, Member, Type, p
 /// `#[saved(constant)]`, whose values do not change after the network has been built, and `#[saved(scratch)]`, whose values
 /// do not matter between two events. An enum starts with the number of its variant.
 ///
+/// In a *relative* state (`silvan_engine::repeats`), a value is equal to an earlier one if its bytes are equal, and a `Time`
+/// if it has the same distance from the time of the state. Attributes state other rules: `#[saved(time)]` for times that are
+/// numbers, `#[saved(count)]` for numbers that only results contain, and that grow; `#[saved(most)]` for maxima that only
+/// results contain; `#[saved(latest)]` for times that only results contain, or that do not matter once they are past;
+/// `#[saved(past)]` for times that matter only while they are in the future; and `#[saved(span)]` for values of type `Time`
+/// that are durations, and `#[saved(order)]` for numbers of which only the order among all such numbers of the value matters.
+/// With `#[saved(relative(save, restore))]` before a struct, two functions save and restore its relative state; without the
+/// second one, the first writes the same bytes as the derived one, with other notes.
+///
 /// A type with a constant or scratch field can only be restored in place. With `#[saved(then = function)]`
 /// before a struct, `restore` calls the function with the restored value. `load` does not call it.
 #[proc_macro_derive(Saved, attributes(saved))]
@@ -25,12 +34,20 @@ struct Parts {
     names: Vec<Ident>,
     types: Vec<Type>,
     is_saved: Vec<bool>,
+    /// For each field, how its value changes from one repetition to the next, as a variant of `Change`; `None` if nothing is
+    /// stated.
+    changes: Vec<Option<Ident>>,
 }
 
 impl Parts {
     fn of(fields: &Fields) -> Result<Self, Error> {
-        let mut parts =
-            Self { members: Vec::new(), names: Vec::new(), types: Vec::new(), is_saved: Vec::new() };
+        let mut parts = Self {
+            members: Vec::new(),
+            names: Vec::new(),
+            types: Vec::new(),
+            is_saved: Vec::new(),
+            changes: Vec::new(),
+        };
         for (at, field) in fields.iter().enumerate() {
             parts.members.push(match &field.ident {
                 Some(name) => Member::Named(name.clone()),
@@ -38,7 +55,9 @@ impl Parts {
             });
             parts.names.push(format_ident!("field_{at}"));
             parts.types.push(field.ty.clone());
-            parts.is_saved.push(is_saved(field)?);
+            let (is_saved, change) = attributes(field)?;
+            parts.is_saved.push(is_saved);
+            parts.changes.push(change);
         }
         Ok(parts)
     }
@@ -73,6 +92,28 @@ impl Parts {
         self.types.iter().zip(&self.is_saved).filter_map(|(of, is_saved)| is_saved.then_some(of))
     }
 
+    /// Statements that save the fields of a type or variant with a name.
+    fn save(&self, of: &Ident) -> Tokens {
+        let fields = self.members.iter().zip(&self.names).zip(&self.is_saved).zip(&self.changes);
+        let saved = fields.filter(|((_, is_saved), _)| **is_saved).map(|(((member, name), _), change)| {
+            let label = format!("{of}.{}", quote!(#member));
+            let save = quote!(::silvan_engine::saved::Saved::save(#name, to));
+            match change {
+                None => quote!(to.label(#label); #save;),
+                Some(change) => quote! {
+                    to.label(#label);
+                    let outer = to.begin(::silvan_engine::saved::Change::#change);
+                    #save;
+                    to.end(outer);
+                },
+            }
+        });
+        let saved: Vec<Tokens> = saved.collect();
+        let has_order = self.changes.iter().flatten().any(|change| change == "Order");
+        let order = has_order.then(|| quote!(to.begin_order();));
+        quote!(#order #(#saved)*)
+    }
+
     fn restore(&self) -> Tokens {
         let saved = self.saved();
         quote!(#(::silvan_engine::saved::Saved::restore(#saved, from)?;)*)
@@ -88,35 +129,69 @@ impl Parts {
     }
 }
 
-/// Whether a field has no attribute that exempts it.
-fn is_saved(field: &Field) -> Result<bool, Error> {
-    let mut is_saved = true;
+/// Whether a field is saved, and the variant of `Change` that its attribute names.
+fn attributes(field: &Field) -> Result<(bool, Option<Ident>), Error> {
+    const CHANGES: [(&str, &str); 7] = [
+        ("time", "Time"),
+        ("count", "Count"),
+        ("most", "Most"),
+        ("latest", "Latest"),
+        ("past", "Past"),
+        ("span", "Span"),
+        ("order", "Order"),
+    ];
+    let (mut is_saved, mut change) = (true, None);
     for attribute in field.attrs.iter().filter(|attribute| attribute.path().is_ident("saved")) {
         attribute.parse_nested_meta(|meta| {
+            if let Some((_, variant)) = CHANGES.iter().find(|(name, _)| meta.path.is_ident(name)) {
+                change = Some(format_ident!("{variant}"));
+                return Ok(());
+            }
             is_saved = false;
             match meta.path.is_ident("constant") || meta.path.is_ident("scratch") {
                 true => Ok(()),
-                false => Err(meta.error("expected `constant` or `scratch`")),
+                false => Err(meta.error(
+                    "expected `constant`, `scratch`, `time`, `count`, `most`, `latest`, `past`, `span` or `order`",
+                )),
             }
         })?;
     }
-    Ok(is_saved)
+    Ok((is_saved, change))
 }
 
-/// The call of the function that follows the restoration of a struct, if there is one.
-fn call_after(input: &DeriveInput) -> Result<Tokens, Error> {
-    let mut call = Tokens::new();
-    for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("saved")) {
-        attribute.parse_nested_meta(|meta| {
-            if !meta.path.is_ident("then") {
-                return Err(meta.error("expected `then = function`"));
-            }
-            let function: syn::Path = meta.value()?.parse()?;
-            call = quote!(#function(self););
-            Ok(())
-        })?;
+/// The attributes of a struct.
+#[derive(Default)]
+struct OfStruct {
+    /// The call of the function that follows the restoration, if there is one.
+    after: Tokens,
+    /// The functions that save and restore a relative state, if they are not derived.
+    relative: Option<(syn::Path, Option<syn::Path>)>,
+}
+
+impl OfStruct {
+    fn of(input: &DeriveInput) -> Result<Self, Error> {
+        let mut of = Self::default();
+        for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("saved")) {
+            attribute.parse_nested_meta(|meta| {
+                if meta.path.is_ident("relative") {
+                    let parts;
+                    syn::parenthesized!(parts in meta.input);
+                    let save: syn::Path = parts.parse()?;
+                    let comma: Option<syn::Token![,]> = parts.parse()?;
+                    let restore = comma.map(|_| parts.parse()).transpose()?;
+                    of.relative = Some((save, restore));
+                    return Ok(());
+                }
+                if !meta.path.is_ident("then") {
+                    return Err(meta.error("expected `then = function` or `relative(save, restore)`"));
+                }
+                let function: syn::Path = meta.value()?.parse()?;
+                of.after = quote!(#function(self););
+                Ok(())
+            })?;
+        }
+        Ok(of)
     }
-    Ok(call)
 }
 
 fn implementation(input: &DeriveInput) -> Result<Tokens, Error> {
@@ -126,11 +201,21 @@ fn implementation(input: &DeriveInput) -> Result<Tokens, Error> {
             let parts = Parts::of(&data.fields)?;
             types.extend(parts.saved_types().cloned());
             names.push(parts.layout_name(&input.ident));
-            let (pattern, saved) = (parts.pattern(), parts.saved());
-            let (restore, load, after) = (parts.restore(), parts.load(&quote!(Self)), call_after(input)?);
+            let (pattern, save) = (parts.pattern(), parts.save(&input.ident));
+            let (restore, load) = (parts.restore(), parts.load(&quote!(Self)));
+            let OfStruct { after, relative } = OfStruct::of(input)?;
+            let (save_relative, restore_relative) = match relative {
+                None => (Tokens::new(), Tokens::new()),
+                Some((save, restore)) => (
+                    quote!(if to.is_relative() { return #save(self, to); }),
+                    restore
+                        .map(|restore| quote!(if from.is_relative() { return #restore(self, from); }))
+                        .unwrap_or_default(),
+                ),
+            };
             (
-                quote!(let Self #pattern = self; #(::silvan_engine::saved::Saved::save(#saved, to);)*),
-                quote!(let Self #pattern = self; #restore #after Ok(())),
+                quote!(#save_relative let Self #pattern = self; #save),
+                quote!(#restore_relative let Self #pattern = self; #restore #after Ok(())),
                 load,
             )
         }
@@ -142,11 +227,11 @@ fn implementation(input: &DeriveInput) -> Result<Tokens, Error> {
                 let (parts, name) = (Parts::of(&variant.fields)?, &variant.ident);
                 types.extend(parts.saved_types().cloned());
                 names.push(parts.layout_name(name));
-                let (pattern, saved) = (parts.pattern(), parts.saved());
+                let (pattern, save) = (parts.pattern(), parts.save(name));
                 let (restore, load) = (parts.restore(), parts.load(&quote!(Self::#name)));
                 saves.push(quote!(Self::#name #pattern => {
-                    ::silvan_engine::saved::Saved::save(&#number, to);
-                    #(::silvan_engine::saved::Saved::save(#saved, to);)*
+                    to.put_state(&[#number]);
+                    #save
                 }));
                 restores.push(quote!((#number, Self::#name #pattern) => { #restore return Ok(()); }));
                 loads.push(quote!(#number => #load));

@@ -11,8 +11,10 @@ pub mod bins;
 pub mod cache;
 pub mod lockstep;
 pub mod memory;
+mod notes;
 pub mod queue;
 pub mod random;
+pub mod repeats;
 pub mod saved;
 pub mod units;
 

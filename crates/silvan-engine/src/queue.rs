@@ -7,7 +7,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 use crate::cache::prefetch_lines;
-use crate::saved::Saved;
+use crate::saved::{Damaged, Reader, Saved, Writer};
 use crate::units::Time;
 
 /// A future event. The model defines the meaning of `key`. Events of equal time are ordered by key, so
@@ -100,6 +100,7 @@ const _: () = assert!(size_of::<Chunk>() == 128);
 /// events will need ([`EventQueue::staged`]). Events beyond the range of the wheel wait in a binary heap, and
 /// are merged when their bucket is staged.
 #[derive(Debug, Saved)]
+#[saved(relative(Self::save_pending, Self::restore_pending))]
 pub struct EventQueue {
     #[saved(constant)]
     shift: u32,
@@ -161,6 +162,28 @@ impl EventQueue {
             far: BinaryHeap::new(),
             at_once: (Time::ZERO, 0),
         }
+    }
+
+    /// Saves the pending events in order. Their places in the wheel depend on the time.
+    fn save_pending(&self, to: &mut Writer<'_>) {
+        let mut pending: Vec<Event> = self.iter().copied().collect();
+        pending.sort_unstable();
+        pending.save(to);
+    }
+
+    fn restore_pending(&mut self, from: &mut Reader<'_>) -> Result<(), Damaged> {
+        let pending = Vec::<Event>::load(from)?;
+        self.heads.fill(NONE);
+        self.occupied.fill(0);
+        self.summary.fill(0);
+        (self.in_wheel, self.free, self.at) = (0, NONE, 0);
+        [&mut self.current, &mut self.staged].into_iter().for_each(Vec::clear);
+        self.chunks.clear();
+        self.far.clear();
+        self.turn = pending.first().map_or(self.turn, |event| event.time.0 >> self.shift);
+        self.staged_turn = self.turn;
+        pending.into_iter().for_each(|event| self.push(event));
+        Ok(())
     }
 
     /// Number of pending events.

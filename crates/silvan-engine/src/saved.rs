@@ -18,6 +18,9 @@ use hdrhistogram::Histogram;
 pub use silvan_derive::Saved;
 use smallvec::{Array, SmallVec};
 
+pub use crate::notes::Change;
+use crate::notes::Notes;
+
 /// State that can be saved and restored. Implement it with the derive macro of the same name.
 pub trait Saved {
     /// A hash of the names and types of everything that is saved. Versions that differ in it cannot read each other's data.
@@ -125,12 +128,76 @@ pub struct Writer<'a> {
     block: Vec<u8>,
     result: io::Result<()>,
     memory: u64,
+    /// What is noted about the values of a relative state.
+    notes: Option<&'a mut Notes>,
 }
 
 impl<'a> Writer<'a> {
     /// Creates a writer. Call [`Self::finish`] at the end.
     pub fn new(out: &'a mut dyn Write) -> Self {
-        Self { out, block: Vec::with_capacity(2 * BLOCK), result: Ok(()), memory: 0 }
+        Self { out, block: Vec::with_capacity(2 * BLOCK), result: Ok(()), memory: 0, notes: None }
+    }
+
+    /// Creates a writer that also notes how each value changes with time; see [`crate::repeats`].
+    pub(crate) fn relative(out: &'a mut dyn Write, notes: &'a mut Notes) -> Self {
+        Self { notes: Some(notes), ..Self::new(out) }
+    }
+
+    /// Whether a relative state is written.
+    #[inline]
+    #[must_use]
+    pub fn is_relative(&self) -> bool {
+        self.notes.is_some()
+    }
+
+    /// Names the values that follow, for explanations.
+    #[inline]
+    pub fn label(&mut self, label: &'static str) {
+        if let Some(notes) = &mut self.notes {
+            notes.label = label;
+        }
+    }
+
+    /// States how the values that follow change. Returns what holds for those around them, for [`Self::end`].
+    #[inline]
+    pub fn begin(&mut self, change: Change) -> Change {
+        match &mut self.notes {
+            Some(notes) if notes.change == Change::State => std::mem::replace(&mut notes.change, change),
+            Some(notes) => notes.change,
+            None => Change::State,
+        }
+    }
+
+    /// States that the values that follow are the key of a map, which does not change. Returns what holds for its value, for
+    /// [`Self::end`].
+    #[inline]
+    fn begin_key(&mut self) -> Change {
+        let change = self.notes.as_mut().map(|notes| std::mem::replace(&mut notes.change, Change::State));
+        change.unwrap_or(Change::State)
+    }
+
+    /// Begins another group of numbers of which only the order matters.
+    pub fn begin_order(&mut self) {
+        if let Some(notes) = &mut self.notes {
+            notes.orders += 1;
+        }
+    }
+
+    /// Appends bytes without a meaning.
+    #[inline]
+    pub fn put_any(&mut self, bytes: &[u8]) {
+        if let Some(notes) = &mut self.notes {
+            notes.add(bytes.len(), Change::Any);
+        }
+        self.append(bytes);
+    }
+
+    /// Ends what [`Self::begin`] began.
+    #[inline]
+    pub fn end(&mut self, outer: Change) {
+        if let Some(notes) = &mut self.notes {
+            notes.change = outer;
+        }
     }
 
     /// The memory in bytes of the values of all lists so far. Restoring them takes at most about twice as much.
@@ -139,9 +206,94 @@ impl<'a> Writer<'a> {
         self.memory
     }
 
-    /// Appends bytes.
+    /// Appends the bytes of a number that may be a count.
     #[inline]
     pub fn put(&mut self, bytes: &[u8]) {
+        if let Some(notes) = &mut self.notes {
+            notes.number(bytes.len());
+        }
+        self.append(bytes);
+    }
+
+    /// Appends bytes that are equal in states that are equal.
+    #[inline]
+    pub fn put_state(&mut self, bytes: &[u8]) {
+        if let Some(notes) = &mut self.notes {
+            notes.add(bytes.len(), Change::State);
+        }
+        self.append(bytes);
+    }
+
+    /// Appends a time.
+    #[inline]
+    pub fn put_time(&mut self, time: u64) {
+        if let Some(notes) = &mut self.notes {
+            notes.time();
+        }
+        self.append(&time.to_le_bytes());
+    }
+
+    /// Appends a number of eight bytes that may be a count.
+    #[inline]
+    pub fn put_number(&mut self, value: u64) {
+        self.put(&value.to_le_bytes());
+    }
+
+    /// Appends a number that grows by the same amount in each repetition as all other numbers of its series. A series has a
+    /// number from [`Self::series`].
+    #[inline]
+    pub fn put_serial(&mut self, value: u64, series: u32) {
+        if let Some(notes) = &mut self.notes {
+            notes.add(8, Change::Serial(series));
+        }
+        self.append(&value.to_le_bytes());
+    }
+
+    /// Same as [`Self::put_serial`], for a number of four bytes.
+    #[inline]
+    pub fn put_short_serial(&mut self, value: u32, series: u32) {
+        if let Some(notes) = &mut self.notes {
+            notes.add(4, Change::Serial(series));
+        }
+        self.append(&value.to_le_bytes());
+    }
+
+    /// States the series of the numbers of the operations of each rank, of which this is the first. They hold for all values that
+    /// follow.
+    pub fn number_operations(&mut self, first: u32) {
+        if let Some(notes) = &mut self.notes {
+            notes.operations = first;
+        }
+    }
+
+    /// Appends the number of an operation of a rank.
+    pub fn put_operation(&mut self, index: u32, rank: u32) {
+        let first = self.notes.as_ref().map_or(0, |notes| notes.operations);
+        self.put_short_serial(index, first.saturating_add(rank));
+    }
+
+    /// States the series of the numbers of rows, for all values that follow.
+    pub fn number_rows(&mut self, series: u32) {
+        if let Some(notes) = &mut self.notes {
+            notes.rows = series;
+        }
+    }
+
+    /// Appends the number of a row.
+    pub fn put_row(&mut self, row: u32) {
+        let series = self.notes.as_ref().map_or(0, |notes| notes.rows);
+        self.put_short_serial(row, series);
+    }
+
+    /// Begins a number of series. Returns the first.
+    pub fn series(&mut self, count: u32) -> u32 {
+        let Some(notes) = &mut self.notes else { return 0 };
+        notes.series += count;
+        notes.series - count
+    }
+
+    #[inline]
+    fn append(&mut self, bytes: &[u8]) {
         self.block.extend_from_slice(bytes);
         if self.block.len() >= BLOCK {
             self.flush();
@@ -176,12 +328,24 @@ pub struct Reader<'a> {
     passed: u64,
     /// The memory in bytes that lists may still take.
     left: u64,
+    is_relative: bool,
 }
 
 impl<'a> Reader<'a> {
     /// Creates a reader. It may read more than the state.
     pub fn new(from: impl Read + 'a) -> Self {
-        Self { from: Box::new(from), block: Vec::new(), at: 0, passed: 0, left: u64::MAX }
+        Self { from: Box::new(from), block: Vec::new(), at: 0, passed: 0, left: u64::MAX, is_relative: false }
+    }
+
+    /// Creates a reader of a state that a writer of relative states wrote.
+    pub(crate) fn relative(from: impl Read + 'a) -> Self {
+        Self { is_relative: true, ..Self::new(from) }
+    }
+
+    /// Whether a relative state is read.
+    #[must_use]
+    pub fn is_relative(&self) -> bool {
+        self.is_relative
     }
 
     /// Limits the memory in bytes of the values that lists gain from now on. Values that the built run already has do not
@@ -250,13 +414,13 @@ impl<'a> Reader<'a> {
 }
 
 macro_rules! number {
-    ($($of:ty)*) => {$(
+    ($put:ident: $($of:ty)*) => {$(
         impl Saved for $of {
             const LAYOUT: u64 = layout(stringify!($of), &[]);
 
             #[inline]
             fn save(&self, to: &mut Writer<'_>) {
-                to.put(&self.to_le_bytes());
+                to.$put(&self.to_le_bytes());
             }
 
             #[inline]
@@ -273,7 +437,8 @@ macro_rules! number {
     )*};
 }
 
-number!(u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 f32 f64);
+number!(put: u32 u64 u128 i32 i64 i128);
+number!(put_state: u8 u16 i8 i16 f32 f64);
 
 /// Implements the trait for types that are converted to another one.
 macro_rules! converted {
@@ -361,7 +526,7 @@ impl<T: Saved> Saved for Option<T> {
 }
 
 fn save_list<'v, T: Saved + 'v>(len: usize, values: impl IntoIterator<Item = &'v T>, to: &mut Writer<'_>) {
-    len.save(to);
+    to.put_state(&(len as u64).to_le_bytes());
     to.memory += (len * size_of::<T>()) as u64;
     values.into_iter().for_each(|value| value.save(to));
 }
@@ -472,7 +637,7 @@ macro_rules! collection {
             const LAYOUT: u64 = layout(stringify!($of), &[<$item>::LAYOUT]);
 
             fn save(&self, to: &mut Writer<'_>) {
-                self.len().save(to);
+                to.put_state(&(self.len() as u64).to_le_bytes());
                 to.memory += (self.len() * size_of::<$item>()) as u64;
                 self.iter().for_each(|value| value.save(to));
             }
@@ -497,15 +662,39 @@ trait Entry {
 
 impl<K: Saved, V: Saved> Entry for (&K, &V) {
     fn save(&self, to: &mut Writer<'_>) {
+        let outer = to.begin_key();
         self.0.save(to);
+        to.end(outer);
         self.1.save(to);
     }
 }
 
 collection! {
-    <T: Saved + Ord> BinaryHeap<T> = [T], |values| Self::from(values);
     <T: Saved + Ord> BTreeSet<T> = [T], |values| Self::from_iter(values);
     <K: Saved + Ord, V: Saved> BTreeMap<K, V> = [(K, V)], |values| Self::from_iter(values);
+}
+
+/// The order of the values in memory depends on the past, so a relative state contains them in their own order.
+impl<T: Saved + Ord> Saved for BinaryHeap<T> {
+    const LAYOUT: u64 = layout("BinaryHeap<T>", &[T::LAYOUT]);
+
+    fn save(&self, to: &mut Writer<'_>) {
+        if !to.is_relative() {
+            return save_list(self.len(), self, to);
+        }
+        let mut values: Vec<&T> = self.iter().collect();
+        values.sort_unstable();
+        save_list(self.len(), values, to);
+    }
+
+    fn restore(&mut self, from: &mut Reader<'_>) -> Result<(), Damaged> {
+        *self = Self::load(from)?;
+        Ok(())
+    }
+
+    fn load(from: &mut Reader<'_>) -> Result<Self, Damaged> {
+        Vec::load(from).map(Self::from)
+    }
 }
 
 /// Entries are saved in the order of their keys, so that the bytes do not depend on the hasher, whose seed may be random.
@@ -515,7 +704,7 @@ impl<K: Saved + Hash + Ord, V: Saved, S: BuildHasher + Default> Saved for HashMa
     fn save(&self, to: &mut Writer<'_>) {
         let mut entries: Vec<(&K, &V)> = self.iter().collect();
         entries.sort_unstable_by_key(|(key, _)| *key);
-        entries.len().save(to);
+        to.put_state(&(entries.len() as u64).to_le_bytes());
         to.memory += (entries.len() * size_of::<(K, V)>()) as u64;
         entries.iter().for_each(|entry| Entry::save(entry, to));
     }

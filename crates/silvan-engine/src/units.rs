@@ -12,7 +12,7 @@ use std::fmt;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::str::FromStr;
 
-use crate::saved::Saved;
+use crate::saved::{Damaged, Reader, Saved, Writer, layout};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
@@ -208,10 +208,30 @@ pub trait InCycles: Sized + fmt::Display {
 }
 
 macro_rules! quantity {
-    ($(#[$doc:meta])* $name:ident, $kind:ident) => {
+    ($(#[$doc:meta])* $name:ident, $kind:ident, $put:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Saved)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
         pub struct $name(pub u64);
+
+        impl Saved for $name {
+            const LAYOUT: u64 = layout(stringify!($name), &[<u64 as Saved>::LAYOUT]);
+
+            #[inline]
+            fn save(&self, to: &mut Writer<'_>) {
+                to.$put(self.0);
+            }
+
+            #[inline]
+            fn restore(&mut self, from: &mut Reader<'_>) -> Result<(), Damaged> {
+                *self = Self::load(from)?;
+                Ok(())
+            }
+
+            #[inline]
+            fn load(from: &mut Reader<'_>) -> Result<Self, Damaged> {
+                u64::load(from).map(Self)
+            }
+        }
 
         impl FromStr for $name {
             type Err = UnitError;
@@ -287,17 +307,20 @@ quantity!(
     /// A point in simulated time, or a duration, in picoseconds. The last representable instant,
     /// [`Time::NEVER`], is after about 213 days.
     Time,
-    TIME
+    TIME,
+    put_time
 );
 quantity!(
     /// A number of bytes.
     Bytes,
-    BYTES
+    BYTES,
+    put_number
 );
 quantity!(
     /// A data rate in bits per second.
     Rate,
-    RATE
+    RATE,
+    put_number
 );
 
 impl Time {

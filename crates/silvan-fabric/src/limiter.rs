@@ -10,6 +10,7 @@ pub(crate) struct Limiter {
     pace: BytePace,
     carry: u64,
     /// The time at which the previous packets have passed.
+    #[saved(past)]
     pub free_at: Time,
     /// The last size and its transmission time, because most packets have the same size.
     memo: (u32, SpanParts),

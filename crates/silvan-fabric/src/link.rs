@@ -68,10 +68,12 @@ pub(crate) type Receiver = Option<(u32, Port)>;
 pub(crate) struct Channel {
     /// The time at which the last bit of the previous packet has left the sender; `Time::NEVER` while the
     /// sender may not send.
+    #[saved(past)]
     pub free_at: Time,
     /// The earliest time for which the sender has requested a wake-up, or `Time::NEVER`.
     wake_at: Time,
     /// Data and control bytes on the wire sent so far.
+    #[saved(count)]
     pub sent_bytes: u64,
     arrival_key: u32,
     wake_key: u32,
@@ -193,6 +195,7 @@ pub(crate) struct Links {
     /// Present if links or hosts change during the run, or if receivers may drop packets.
     faults: Option<Box<Faults>>,
     /// Number of packets that crossed a link, once per link.
+    #[saved(count)]
     pub packet_hops: u64,
 }
 

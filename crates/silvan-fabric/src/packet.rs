@@ -5,7 +5,7 @@ use std::num::NonZeroU16;
 use silvan_congestion::facts::{Severity, Telemetry};
 use silvan_engine::Time;
 use silvan_engine::cache::{prefetch, prefetch_all, prefetch_end, prefetch_lines};
-use silvan_engine::saved::Saved;
+use silvan_engine::saved::{Damaged, Reader, Saved, Writer};
 use silvan_network::port::{Port, Vl};
 
 /// Index of a packet in the [`Pool`].
@@ -221,6 +221,7 @@ impl Kind {
 pub(crate) struct Packet {
     pub contents: Contents,
     /// Time between the arrivals of the packet's head and tail on the last link.
+    #[saved(span)]
     pub tail_lag: Time,
     /// Bytes on the wire.
     pub size: u32,
@@ -402,9 +403,14 @@ impl Marks {
 
 /// All packets in flight. Slots are reused, so memory use is proportional to the number of packets in flight.
 #[derive(Debug, Default, Saved)]
+#[saved(relative(Self::save_live, Self::restore_live))]
 pub(crate) struct Pool {
     slots: Vec<Packet>,
+    /// With `is_ordered`, in descending order.
     free: Vec<PacketId>,
+    /// Whether a packet takes the first free slot instead of the last one that became free.
+    #[saved(constant)]
+    is_ordered: bool,
     /// Marks of each packet, for packets that have any.
     marks: Vec<Marks>,
     /// Telemetry of each packet, in the order of the switches that wrote it. Empty unless a rule stamps
@@ -418,6 +424,42 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
+    /// Has each packet take the first free slot from now on, so that the numbers of packets do not depend on the order in which
+    /// earlier packets left. They affect no result.
+    pub fn keep_order(&mut self) {
+        self.is_ordered = true;
+        self.free.sort_unstable_by(|one, other| other.cmp(one));
+    }
+
+    /// Saves the packets in the network and their numbers. Free slots contain earlier packets.
+    fn save_live(&self, to: &mut Writer<'_>) {
+        let mut is_free = vec![false; self.slots.len()];
+        self.free.iter().for_each(|id| is_free[*id as usize] = true);
+        let live = (0..).zip(&is_free).filter_map(|(id, is_free): (u32, &bool)| (!is_free).then_some(id));
+        let live: Vec<u32> = live.collect();
+        to.label("Pool.slots");
+        live.save(to);
+        for id in live {
+            self.slots[id as usize].save(to);
+        }
+        to.label("Pool.marks");
+        self.marks.save(to);
+        to.label("Pool.telemetry");
+        self.telemetry.save(to);
+        to.label("Pool.ledgers");
+        self.ledgers.save(to);
+    }
+
+    fn restore_live(&mut self, from: &mut Reader<'_>) -> Result<(), Damaged> {
+        for id in Vec::<u32>::load(from)? {
+            let slot = self.slots.get_mut(id as usize);
+            slot.ok_or_else(Damaged::value::<PacketId>)?.restore(from)?;
+        }
+        self.marks.restore(from)?;
+        self.telemetry.restore(from)?;
+        self.ledgers.restore(from)
+    }
+
     #[inline]
     pub fn insert(&mut self, packet: Packet) -> PacketId {
         if let Some(id) = self.free.pop()
@@ -440,7 +482,11 @@ impl Pool {
 
     #[inline]
     pub fn remove(&mut self, id: PacketId) {
-        self.free.push(id);
+        if self.is_ordered {
+            self.free.insert(self.free.partition_point(|other| *other > id), id);
+        } else {
+            self.free.push(id);
+        }
         if let Some(telemetry) = self.telemetry.get_mut(id as usize) {
             telemetry.clear();
         }

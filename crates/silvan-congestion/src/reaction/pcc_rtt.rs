@@ -130,6 +130,7 @@ pub struct PccRttLaw {
 /// The state of a flow.
 #[derive(Debug, Clone, Copy, Saved)]
 pub struct PccRttState {
+    #[saved(span)]
     least: Time,
     /// Samples since the least delay was reset.
     samples: u16,

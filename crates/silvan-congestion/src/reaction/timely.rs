@@ -149,6 +149,7 @@ pub struct TimelyLaw {
 #[derive(Debug, Clone, Copy, Saved)]
 pub struct TimelyState {
     /// The delay at the last update.
+    #[saved(span)]
     delay: Time,
     /// The mean of the differences of delays, in picoseconds.
     difference: i64,

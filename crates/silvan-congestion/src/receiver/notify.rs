@@ -53,6 +53,7 @@ pub struct Notifier {
 #[derive(Debug, Default, Saved)]
 pub struct Coalescer {
     /// One entry per flow, or one for the port.
+    #[saved(past)]
     next_at: FxHashMap<(u32, u16), Time>,
     /// With this number of entries or more, the next insertion first removes the entries whose time has passed.
     /// There is no removal below [`FEW`] entries.

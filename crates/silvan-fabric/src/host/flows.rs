@@ -98,6 +98,7 @@ pub(crate) struct QueuedFlow {
     /// The previous flow in its list. Undefined for the first one.
     previous: FlowId,
     /// If throttled, the time at which the flow may send.
+    #[saved(latest)]
     release_at: Time,
     /// The first message may have been sent in part.
     pub messages: MessageQueue,
@@ -139,10 +140,13 @@ pub(crate) struct FlowTable {
     /// For each source, the number of its held flows.
     held_of: Vec<u32>,
     /// Ordered by time. Among equal times, the flow whose source was served longest ago comes first.
+    #[saved(order)]
     throttled: BinaryHeap<Reverse<(Time, u64, FlowId)>>,
     /// The number of packets served so far.
+    #[saved(order)]
     served: u64,
     /// For each source, the value of `served` after its last packet; zero if it was never served.
+    #[saved(order)]
     last_served: Vec<u64>,
     /// Packets that must be sent again, by number, for each flow that has any.
     lost: FxHashMap<FlowId, BTreeMap<u64, Segment>>,
@@ -150,8 +154,10 @@ pub(crate) struct FlowTable {
     waiting: u32,
     /// For each flow, a number that grows each time a flow begins to wait. Empty unless [`Self::keep_order`]
     /// was called.
+    #[saved(order)]
     began: Vec<u64>,
     keeps_order: bool,
+    #[saved(order)]
     begun: u64,
 }
 

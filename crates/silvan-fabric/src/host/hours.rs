@@ -22,10 +22,13 @@ enum Wait {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Saved)]
 pub(crate) struct Spent {
     /// Sending, or waiting for the injection limit or the message overhead.
+    #[saved(count)]
     pub sending: Time,
     /// Waiting for credit.
+    #[saved(count)]
     pub blocked: Time,
     /// Waiting while all flows with messages were throttled.
+    #[saved(count)]
     pub throttled: Time,
 }
 

@@ -143,6 +143,7 @@ pub(crate) struct Host {
     on_hand: Option<Message>,
     turn: HostTurn,
     /// Delay of the injection limit after each message.
+    #[saved(span)]
     pub message_overhead: Time,
     /// Virtual lane for each destination; `None` if the service level determines the lane.
     pub lane_of: Option<Arc<[u8]>>,

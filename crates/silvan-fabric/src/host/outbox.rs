@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use silvan_congestion::facts::Telemetry;
 use silvan_engine::Time;
-use silvan_engine::saved::Saved;
+use silvan_engine::saved::{Change, Saved, Writer};
 use silvan_network::port::{Port, Vl};
 
 use super::Host;
@@ -78,6 +78,7 @@ impl ControlPacket {
 /// The control packets that wait to be sent. Each virtual lane has its own order, so that a lane without
 /// credit does not block the others.
 #[derive(Debug, Saved)]
+#[saved(relative(Self::save_relative))]
 pub(super) struct Outbox {
     /// Packets of each virtual lane, with their numbers in the order of all control packets.
     lanes: Box<[VecDeque<(u64, ControlPacket)>]>,
@@ -104,6 +105,28 @@ pub(super) enum ControlLimit {
 }
 
 impl Outbox {
+    /// Saves the numbers of packets as those of a series.
+    fn save_relative(&self, to: &mut Writer<'_>) {
+        let series = to.series(1);
+        let Self { lanes, added, len, passed, moved } = self;
+        to.label("Outbox.lanes");
+        to.put_state(&(lanes.len() as u64).to_le_bytes());
+        for lane in lanes {
+            to.put_state(&(lane.len() as u64).to_le_bytes());
+            for (number, packet) in lane {
+                to.put_serial(*number, series);
+                packet.save(to);
+            }
+        }
+        to.label("Outbox");
+        to.put_serial(*added, series);
+        len.save(to);
+        let outer = to.begin(Change::Past);
+        passed.save(to);
+        to.end(outer);
+        if *moved == u64::MAX { moved.save(to) } else { to.put_serial(*moved, series) }
+    }
+
     pub fn new(lanes: u8, limit: ControlLimit) -> Self {
         let lanes = (0..lanes.max(1)).map(|_| VecDeque::new()).collect();
         let passed = (limit != ControlLimit::None).then_some(Time::ZERO);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use silvan_engine::Time;
-use silvan_engine::saved::Saved;
+use silvan_engine::saved::{Saved, Writer};
 
 /// Number of returning credits that a [`Returns`] contains directly.
 pub(super) const HELD: usize = 4;
@@ -19,6 +19,7 @@ pub(crate) type Spills = Vec<VecDeque<(Time, u32)>>;
 /// to the sender. There are few entries, because returned credit is booked when another entry does not fit. If there are
 /// still too many, [`Spills`] contains the latest ones, and is read when all entries here have returned.
 #[derive(Debug, Clone, Copy, Saved)]
+#[saved(relative(Self::save_relative))]
 pub(crate) struct Returns {
     times: [Time; HELD],
     spaces: [u32; HELD],
@@ -36,6 +37,20 @@ impl Default for Returns {
 }
 
 impl Returns {
+    /// Notes that entries after the last one have no meaning.
+    fn save_relative(&self, to: &mut Writer<'_>) {
+        let Self { times, spaces, count, has_spilled, spill } = self;
+        for (at, time) in times.iter().enumerate() {
+            if at < self.len() { time.save(to) } else { to.put_any(&time.0.to_le_bytes()) }
+        }
+        for (at, space) in spaces.iter().enumerate() {
+            if at < self.len() { space.save(to) } else { to.put_any(&space.to_le_bytes()) }
+        }
+        count.save(to);
+        has_spilled.save(to);
+        spill.save(to);
+    }
+
     #[inline]
     fn len(&self) -> usize {
         usize::from(self.count).min(HELD)

@@ -13,7 +13,7 @@
 
 use silvan_congestion::facts::Telemetry;
 use silvan_engine::Time;
-use silvan_engine::saved::Saved;
+use silvan_engine::saved::{Saved, Writer};
 use silvan_trace::execute::Parcel;
 
 use super::{Announcement, SourceReport, Word};
@@ -100,6 +100,7 @@ pub(crate) struct OutputPause {
 
 /// A parcel of a job on its way to another rank.
 #[derive(Debug, Clone, Copy, Saved)]
+#[saved(relative(Self::save_relative))]
 pub(crate) struct Travel {
     pub parcel: Parcel,
     /// The time at which the rank posted the message.
@@ -113,6 +114,23 @@ pub(crate) struct Travel {
     /// The time that the whole message takes on an empty network, with the ports that its host selected first. Zero if the parcel
     /// does not carry the bytes of the message.
     pub alone: Time,
+}
+
+impl Travel {
+    /// Saves the number of the row as that of a series.
+    fn save_relative(&self, to: &mut Writer<'_>) {
+        let Self { parcel, handed, row, pieces, bytes, alone } = self;
+        parcel.save(to);
+        to.label("Travel");
+        handed.save(to);
+        row.is_some().save(to);
+        if let Some(row) = row {
+            to.put_row(*row);
+        }
+        pieces.save(to);
+        bytes.save(to);
+        to.put_state(&alone.0.to_le_bytes());
+    }
 }
 
 /// The arrival of a message that is logged.

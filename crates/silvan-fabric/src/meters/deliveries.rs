@@ -41,6 +41,7 @@ pub(crate) struct Watch {
 pub(crate) struct Deliveries {
     watch: Watch,
     /// Payload in the current interval.
+    #[saved(count)]
     bytes: FxHashMap<RoutedFlow, u64>,
 }
 

@@ -24,10 +24,14 @@ const MOST_SPARSE: usize = 120;
 #[derive(Debug, Default, Saved)]
 pub(crate) struct Latency {
     /// All counters; empty while few of them are nonzero.
+    #[saved(count)]
     counts: Box<[u64]>,
     /// The nonzero counters with their indexes, in ascending order. Empty if `counts` is not.
+    #[saved(count)]
     few: Vec<(u16, u64)>,
+    #[saved(count)]
     sum_ps: u128,
+    #[saved(most)]
     pub max_ps: u64,
 }
 

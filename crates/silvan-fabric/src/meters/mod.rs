@@ -24,13 +24,18 @@ pub(crate) fn rate_gbit_s(bytes: u64, span: Time) -> f64 {
 #[derive(Debug, Clone, Copy, Default, Saved)]
 pub(crate) struct Reordering {
     /// Packets that arrived after a later packet of their flow.
+    #[saved(count)]
     pub late: u64,
     /// Packets that had to wait for an earlier one.
+    #[saved(count)]
     pub held: u64,
     /// Held packets that were released, and their total waiting time in picoseconds.
+    #[saved(count)]
     pub released: u64,
+    #[saved(count)]
     pub waited_ps: u128,
     /// The largest payload that one host held at a time, in bytes.
+    #[saved(most)]
     pub most_bytes: u64,
 }
 
@@ -52,25 +57,33 @@ pub(crate) struct ClassMeter {
     #[saved(constant)]
     pub name: String,
     /// Payload of the messages generated since the start.
+    #[saved(count)]
     pub generated_bytes: u64,
     /// Payload injected since the start, counted when sending begins.
+    #[saved(count)]
     pub injected_bytes: u64,
     /// Payload delivered since the start, counted when it is drained.
+    #[saved(count)]
     pub delivered_bytes: u64,
     /// Payload of the packets that were lost.
+    #[saved(count)]
     pub lost_bytes: u64,
     /// Payload that hosts decided to send again, because it was not acknowledged in time or a receiver
     /// requested it.
+    #[saved(count)]
     pub repeated_bytes: u64,
     /// Payload that arrived but was discarded, because it had arrived before or was out of sequence.
+    #[saved(count)]
     pub discarded_bytes: u64,
     /// Payload delivered before the end of the warm-up.
+    #[saved(count)]
     pub warmup_bytes: u64,
     /// Packets delivered in the current sampling interval.
     pub interval: Tally,
     /// Packets delivered in all earlier intervals.
     pub total: Tally,
     /// The time at which the last delivered packet was drained.
+    #[saved(latest)]
     pub last_delivery: Time,
     /// Latency, since the generation of their messages, of packets delivered after the warm-up.
     pub since_generation: Latency,
@@ -81,15 +94,21 @@ pub(crate) struct ClassMeter {
 /// Counts of delivered packets.
 #[derive(Debug, Clone, Copy, Default, Saved)]
 pub(crate) struct Tally {
+    #[saved(count)]
     pub packets: u64,
     /// Packets with the FECN bit set.
+    #[saved(count)]
     pub marked: u64,
     /// Packets with the validation bit set.
+    #[saved(count)]
     pub validated: u64,
     /// Sum of latencies since the generation of messages, and since the injection of packets.
+    #[saved(count)]
     pub generation_ps: u128,
+    #[saved(count)]
     pub injection_ps: u128,
     /// Longest latency since generation.
+    #[saved(most)]
     pub longest: Time,
 }
 
@@ -140,19 +159,27 @@ struct Later {
 pub(crate) struct Meters {
     pub classes: Vec<ClassMeter>,
     /// Payload received and sent by each host since the start.
+    #[saved(count)]
     pub received_bytes: Vec<u64>,
+    #[saved(count)]
     pub sent_bytes: Vec<u64>,
     /// Payload received and sent by each host until the end of the warm-up.
+    #[saved(count)]
     pub received_warmup: Vec<u64>,
+    #[saved(count)]
     pub sent_warmup: Vec<u64>,
     pub warm: bool,
     /// The end of the warm-up. Averages include only later deliveries.
+    #[saved(latest)]
     pub warmup: Time,
+    #[saved(count)]
     pub packets_injected: u64,
+    #[saved(count)]
     pub packets_delivered: u64,
     /// Whether traffic waits for a number of packets to be delivered.
     pub is_awaited: bool,
     /// The time before which these counters are not read.
+    #[saved(latest)]
     next_sample: Time,
     /// Data packets that hosts will drain after that time.
     later: Vec<Later>,
@@ -162,43 +189,66 @@ pub(crate) struct Meters {
     pub messages_in: Vec<(u16, FlowAddress)>,
     /// Messages of jobs that have left their source but were not yet reported, with the time of leaving.
     pub messages_out: Vec<(u16, FlowAddress, Time)>,
+    #[saved(count)]
     pub control_injected: u64,
+    #[saved(count)]
     pub control_delivered: u64,
+    #[saved(count)]
     pub fecn_marks: u64,
     /// Number of flows whose set-up packets returned, and number of returned probes or weights.
+    #[saved(count)]
     pub announced: u64,
+    #[saved(count)]
     pub probes: u64,
     /// The largest weight of a link that was returned or that a host's own link had, in picoseconds.
+    #[saved(most)]
     pub busiest_link_ps: u64,
     /// Number of marked packets whose validation bit was also set.
+    #[saved(count)]
     pub validations: u64,
+    #[saved(count)]
     pub becn_received: u64,
     /// Number of notifications in `becn_received` that switches sent themselves.
+    #[saved(count)]
     pub reports: u64,
     /// Reordering counts, if packets may overtake each other.
     pub reordering: Reordering,
     /// Data packets whose payload switches removed. They then count as control packets inside the network.
+    #[saved(count)]
     pub trimmed: u64,
     /// Trimmed packets that had been marked.
+    #[saved(count)]
     pub trimmed_marked: u64,
     /// Lost data packets, those of them that had been marked, and lost control packets.
+    #[saved(count)]
     pub lost: u64,
+    #[saved(count)]
     pub lost_marked: u64,
+    #[saved(count)]
     pub lost_control: u64,
     /// Data packets that arrived but were discarded, and those of them that had been marked.
+    #[saved(count)]
     pub discarded: u64,
+    #[saved(count)]
     pub discarded_marked: u64,
     /// Number of timeouts of packets that were not acknowledged.
+    #[saved(count)]
     pub timeouts: u64,
     /// Number of packets that counted as lost because later ones had been acknowledged.
+    #[saved(count)]
     pub overtaken: u64,
     /// Entropy values that were retired and restored, and probes that tested them.
+    #[saved(count)]
     pub retired: u64,
+    #[saved(count)]
     pub restored: u64,
+    #[saved(count)]
     pub path_probes: u64,
     /// Data packets that were sent again, which `packets_injected` includes.
+    #[saved(count)]
     pub resent: u64,
     /// The most bytes of headers and other control packets that waited for one output.
+    #[saved(most)]
     pub most_header_bytes: u32,
     /// Payload received by watched hosts, per sender.
     pub deliveries: Deliveries,

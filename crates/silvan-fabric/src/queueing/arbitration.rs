@@ -50,6 +50,7 @@ pub(super) enum Standing {
 #[derive(Debug, Saved)]
 pub(super) struct DueTimes {
     /// The longest wait with `strict`; `None` with `weighted`.
+    #[saved(span)]
     longest_wait: Option<Time>,
     /// Number of special queues of an input.
     queues: usize,

@@ -40,8 +40,10 @@ struct Round<S> {
     /// The input to consider first for service out of turn, which has a separate rotation.
     next_out: Port,
     /// Time during which inputs were served out of turn.
+    #[saved(span)]
     given_away: Time,
     /// Time for which the output was idle between the packets of the round, excluding waits for a busy input.
+    #[saved(span)]
     idle: Time,
     /// The time at which the last packet left; `NEVER` before the first packet.
     free_at: Time,

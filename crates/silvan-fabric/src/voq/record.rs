@@ -133,6 +133,7 @@ pub(crate) struct QueuedPacket {
 #[repr(C, align(64))]
 pub(crate) struct Output<const L: usize, X> {
     /// The time at which the last bit of the previous packet is on the wire; used only by the binned scheduler.
+    #[saved(past)]
     pub free_at: Time,
     /// The input and the lane of each stored head, one byte each.
     keys: u32,

@@ -11,6 +11,7 @@
 
 use std::collections::HashMap;
 
+use silvan_engine::Time;
 use silvan_engine::saved::Saved;
 
 use super::loggp::Cost;
@@ -24,10 +25,13 @@ struct Interface {
     /// The messages that it sends.
     turns: Turns,
     /// The time at which the packet that is being sent started.
+    #[saved(time)]
     since: u64,
     /// The time at which the next message will be complete, unless another one is posted first.
+    #[saved(time)]
     next: Option<u64>,
     /// The time at which the interface will have received all messages that have arrived so far.
+    #[saved(past)]
     incoming: u64,
 }
 
@@ -72,7 +76,7 @@ pub struct Interfaces {
     interfaces: HashMap<(u32, u8), Interface>,
     /// For messages that only the sender or only the receiver has finished: the time at which that side
     /// finished.
-    halves: HashMap<Parcel, u64>,
+    halves: HashMap<Parcel, Time>,
 }
 
 impl Interfaces {
@@ -84,9 +88,9 @@ impl Interfaces {
     /// Records that the sender or the receiver finishes a message at `time`. The other side may have finished already.
     fn is_done(&mut self, time: u64, parcel: &Parcel, agenda: &mut Agenda) {
         match self.halves.remove(parcel) {
-            Some(other) => agenda.arrives(time.max(other), parcel),
+            Some(other) => agenda.arrives(time.max(other.0), parcel),
             None => {
-                self.halves.insert(*parcel, time);
+                self.halves.insert(*parcel, Time(time));
             }
         }
     }

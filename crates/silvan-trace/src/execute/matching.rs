@@ -1,6 +1,6 @@
 //! Matches messages with receives, as MPI does.
 
-use silvan_engine::saved::Saved;
+use silvan_engine::saved::{Saved, Writer};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use crate::trace::{ANY, COLLECTIVE_TAGS, Trace};
@@ -20,13 +20,50 @@ pub(super) struct Rank {
     clock: u64,
 }
 
+impl Rank {
+    /// Saves the entries with the numbers of operations as those of the rank `me` for receives, and of the source for messages.
+    fn save_relative(&self, me: u32, to: &mut Writer<'_>) {
+        let clock = to.series(1);
+        for (is_early, queues) in [(false, &self.posted), (true, &self.early)] {
+            let mut keys: Vec<&Key> = queues.keys().collect();
+            keys.sort_unstable();
+            put_length(keys.len(), to);
+            for key in keys {
+                key.save(to);
+                put_length(queues[key].len(), to);
+                for &(at, operation) in &queues[key] {
+                    to.put_serial(at, clock);
+                    to.put_operation(operation, if is_early { key.0 } else { me });
+                }
+            }
+        }
+        put_length(self.early_in_order.len(), to);
+        for (at, key) in &self.early_in_order {
+            to.put_serial(*at, clock);
+            key.save(to);
+        }
+        to.put_serial(self.clock, clock);
+    }
+}
+
+fn put_length(length: usize, to: &mut Writer<'_>) {
+    to.put_state(&(length as u64).to_le_bytes());
+}
+
 /// Posted receives and arrived messages of each rank. Matching is first in, first out for each source,
 /// destination and tag: a message matches the earliest posted receive that fits, and a receive matches
 /// the earliest message that fits.
 #[derive(Debug, Saved)]
+#[saved(relative(Self::save_relative))]
 pub(super) struct Matching(pub(super) Vec<Rank>);
 
 impl Matching {
+    fn save_relative(&self, to: &mut Writer<'_>) {
+        put_length(self.0.len(), to);
+        to.label("Matching");
+        (0..).zip(&self.0).for_each(|(me, rank)| rank.save_relative(me, to));
+    }
+
     pub(super) fn new(ranks: usize) -> Self {
         Self(std::iter::repeat_with(Rank::default).take(ranks).collect())
     }

@@ -37,6 +37,7 @@ mod interleaved;
 mod loggp;
 mod matching;
 mod ranks;
+mod repeated;
 mod stuck;
 mod turns;
 
@@ -48,6 +49,7 @@ pub use inside::{InnerLink, Inside, Machines};
 pub use interleaved::{Interfaces, Interleaved};
 pub use loggp::{Copies, Cost, Crossbar};
 pub use ranks::{Agenda, BusyTime, Carrier, Parcel, Part, Ranks};
+pub use repeated::CallsAt;
 pub use stuck::{Stuck, Why};
 
 /// Costs of communication. By default, all times are zero and no message waits for its receive, so only
@@ -104,18 +106,24 @@ pub struct TooLong {
 #[derive(Debug, Clone, PartialEq, Eq, Saved)]
 pub struct Execution {
     /// Time at which each rank finished its last operation.
+    #[saved(latest)]
     pub finished: Vec<Time>,
     /// Time at which the last rank finished.
+    #[saved(latest)]
     pub span: Time,
     /// Time that the CPUs of each rank spent computing.
+    #[saved(count)]
     pub computing: Vec<Time>,
     /// Time during which at least one CPU of each rank computed or handled a message.
+    #[saved(count)]
     pub busy: Vec<Time>,
     /// Collective operations, in the order in which they started.
     pub calls: Vec<Call>,
     /// Number of messages that matched a receive.
+    #[saved(count)]
     pub messages: u64,
     /// Number of operations that never finished.
+    #[saved(count)]
     pub unfinished: u64,
     /// The first operations that wait for another rank.
     pub stuck: Vec<Stuck>,

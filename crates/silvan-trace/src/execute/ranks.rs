@@ -6,7 +6,7 @@ use std::collections::{BinaryHeap, HashMap};
 use std::ops::Deref;
 
 use silvan_engine::Time;
-use silvan_engine::saved::Saved;
+use silvan_engine::saved::{Saved, Writer};
 
 use super::loggp::per_byte;
 use super::matching::Matching;
@@ -71,6 +71,7 @@ pub enum Part {
 
 /// Data that a rank passes to the carrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Saved)]
+#[saved(relative(Self::save_relative))]
 pub struct Parcel {
     /// The rank of the send operation.
     pub rank: u32,
@@ -88,8 +89,22 @@ pub struct Parcel {
     pub nic: u8,
 }
 
+impl Parcel {
+    fn save_relative(&self, to: &mut Writer<'_>) {
+        let Self { rank, index, part, from, to: receiver, bytes, nic } = self;
+        rank.save(to);
+        to.put_operation(*index, *rank);
+        part.save(to);
+        from.save(to);
+        receiver.save(to);
+        bytes.save(to);
+        nic.save(to);
+    }
+}
+
 /// Future events.
 #[derive(Debug, Default, Saved)]
+#[saved(relative(Self::save_relative))]
 pub struct Agenda {
     events: BinaryHeap<Event>,
     /// The first operation whose time was out of range.
@@ -97,6 +112,20 @@ pub struct Agenda {
 }
 
 impl Agenda {
+    fn save_relative(&self, to: &mut Writer<'_>) {
+        let mut events: Vec<_> = self.events.iter().map(|Reverse(event)| event).collect();
+        events.sort_unstable();
+        to.label("Agenda.events");
+        to.put_state(&(events.len() as u64).to_le_bytes());
+        for &(time, what, rank, index) in events {
+            to.put_time(time);
+            what.save(to);
+            rank.save(to);
+            to.put_operation(index, rank);
+        }
+        self.beyond.save(to);
+    }
+
     fn push(&mut self, time: u64, what: What, rank: u32, index: u32) {
         if time > END {
             self.beyond.get_or_insert((rank, index));
@@ -152,10 +181,12 @@ pub trait Carrier {
 
 /// State of a rank.
 #[derive(Debug, Default, Saved)]
-struct Rank {
+pub(super) struct Rank {
     /// Time in ps at which each CPU becomes free.
+    #[saved(past)]
     cpus: Vec<u64>,
     /// Time until which at least one CPU is busy.
+    #[saved(past)]
     busy_until: u64,
 }
 
@@ -171,22 +202,23 @@ impl Rank {
 
 /// The ranks of a trace during execution.
 #[derive(Debug, Saved)]
-pub struct Ranks<T> {
-    trace: T,
+#[saved(relative(Self::save_relative, Self::restore_relative))]
+pub struct Ranks<T: Deref<Target = Trace>> {
+    pub(super) trace: T,
     #[saved(constant)]
     parameters: Parameters,
-    agenda: Agenda,
+    pub(super) agenda: Agenda,
     /// Number of unfinished dependencies of each operation; [`DONE`] after the operation has finished.
-    waits: Vec<u32>,
-    ranks: Vec<Rank>,
-    matching: Matching,
+    pub(super) waits: Vec<u32>,
+    pub(super) ranks: Vec<Rank>,
+    pub(super) matching: Matching,
     /// The matched receive of each rendezvous in progress, by the number of its send.
-    receives: HashMap<usize, u32>,
+    pub(super) receives: HashMap<usize, u32>,
     /// For each mark of the trace, the index of its call in the outcome.
-    calls: Vec<u32>,
+    pub(super) calls: Vec<u32>,
     /// The number of unfinished operations of each call.
-    open: Vec<u64>,
-    outcome: Execution,
+    pub(super) open: Vec<u64>,
+    pub(super) outcome: Execution,
     /// The times in which CPUs were busy, if they are recorded.
     #[saved(constant)]
     busy_times: Option<Vec<BusyTime>>,

@@ -47,10 +47,15 @@ impl Stage {
 struct LaneSender {
     /// The start of the current pause; `None` if the lane is not paused.
     since: Option<Time>,
+    #[saved(latest)]
     first: Time,
+    #[saved(count)]
     pauses: u64,
+    #[saved(count)]
     resumes: u64,
+    #[saved(count)]
     total: Time,
+    #[saved(most)]
     longest: Time,
 }
 
@@ -271,6 +276,11 @@ impl Frames {
     /// The memory of the receiver of a channel.
     pub fn rule(&self, channel: ChannelId) -> &Rule {
         &self.receivers[channel as usize].rule
+    }
+
+    /// See [`crate::packet::Pool::keep_order`].
+    pub fn keep_order(&mut self) {
+        self.departures.keep_order();
     }
 
     /// The first pause that has reached the limit by now, whether it lasts or not.
