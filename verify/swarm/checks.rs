@@ -28,7 +28,7 @@ impl Failure {
 }
 
 /// All checks by name.
-pub const CHECKS: [&str; 29] = [
+pub const CHECKS: [&str; 31] = [
     "panic",
     "broken",
     "deadlock",
@@ -46,6 +46,8 @@ pub const CHECKS: [&str; 29] = [
     "prefix",
     "finish",
     "jobs",
+    "skip",
+    "skipped",
     "rdma",
     "ecmp",
     "sources",
@@ -351,8 +353,11 @@ fn plain(table: Table, wanted: &Wanted<'_>, findings: &mut Findings) {
 type Make = fn(&Table, &Scenario) -> Option<Table>;
 
 /// The checks of variants with other components, which need not be equal to the scenario.
-const VARIANTS: [(&str, Make); 8] = [
+const VARIANTS: [(&str, Make); 9] = [
     ("jobs", |table, scenario| variants::with_jobs(table, scenario).filter(|_| !may_deadlock(scenario))),
+    ("skip", |table, scenario| {
+        variants::with_repetitions(table, scenario).filter(|_| !may_deadlock(scenario))
+    }),
     ("ports", |table, scenario| variants::with_ports(table, scenario).filter(|_| !may_deadlock(scenario))),
     ("rdma", |table, scenario| variants::with_rdma(table, scenario).filter(|_| !may_deadlock(scenario))),
     ("ecmp", variants::with_ecmp),
@@ -374,6 +379,10 @@ fn of_variant(variant: Variant, wanted: &Wanted<'_>, findings: &mut Findings) {
         "jobs" | "ports" => {
             findings.variant = Some(variant);
             jobs(&table, wanted, findings);
+        }
+        "skip" => {
+            findings.variant = Some(variant);
+            skips(&table, findings);
         }
         _ => {
             findings.variant = Some(variant);
@@ -413,6 +422,27 @@ fn jobs(with: &Table, wanted: &Wanted<'_>, findings: &mut Findings) {
     }
     let only = Wanted { only: Some("threads"), skip: wanted.skip };
     schedulers(&base, &jobs, &only, findings);
+}
+
+/// Checks a variant with a job that repeats itself: skipping repeated work does not change results.
+fn skips(with: &Table, findings: &mut Findings) {
+    let Ok(Ok(mut scenario)) = read(with) else { return };
+    let whole = run_with(&scenario, Scheduler::EventOrdered);
+    scenario.spec.engine.skip = true;
+    let skipped = run_with(&scenario, Scheduler::EventOrdered);
+    if judged(&whole.end, "skip") == Err(None) {
+        return;
+    }
+    findings.made.push("skip");
+    if let Some(outcome) = &skipped.outcome {
+        let summary = outcome.summary.skipping.as_ref();
+        findings.ensure(summary.is_some(), "skip", || "no result states what was skipped".to_owned());
+        if summary.is_some_and(|summary| summary.skipped_periods > 0) {
+            findings.made.push("skipped");
+        }
+    }
+    let rest = Run { outcome: skipped.outcome.map(Outcome::regardless_of_skipping), ..skipped };
+    same(&whole, &rest, "skip", findings);
 }
 
 /// Checks a variant with other components: sums are correct, all traffic ends unless links lose packets, and

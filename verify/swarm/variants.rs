@@ -203,6 +203,47 @@ pub fn with_jobs(table: &Table, scenario: &Scenario) -> Option<Table> {
     Some(other)
 }
 
+/// Only a job that repeats a collective operation many times. `None` for networks of few hosts.
+pub fn with_repetitions(table: &Table, scenario: &Scenario) -> Option<Table> {
+    let (topology, _, _) = scenario.build().ok()?;
+    let (seed, hosts) = (scenario.spec.seed, topology.end_hosts().min(16));
+    if hosts < 4 {
+        return None;
+    }
+    let mut other = table.clone();
+    for key in ["flow", "traffic", "event", "recovery", "warmup", "job", "scheduler", "threads"] {
+        other.remove(key);
+    }
+    if let Some(congestion) = entry(&mut other, "congestion") {
+        congestion.remove("hosts");
+    }
+    other.insert("duration".to_owned(), Value::from("20 ms"));
+    if let Some(measure) = entry(&mut other, "measure") {
+        measure.insert(
+            "interval".to_owned(),
+            Value::from(if seed.is_multiple_of(3) { "20 ms" } else { "4 ms" }),
+        );
+        measure.remove("transfers");
+    }
+    let operation = ["all-reduce", "all-to-all", "all-gather", "barrier"][(seed / 3 % 4) as usize];
+    let bytes = ["64 KiB", "9000 B", "1 B"][(seed / 12 % 3) as usize];
+    let program = Table::from_iter([
+        ("kind".to_owned(), Value::from("collective")),
+        ("operation".to_owned(), Value::from(operation)),
+        ("ranks".to_owned(), Value::from(i64::from(hosts))),
+        ("bytes".to_owned(), Value::from(bytes)),
+        ("iterations".to_owned(), Value::from(40)),
+        ("compute".to_owned(), Value::from(if seed.is_multiple_of(2) { "0 s" } else { "7 us" })),
+    ]);
+    let mut job = Table::from_iter([("program".to_owned(), Value::Table(program))]);
+    if seed.is_multiple_of(5) {
+        job.insert("overhead".to_owned(), Value::from("300 ns"));
+        job.insert("rendezvous_above".to_owned(), Value::from("4 KiB"));
+    }
+    other.insert("job".to_owned(), Value::Array(vec![Value::Table(job)]));
+    Some(other)
+}
+
 /// Only jobs, on hosts with several ports. `None` if the network cannot have them.
 pub fn with_ports(table: &Table, scenario: &Scenario) -> Option<Table> {
     let spec = &scenario.spec;

@@ -81,6 +81,8 @@ pub struct Config {
     pub threads: u16,
     /// See [`Scheduler`].
     pub scheduler: Scheduler,
+    /// See [`Engine::skip`].
+    pub skip: bool,
     /// Whether departures will be recorded ([`crate::Simulation::record`]).
     pub records: bool,
 }
@@ -999,6 +1001,23 @@ impl Default for Measure {
             congestion_log: false,
             transfers: None,
         }
+    }
+}
+
+/// How a run is simulated. The results do not depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Engine {
+    /// Whether to skip work of jobs that repeats earlier work exactly, and to state in the summary what was skipped
+    /// (docs/performance.md). The run then uses the event-ordered scheduler and one thread. Default: false.
+    pub skip: bool,
+}
+
+impl Engine {
+    /// Whether the value is the default.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
     }
 }
 

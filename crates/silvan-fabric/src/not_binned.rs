@@ -41,6 +41,7 @@ reasons! {
         "With `start_after_packets`, a delivery can affect several hosts at one instant.";
     Program: "a program sends its messages",
         "The program acts between two instants, and a bin contains many instants.";
+    Skips: "it skips repeated work", "A repetition begins at an instant, and a bin contains many instants.";
     Drops: "its switches and hosts may drop packets",
         "With lossy lanes, the packets that a buffer holds at an instant determine which packet is dropped.";
     DependentOutputs: "the outputs of its switches depend on each other",

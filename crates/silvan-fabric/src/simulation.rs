@@ -4,6 +4,7 @@ mod exchange;
 mod external;
 mod record;
 mod restored;
+mod skipping;
 mod steps;
 #[cfg(test)]
 mod tests;
@@ -25,9 +26,11 @@ use crate::observe::{
 };
 pub use crate::observe::{Latest, LatestTree, TreeLink};
 pub use crate::outcome::jain;
-use crate::outcome::{Ending, Expected, Findings, Outcome, overflow_in_words, overview};
+use crate::outcome::{Ending, Expected, Findings, Outcome, SkippingSummary, overflow_in_words, overview};
 use crate::setup::{FaultPlan, Network, ShortCredit, build, check_routes};
 pub use external::{Refused, Stop};
+pub use skipping::Differences;
+use skipping::Skipping;
 pub use steps::Steps;
 
 /// The progress of a run.
@@ -81,6 +84,11 @@ pub struct Simulation {
     /// See [`Self::with_expectations`].
     #[saved(constant)]
     expected: Vec<Expected>,
+    /// What was skipped so far, if [`Config::skip`] is set.
+    skipping: Option<SkippingSummary>,
+    /// The boundaries since the last sample.
+    #[saved(constant)]
+    boundaries: Skipping,
 }
 
 impl Simulation {
@@ -112,7 +120,7 @@ impl Simulation {
         let first = config.measure.interval.min(config.duration);
         network.expect_sample(first);
         network.partitions.iter_mut().for_each(|partition| partition.start(config.warmup));
-        Ok(Self {
+        let mut simulation = Self {
             config: config.clone(),
             network,
             end_hosts: topology.end_hosts() as usize,
@@ -127,7 +135,11 @@ impl Simulation {
             is_cut: false,
             warnings: Vec::new(),
             expected: Vec::new(),
-        })
+            skipping: None,
+            boundaries: Skipping::default(),
+        };
+        simulation.expect_repetitions();
+        Ok(simulation)
     }
 
     /// Adds the rates that the network permits after each change of links. The outcome then states how long
@@ -292,6 +304,9 @@ impl Simulation {
     fn reach(&mut self, time: Time) -> Result<(), ModelError> {
         self.now = time;
         self.network.partitions.iter_mut().for_each(|partition| partition.ctx.now = time);
+        if self.skipping.is_some() {
+            self.forget_boundaries();
+        }
         self.check_broken()?;
         self.check_pauses()?;
         self.check_retries()?;
@@ -442,6 +457,10 @@ impl Simulation {
         };
         sections.close(&mut end, &mut outcome);
         outcome.account.push(outcome.summary.scheduler.sentence());
+        if let Some(skipping) = self.skipping.take() {
+            outcome.account.push(skipping.sentence());
+            outcome.summary.skipping = Some(skipping);
+        }
         let Network { series, totals, names, .. } = self.network;
         let mut tables = series.into_tables(&names);
         tables.push(latency_table(&totals.classes, &names));

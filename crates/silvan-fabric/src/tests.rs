@@ -55,6 +55,7 @@ pub(crate) fn config(duration: Time) -> Config {
         measure: Default::default(),
         threads: 1,
         scheduler: Scheduler::EventOrdered,
+        skip: false,
         records: false,
     }
 }

@@ -627,6 +627,7 @@ pub(crate) fn settings(spec: &Spec) -> Config {
         measure: spec.measure.clone(),
         threads: spec.threads.count(),
         scheduler: spec.scheduler,
+        skip: spec.engine.skip,
         records: false,
     }
 }

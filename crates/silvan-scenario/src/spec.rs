@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize, Serializer};
 use silvan_congestion::Congestion;
 use silvan_engine::{Rate, Time};
 use silvan_fabric::config::{
-    AdaptiveRouting, Ecmp, ExternalTraffic, FlowControl, HostConfig, Lanes, LinkConfig, Measure, Packet,
-    PathBits, Scheduler, SwitchConfig,
+    AdaptiveRouting, Ecmp, Engine, ExternalTraffic, FlowControl, HostConfig, Lanes, LinkConfig, Measure,
+    Packet, PathBits, Scheduler, SwitchConfig,
 };
 use silvan_fabric::faults::{Event, Recovery, Rerouting};
 use silvan_network::routing::RoutingSpec;
@@ -140,6 +140,9 @@ pub struct Spec {
     /// scheduler.
     #[serde(default, skip_serializing_if = "Scheduler::is_auto")]
     pub scheduler: Scheduler,
+    /// How the run is simulated. The results do not depend on it.
+    #[serde(default, skip_serializing_if = "Engine::is_default")]
+    pub engine: Engine,
 }
 
 /// A topology, generated or read from a file.

@@ -30,4 +30,5 @@ mod readers;
 mod recording;
 mod reduction;
 mod round_trip;
+mod skipping;
 mod threads;

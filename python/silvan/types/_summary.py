@@ -132,6 +132,41 @@ class MachineSummary(TypedDict):
     sent_gbit_s: float
 
 
+class SkippedInterval(TypedDict):
+    """An interval that was not simulated."""
+
+    #: Start of the skipped interval, ns.
+    from_ns: float
+    #: End of the skipped interval, ns.
+    to_ns: float
+    #: Start of the simulated interval that each skipped period repeats, ns. It ends where the skipped
+    #: interval starts.
+    repeats_from_ns: float
+    #: Number of periods in the skipped interval.
+    periods: int
+    #: Hash of the relative state at the start and at the end of each period. The states were also
+    #: compared byte by byte.
+    state: str
+
+
+class SkippingSummary(TypedDict):
+    """The repeated work that was skipped."""
+
+    #: Number of times that a rank has begun to repeat its program, apart from skipped ones.
+    boundaries: int
+    #: Number of these boundaries whose state equals that of an earlier boundary of the same sampling
+    #: interval.
+    equal: int
+    #: Number of skipped periods.
+    skipped_periods: int
+    #: Simulated time that was skipped, ns.
+    skipped_ns: float
+    #: The skipped intervals.
+    intervals: list[SkippedInterval]
+    #: Why nothing can be skipped, as a clause; None if something might be.
+    obstacle: str | None
+
+
 _TriggerSummaryWords = TypedDict(
     "_TriggerSummaryWords",
     {
@@ -537,6 +572,8 @@ class RunSummary(_RunSummaryAlways, total=False):
     groups: list[GroupSummary]
     #: Averages of hosts with several ports. The other results refer to their ports.
     machines: list[MachineSummary]
+    #: Repeated work that was skipped, with `engine.skip`.
+    skipping: SkippingSummary
     #: Traffic that starts after a given number of deliveries.
     triggers: list[TriggerSummary]
     #: Use of special queues, if there are any.
@@ -581,6 +618,8 @@ __all__ = [
     "RetrySummary",
     "RunSummary",
     "SchedulerSummary",
+    "SkippedInterval",
+    "SkippingSummary",
     "SlowdownQuantiles",
     "SwitchLogSummary",
     "TransferSizes",

@@ -14,7 +14,9 @@ use crate::packet::FlowAddress;
 /// of ranks and partitions.
 #[derive(Debug, Saved)]
 pub(super) struct Room {
+    #[saved(count)]
     left: usize,
+    #[saved(latest)]
     last: Time,
 }
 

@@ -165,7 +165,7 @@ impl Closed {
             received_bytes: job.received_bytes,
             slowdowns: job.slowdowns,
             slowdown_sum: job.slowdown_sum,
-            log: job.log,
+            log: job.log.into_rows(),
             unlogged: job.unlogged,
             failed: job.failed.map(|(_, error)| error.to_string()),
         }

@@ -26,7 +26,9 @@ mod external;
 mod failed_ports;
 mod failover;
 mod ideal;
+mod log;
 mod record;
+mod repeated;
 mod running;
 
 use std::sync::Arc;
@@ -53,6 +55,7 @@ pub use external::{ExternalMessage, Fate, Heard};
 use failed_ports::FailedPorts;
 pub(crate) use failed_ports::PortChange;
 pub(crate) use ideal::{Ideal, StoredLinks, Way};
+pub(crate) use repeated::{JobsAt, PlannedJobs};
 use running::Running;
 
 /// The histogram of slowdowns could not be created.
@@ -79,6 +82,7 @@ pub(crate) struct Logged {
     /// The time at which the whole message had arrived.
     pub there: Option<Time>,
     /// The transfer time of the message on an empty network.
+    #[saved(span)]
     pub alone: Time,
 }
 

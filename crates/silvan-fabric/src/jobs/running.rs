@@ -15,6 +15,7 @@ use silvan_trace::execute::{Agenda, Carrier, Interfaces, Machines, Parcel, Part,
 
 use super::application::{Application, Instant, Room};
 use super::failed_ports::FailedPorts;
+use super::log::Log;
 use super::{Logged, Place, Setup};
 use crate::context::Context;
 use crate::host::{Host, Spent};
@@ -52,6 +53,7 @@ pub(super) struct PiecesLeft {
     /// Payload that no port has taken yet. The numbers of pieces include it.
     pub rest: u64,
     /// The time at which the last of the pieces that have left did so.
+    #[saved(latest)]
     pub left: Time,
 }
 
@@ -60,7 +62,14 @@ pub(super) struct PiecesLeft {
 pub(super) struct Running {
     pub setup: Arc<Setup>,
     partition: u16,
+    // The order of the first two matters: relative states number the operations and the rows in what follows by them.
     pub ranks: Ranks<Arc<Trace>>,
+    /// Messages from this partition, in the order of posting.
+    pub log: Log,
+    /// Whether a repetition of the program begins, if repetitions are watched.
+    pub is_at_boundary: bool,
+    /// For each repetition of the program of a rank: its number of operations. `None` if repetitions are not watched.
+    watched: Option<Watched>,
     /// For each flow from this partition, the parcels that have not left completely, in the order of posting.
     pub(super) leaving: FxHashMap<FlowAddress, VecDeque<Travel>>,
     /// For each flow to this partition, the parcels that have not arrived, in the order of posting.
@@ -82,23 +91,42 @@ pub(super) struct Running {
     /// received.
     open: usize,
     /// The latest time at which a rank finished, so far.
+    #[saved(latest)]
     latest: Time,
     /// The time at which the last rank finished.
     pub done: Option<Time>,
     /// Slowdowns of messages compared with an empty network, in thousandths.
+    #[saved(count)]
     pub slowdowns: Histogram<u64>,
+    #[saved(count)]
     pub slowdown_sum: u64,
+    #[saved(count)]
     pub sent_bytes: Vec<u64>,
+    #[saved(count)]
     pub received_bytes: Vec<u64>,
     /// Payload that moved to other ports because its port had failed.
+    #[saved(count)]
     pub moved_bytes: u64,
-    /// Messages from this partition, in the order of posting.
-    pub log: Vec<Logged>,
     /// Number of messages that are not in the log.
+    #[saved(count)]
     pub unlogged: u64,
     /// The time and the reason of an operation that will never finish. This is the first failure; among
     /// simultaneous failures, it is that of the first rank.
     pub failed: Option<(Time, TooLong)>,
+}
+
+/// The rank whose repetitions are watched.
+#[derive(Debug, Clone, Copy, Saved)]
+struct Watched {
+    rank: u32,
+    /// Number of operations of a repetition.
+    period: u32,
+    /// A position of the rank that it has reached.
+    #[saved(count)]
+    reached: u32,
+    /// The position at which the next repetition begins.
+    #[saved(count)]
+    next: u32,
 }
 
 /// Collects the messages that ranks post to ranks on other hosts.
@@ -142,6 +170,9 @@ impl Running {
         Some(Self {
             partition: partition as u16,
             ranks: setup.ranks(partition),
+            log: Log::default(),
+            is_at_boundary: false,
+            watched: None,
             leaving: FxHashMap::default(),
             coming: FxHashMap::default(),
             joined: FxHashMap::default(),
@@ -159,7 +190,6 @@ impl Running {
             sent_bytes: vec![0; count],
             received_bytes: vec![0; count],
             moved_bytes: 0,
-            log: Vec::new(),
             unlogged: 0,
             failed: None,
             setup,
@@ -169,6 +199,25 @@ impl Running {
     /// Whether the job has finished or cannot finish.
     pub fn is_over(&self) -> bool {
         self.done.is_some() || self.failed.is_some()
+    }
+
+    /// Has the run stop at each repetition of the program of the first rank that has one. Returns whether there is such a rank.
+    pub fn watch_repetitions(&mut self) -> bool {
+        let ranks = 0..self.setup.trace.ranks();
+        self.watched = ranks.into_iter().find_map(|rank| {
+            self.ranks.period(rank).map(|period| Watched { rank, period, reached: 0, next: period })
+        });
+        self.watched.is_some()
+    }
+
+    /// Notes whether the watched rank has begun another repetition.
+    fn look_for_boundary(&mut self) {
+        let Some(watched) = &mut self.watched else { return };
+        watched.reached = self.ranks.position(watched.rank, watched.reached);
+        while watched.reached >= watched.next {
+            watched.next += watched.period;
+            self.is_at_boundary = true;
+        }
     }
 
     fn fails(&mut self, now: Time, error: TooLong) {
@@ -424,7 +473,7 @@ impl Running {
     }
 
     /// Adds the results of the ranks of another partition.
-    pub fn join(&mut self, other: Self) {
+    pub fn join(&mut self, mut other: Self) {
         let places = &self.setup.places;
         self.ranks.join(other.ranks, |rank| places[rank as usize].at.0 == other.partition);
         self.hosts.extend(other.hosts);
@@ -436,7 +485,7 @@ impl Running {
         let bytes = self.received_bytes.iter_mut().zip(other.received_bytes);
         bytes.for_each(|(sum, bytes)| *sum += bytes);
         self.moved_bytes += other.moved_bytes;
-        self.log.extend(other.log);
+        self.log.append(&mut other.log);
         self.unlogged += other.unlogged;
         if let Some((time, error)) = other.failed {
             self.fails(time, error);
@@ -484,6 +533,10 @@ impl Application for Running {
         true
     }
 
+    fn stops_run(&self) -> bool {
+        self.is_at_boundary
+    }
+
     /// Releases messages of hosts that have finished a message, runs the ranks up to the current time, and passes the
     /// messages that they post to their hosts.
     fn step(&mut self, at: &mut Instant) {
@@ -503,6 +556,9 @@ impl Application for Running {
         failures.into_iter().for_each(|error| self.fails(ctx.now, error));
         for parcel in handed.drain(..) {
             self.hand_over(ctx, hosts, parcel, (room, failed), job);
+        }
+        if self.watched.is_some() {
+            self.look_for_boundary();
         }
         if self.ranks.is_done() && !was_done {
             self.partition_finished(ctx.now, hosts);

@@ -13,6 +13,7 @@ mod pauses;
 mod reordering;
 mod retries;
 mod section;
+mod skipping;
 mod transfers;
 mod trees;
 mod triggers;
@@ -31,6 +32,7 @@ pub use retries::RetrySummary;
 use section::Section;
 pub(crate) use section::{ChangeLog, Ending, Recording, TransferPlan};
 pub use section::{Expected, Spared};
+pub use skipping::{SkippedInterval, SkippingSummary};
 
 pub use crate::jobs::JobSummary;
 pub use crate::observe::LatencySummary;
@@ -53,6 +55,16 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// The results without what states which repeated work was skipped.
+    #[must_use]
+    pub fn regardless_of_skipping(mut self) -> Self {
+        if let Some(skipping) = self.summary.skipping.take() {
+            let sentence = skipping.sentence();
+            self.account.retain(|other| *other != sentence);
+        }
+        self
+    }
+
     /// The results without the parts that depend on the scheduler: its name, the reason for its choice, the
     /// sentence about it, and the number of events.
     #[must_use]
@@ -223,6 +235,9 @@ sections! {
         /// Averages of hosts with several ports. The other results refer to their ports.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub machines: Vec<MachineSummary>,
+        /// Repeated work that was skipped, with `engine.skip`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub skipping: Option<SkippingSummary>,
     }
 
     triggers: triggers::TriggerSection =>

@@ -93,6 +93,7 @@ struct Handling {
     prefetches: bool,
     /// Whether to prefetch the flows of answers and of messages to random hosts.
     prefetches_flows: bool,
+    #[saved(latest)]
     next_sample: Time,
     /// The time of an instant that an application, a sample or a change of links interrupted: arrivals have been handled, but
     /// no decisions.

@@ -99,6 +99,8 @@ impl Builder<'_> {
             Err(NotBinned::AwaitedDeliveries)
         } else if external.is_some() {
             Err(NotBinned::Program)
+        } else if self.model.config.skip {
+            Err(NotBinned::Skips)
         } else if links.frames().is_some_and(Frames::may_drop) {
             Err(NotBinned::Drops)
         } else {
@@ -122,7 +124,7 @@ impl Builder<'_> {
         // A program learns about messages at their time, and the sender of a message that moves to another port knows which
         // packets have arrived, so no partition may be ahead of another one.
         let moves = jobs.iter().any(jobs::Setup::moves_messages);
-        let is_single = external.is_some() || moves;
+        let is_single = external.is_some() || moves || self.model.config.skip;
         let threads = if is_single { 1 } else { self.model.config.threads.max(1) };
         let (partitioning, mut lookahead) =
             Partitioning::of_threads(usize::from(threads), &effects, nodes, is_awaited);

@@ -151,6 +151,7 @@ impl Simulation {
             let cut = stop.min(until);
             self.network.expect_sample(cut);
             if !self.run_to(cut, u64::MAX)? || self.has_heard() {
+                self.forget_boundaries();
                 continue;
             }
             if until < stop || until == stop && stop < self.config.duration {

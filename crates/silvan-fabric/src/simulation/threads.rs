@@ -131,7 +131,7 @@ impl Simulation {
     pub(super) fn run_partitions(&mut self, target: u64) -> Result<(), ModelError> {
         let cut = self.next_stop();
         let events = target.saturating_sub(self.events);
-        if self.run_to(cut, events)? { self.reach(cut) } else { Ok(()) }
+        if self.run_to(cut, events)? { self.reach(cut) } else { self.look_for_repetition() }
     }
 
     /// Advances to a time, or until the given amount of work has been done, or until an application stops the run. Handles

@@ -54,6 +54,7 @@ pub fn config(duration: Time) -> Config {
         measure: Measure { interval: us(100), ..Measure::default() },
         threads: 1,
         scheduler: Scheduler::BinnedIfPossible,
+        skip: false,
         records: false,
     }
 }
