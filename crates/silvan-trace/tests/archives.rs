@@ -1,7 +1,7 @@
 //! Traces in archives and folders: they are those of the unpacked files, and damaged or hostile archives are refused.
 
 use std::fs;
-use std::io::{Cursor, Write};
+use std::io::{self, Cursor, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use flate2::Compression;
@@ -77,7 +77,13 @@ fn crc(bytes: &[u8]) -> u32 {
 
 /// A zip archive. Files are stored (method 0) or deflated (8).
 fn zip(files: &[(&str, u16, &[u8])]) -> Vec<u8> {
+    zip_at(files, 0, false)
+}
+
+/// The same behind other bytes. The format zip64 states sizes, places and the number of members with 64 bits.
+fn zip_at(files: &[(&str, u16, &[u8])], before: u64, is_long: bool) -> Vec<u8> {
     let (mut archive, mut list) = (Vec::new(), Vec::new());
+    let cut = |number: u64| if is_long { u32::MAX } else { u32::try_from(number).unwrap() };
     for &(name, method, content) in files {
         let mut packed = content.to_vec();
         if method == 8 {
@@ -85,34 +91,84 @@ fn zip(files: &[(&str, u16, &[u8])]) -> Vec<u8> {
             encoder.write_all(content).unwrap();
             packed = encoder.finish().unwrap();
         }
-        let at = archive.len() as u32;
+        let numbers = [content.len() as u64, packed.len() as u64, before + archive.len() as u64];
+        let mut extra = Vec::new();
+        if is_long {
+            // A field of another kind precedes that of zip64.
+            extra.extend(b"UT\x01\0\x07\x01\0\x18\0");
+            extra.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+        }
         let mut common = vec![20, 0, 0, 0];
         common.extend(method.to_le_bytes());
         common.extend([0; 4]);
-        for number in [crc(content), packed.len() as u32, content.len() as u32] {
+        for number in [crc(content), cut(numbers[1]), cut(numbers[0])] {
             common.extend(number.to_le_bytes());
         }
         common.extend((name.len() as u16).to_le_bytes());
-        common.extend([0; 2]);
         archive.extend(b"PK\x03\x04");
         archive.extend(&common);
+        archive.extend([0; 2]);
         archive.extend(name.as_bytes());
         archive.extend(&packed);
         list.extend(b"PK\x01\x02\x14\0");
         list.extend(&common);
+        list.extend((extra.len() as u16).to_le_bytes());
         list.extend([0; 10]);
-        list.extend(at.to_le_bytes());
+        list.extend(cut(numbers[2]).to_le_bytes());
         list.extend(name.as_bytes());
+        list.extend(extra);
     }
-    let (at, bytes, count) = (archive.len() as u32, list.len() as u32, files.len() as u16);
+    let (at, bytes, count) = (before + archive.len() as u64, list.len() as u64, files.len() as u64);
     archive.extend(&list);
+    if is_long {
+        let end = before + archive.len() as u64;
+        archive.extend(b"PK\x06\x06\x2c\0\0\0\0\0\0\0\x2d\0\x2d\0");
+        archive.extend([0; 8]);
+        archive.extend([count, count, bytes, at].iter().flat_map(|number| number.to_le_bytes()));
+        archive.extend(b"PK\x06\x07\0\0\0\0");
+        archive.extend(end.to_le_bytes());
+        archive.extend(b"\x01\0\0\0");
+    }
     archive.extend(b"PK\x05\x06\0\0\0\0");
-    archive.extend(count.to_le_bytes());
-    archive.extend(count.to_le_bytes());
-    archive.extend(bytes.to_le_bytes());
-    archive.extend(at.to_le_bytes());
+    let count = if is_long { u16::MAX } else { count as u16 };
+    archive.extend([count, count].iter().flat_map(|number| number.to_le_bytes()));
+    archive.extend([cut(bytes), cut(at)].iter().flat_map(|number| number.to_le_bytes()));
     archive.extend([0; 2]);
     archive
+}
+
+/// A file with empty bytes before its content.
+struct Behind<'c> {
+    empty: u64,
+    content: &'c [u8],
+    at: u64,
+}
+
+impl Read for Behind<'_> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let found = match self.at.checked_sub(self.empty) {
+            None => {
+                let length = (to.len() as u64).min(self.empty - self.at) as usize;
+                to[..length].fill(0);
+                length
+            }
+            Some(at) => (&self.content[self.content.len().min(at as usize)..]).read(to)?,
+        };
+        self.at += found as u64;
+        Ok(found)
+    }
+}
+
+impl Seek for Behind<'_> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let end = self.empty + self.content.len() as u64;
+        self.at = match to {
+            SeekFrom::Start(at) => at,
+            SeekFrom::End(by) => end.checked_add_signed(by).ok_or(io::ErrorKind::InvalidInput)?,
+            SeekFrom::Current(by) => self.at.checked_add_signed(by).ok_or(io::ErrorKind::InvalidInput)?,
+        };
+        Ok(self.at)
+    }
 }
 
 /// The names and contents of the files of an archive, or the error.
@@ -144,6 +200,7 @@ fn archives_and_folders_are_the_traces_in_them() {
     for (name, archive) in [
         ("a.zip", zip(&[("trace.goal", 8, goal)])),
         ("b.zip", zip(&[("set/", 0, b""), ("set/trace.goal", 0, goal), ("__MACOSX/._x", 0, b"1")])),
+        ("z.zip", zip_at(&[("trace.goal", 8, goal)], 0, true)),
         ("c.tar", tar(&[("./set/", b'5', b""), ("./set/trace.goal", b'0', goal), (".hidden", b'0', b"")])),
         ("d.tar.gz", gzip(&tar(&[("trace.goal", b'0', &packed)]))),
         ("e.tar", tar(&[("././@LongLink", b'L', long.as_bytes()), ("cut", b'0', goal)])),
@@ -327,24 +384,84 @@ fn damaged_archives_are_refused() {
             "member `abc`: its content differs from its size or check sum in the list; create the archive again",
         ),
         (list, 24, &[200], "member `abc`: the archive is incomplete; create it again"),
-        (list, 20, &[0xff; 4], "member `abc` has 4 GiB or more; use .tar.gz"),
+        (list, 20, &[0xff; 4], "member `abc` lacks a size or place of zip64; create the archive again"),
         (list, 20, &[0xff, 0xff], "member `abc` exceeds the archive; create it again"),
         (list, 38, &[0, 0, 0, 0xa1], "member `abc` is a link; an archive of a trace has files only"),
         (list, 42, &[3], "member `abc` is not where the list states it; create the archive again"),
         (end, 4, &[1], "the archive has several parts; create it as one file"),
         (end, 10, &[2], "the archive is incomplete; create it again"),
-        (
-            end,
-            10,
-            &[0xff; 2],
-            "zip archives with 65,535 or more members, or of 4 GiB or more, are not read; use .tar.gz",
-        ),
+        (end, 10, &[0xff; 2], "the archive is incomplete; create it again"),
+        (end, 12, &[0xff; 4], "the archive has no valid list of its members at its end; create it again"),
         (end, 16, &[0xfe, 0xff], "the archive has no valid list of its members at its end; create it again"),
         (end, 20, &[5], "the archive has no valid list of its members at its end; create it again"),
     ] {
         assert_eq!(change(from, at, to), said, "{at} {to:?}");
     }
     assert_eq!(listed(&good, LIMITS).unwrap()[0].1, b"hello hello hello");
+}
+
+#[test]
+fn zip64_states_numbers_with_64_bits() {
+    let files: [(&str, u16, &[u8]); 3] = [("a", 0, b"12345"), ("set/", 0, b""), ("set/b", 8, &[7; 5000])];
+    let expected = listed(&zip(&files), LIMITS).unwrap();
+    let long = zip_at(&files, 0, true);
+    assert_eq!(listed(&long, LIMITS).unwrap(), expected);
+    assert_eq!(Kind::of(&zip_at(&[], 0, true)), Some(Kind::Zip));
+    assert_eq!(listed(&zip_at(&[], 0, true), LIMITS).unwrap(), []);
+    // The archive is behind 5 GiB of other members.
+    let before = 5 << 30;
+    let content = zip_at(&files, before, true);
+    let mut found = Vec::new();
+    members(Behind { empty: before, content: &content, at: 0 }, Kind::Zip, LIMITS, &mut |name, content| {
+        let mut bytes = Vec::new();
+        content(&mut bytes)?;
+        found.push((name.to_owned(), bytes));
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(found, expected);
+    // 65,536 members are more than 16 bits can state.
+    let names: Vec<String> = (0..1 << 16).map(|at| format!("{at}")).collect();
+    let many: Vec<(&str, u16, &[u8])> = names.iter().map(|name| (name.as_str(), 0, &b""[..])).collect();
+    assert_eq!(listed(&zip_at(&many, 0, true), LIMITS).unwrap().len(), 1 << 16);
+    assert_eq!(listed(&zip(&many[1..]), LIMITS).unwrap().len(), (1 << 16) - 1, "without zip64");
+}
+
+#[test]
+fn damaged_zip64_archives_are_refused() {
+    let good = zip_at(&[("abc", 8, b"hello hello hello")], 0, true);
+    let change = |from: &[u8], at: usize, to: &[u8]| {
+        let mut archive = good.clone();
+        let start = archive.windows(from.len()).position(|window| window == from).unwrap() + at;
+        archive[start..start + to.len()].copy_from_slice(to);
+        refused(&archive)
+    };
+    let list = "the archive has no valid list of its members at its end; create it again";
+    let parts = "the archive has several parts; create it as one file";
+    let (extra, end, place): (&[u8], &[u8], &[u8]) = (b"UT\x01\0", b"PK\x06\x06", b"PK\x06\x07");
+    for (from, at, to, said) in [
+        (extra, 5, &[2][..], "member `abc` lacks a size or place of zip64; create the archive again"),
+        (extra, 7, &[16], "member `abc` lacks a size or place of zip64; create the archive again"),
+        (
+            extra,
+            9,
+            &[0, 0, 0, 0, 9],
+            "the members of the archive have more than 17179869184 bytes together, the maximum",
+        ),
+        (extra, 17, &[0xff; 8], "member `abc` exceeds the archive; create it again"),
+        (extra, 25, &[0xff; 8], "the archive is incomplete; create it again"),
+        (end, 0, b"PX", list),
+        (end, 16, &[1], parts),
+        (end, 32, &[2], "the archive is incomplete; create it again"),
+        (end, 40, &[0xff; 8], list),
+        (end, 48, &[0xff; 8], list),
+        (place, 0, b"PX", list),
+        (place, 4, &[1], parts),
+        (place, 8, &[0xff; 8], list),
+        (place, 16, &[2], parts),
+    ] {
+        assert_eq!(change(from, at, to), said, "{at} {to:?}");
+    }
 }
 
 proptest! {
@@ -355,6 +472,7 @@ proptest! {
         for mut archive in [
             tar(&[("set/a", b'0', files[0]), ("p", b'x', b"10 path=b\n"), ("b", b'0', files[1])]),
             zip(&[("set/a", 8, files[0]), ("b", 0, files[1])]),
+            zip_at(&[("set/a", 8, files[0]), ("b", 0, files[1])], 0, true),
         ] {
             for &(at, byte) in &changes {
                 let at = at % archive.len();

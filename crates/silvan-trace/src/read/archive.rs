@@ -19,7 +19,7 @@ use crate::error::{TraceError, clip};
 /// A kind of archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// With deflated or stored members.
+    /// With deflated or stored members, also in the format zip64.
     Zip,
     /// In the format of POSIX or GNU, which may be compressed with gzip.
     Tar,
@@ -50,7 +50,9 @@ impl Kind {
         match start.get(TAR_MARK) {
             Some(b"ustar") => Some(Self::Tar),
             // An empty archive begins with its end.
-            _ if start.starts_with(b"PK\x03\x04") || start.starts_with(b"PK\x05\x06") => Some(Self::Zip),
+            _ if [b"PK\x03\x04", END, LONG_END].iter().any(|mark| start.starts_with(*mark)) => {
+                Some(Self::Zip)
+            }
             _ => None,
         }
     }
@@ -434,7 +436,19 @@ fn word(bytes: &[u8], at: usize) -> u64 {
     u64::from(u32::from_le_bytes(short(bytes, at)))
 }
 
-/// Finds the list at the end of the archive, before a comment of up to 64 KiB.
+fn long(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(short(bytes, at))
+}
+
+/// Marks of the end of an archive, the same of zip64, and the place of the latter.
+const END: &[u8; 4] = b"PK\x05\x06";
+const LONG_END: &[u8; 4] = b"PK\x06\x06";
+const LONG_END_AT: &[u8; 4] = b"PK\x06\x07";
+/// Instead of a number of 32 bits that is stated with 64 bits elsewhere (zip64).
+const IS_LONG: u64 = u32::MAX as u64;
+
+/// Finds the list at the end of the archive, before a comment of up to 64 KiB. In the format zip64, its place is in another
+/// record, whose place is stated before the end.
 fn directory(from: &mut (impl Read + Seek)) -> Result<Directory, String> {
     const LENGTH: usize = 22;
     let broken = || "the archive has no valid list of its members at its end; create it again".to_owned();
@@ -445,23 +459,40 @@ fn directory(from: &mut (impl Read + Seek)) -> Result<Directory, String> {
     from.take(length - start).read_to_end(&mut tail).map_err(|error| damaged(&error))?;
     let is_end = |&at: &usize| {
         let end = &tail[at..];
-        end.starts_with(b"PK\x05\x06") && end.len() == LENGTH + usize::from(half(end, 20))
+        end.starts_with(END) && end.len() == LENGTH + usize::from(half(end, 20))
     };
     let last = tail.len().checked_sub(LENGTH).ok_or_else(broken)?;
     let at = (0..=last).rev().find(is_end).ok_or_else(broken)?;
     let end = &tail[at..];
-    if half(end, 4) != 0 || half(end, 6) != 0 {
-        return Err("the archive has several parts; create it as one file".to_owned());
+    let several = || Err("the archive has several parts; create it as one file".to_owned());
+    let (members, bytes, first) = (u64::from(half(end, 10)), word(end, 12), word(end, 16));
+    let mut found = Directory { members, start: first, end: first + bytes };
+    let mut most = start + at as u64;
+    let is_long = members == u64::from(u16::MAX) || bytes == IS_LONG || first == IS_LONG;
+    const PLACE: usize = 20;
+    let place = at.checked_sub(PLACE).map(|from| &tail[from..at]);
+    match place.filter(|place| is_long && place.starts_with(LONG_END_AT)) {
+        Some(place) => {
+            let (part, parts) = (word(place, 4), word(place, 16));
+            most = long(place, 8);
+            let mut fixed = [0; 56];
+            from.seek(SeekFrom::Start(most)).map_err(|error| damaged(&error))?;
+            from.read_exact(&mut fixed).map_err(|_| broken())?;
+            if !fixed.starts_with(LONG_END) {
+                return Err(broken());
+            }
+            if part != 0 || parts > 1 || word(&fixed, 16) != 0 || word(&fixed, 20) != 0 {
+                return several();
+            }
+            let (members, bytes, first) = (long(&fixed, 32), long(&fixed, 40), long(&fixed, 48));
+            found = Directory { members, start: first, end: first.checked_add(bytes).ok_or_else(broken)? };
+        }
+        // Exactly 65,535 members need no other record.
+        None if bytes == IS_LONG || first == IS_LONG => return Err(broken()),
+        None if half(end, 4) != 0 || half(end, 6) != 0 => return several(),
+        None => {}
     }
-    let (members, bytes, first) = (half(end, 10), word(end, 12), word(end, 16));
-    if members == u16::MAX || bytes == u64::from(u32::MAX) || first == u64::from(u32::MAX) {
-        return Err(
-            "zip archives with 65,535 or more members, or of 4 GiB or more, are not read; use .tar.gz"
-                .to_owned(),
-        );
-    }
-    let found = Directory { members: u64::from(members), start: first, end: first + bytes };
-    if found.end > start + at as u64 { Err(broken()) } else { Ok(found) }
+    if found.end > most { Err(broken()) } else { Ok(found) }
 }
 
 /// Reads the next member of the list; `None` for a folder.
@@ -474,7 +505,9 @@ fn entry(list: &mut impl Read) -> Result<Option<Entry>, String> {
     let mut name = vec![0; usize::from(half(&fixed, 28))];
     list.read_exact(&mut name).map_err(|error| damaged(&error))?;
     let name = utf8(&name)?;
-    skip(list, u64::from(half(&fixed, 30)) + u64::from(half(&fixed, 32)))?;
+    let mut extra = vec![0; usize::from(half(&fixed, 30))];
+    list.read_exact(&mut extra).map_err(|error| damaged(&error))?;
+    skip(list, u64::from(half(&fixed, 32)))?;
     let wrong = |what: &str| format!("member {} {what}", clip(&name));
     if half(&fixed, 8) & 1 != 0 {
         return Err(wrong("is encrypted; create the archive without a password"));
@@ -490,15 +523,33 @@ fn entry(list: &mut impl Read) -> Result<Option<Entry>, String> {
             "is compressed by method {method}; use deflate (method 8), the usual one"
         )));
     }
-    let (packed, bytes, at) = (word(&fixed, 20), word(&fixed, 24), word(&fixed, 42));
-    if [packed, bytes, at].contains(&u64::from(u32::MAX)) {
-        return Err(wrong("has 4 GiB or more; use .tar.gz"));
+    // Those of zip64 that replace numbers of 32 bits are in this order.
+    let mut numbers = [24, 20, 42].map(|at| word(&fixed, at));
+    let mut longer = long_numbers(&extra).chunks_exact(8);
+    for number in numbers.iter_mut().filter(|number| **number == IS_LONG) {
+        let found = longer.next().map(|bytes| long(bytes, 0));
+        *number = found.ok_or_else(|| wrong("lacks a size or place of zip64; create the archive again"))?;
     }
+    let [bytes, packed, at] = numbers;
     if method == 0 && packed != bytes {
         return Err(wrong("is not compressed, but has two different sizes; create the archive again"));
     }
     let is_file = !name.ends_with('/');
     Ok(is_file.then_some(Entry { name, method, crc: word(&fixed, 16) as u32, packed, bytes, at }))
+}
+
+/// The numbers of 64 bits in the further fields of a member.
+fn long_numbers(mut extra: &[u8]) -> &[u8] {
+    const ZIP64: u16 = 1;
+    while let Some((head, rest)) = extra.split_at_checked(4) {
+        let (field, length) = (half(head, 0), usize::from(half(head, 2)));
+        let Some((content, next)) = rest.split_at_checked(length) else { break };
+        if field == ZIP64 {
+            return content;
+        }
+        extra = next;
+    }
+    &[]
 }
 
 /// Moves to the content of a member, behind its own header. Returns its position.
@@ -513,6 +564,7 @@ fn data(from: &mut (impl Read + Seek), entry: &Entry) -> Result<u64, String> {
         ));
     }
     let more = u64::from(half(&fixed, 26)) + u64::from(half(&fixed, 28));
+    // The header was read at this place, so the sum does not overflow.
     let start = entry.at + 30 + more;
     from.seek(SeekFrom::Start(start)).map_err(|error| damaged(&error))?;
     Ok(start)
