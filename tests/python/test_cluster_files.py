@@ -140,10 +140,33 @@ edges:
 """
 
 
+#: The same in the older dialect of InfraGraph. The numbers of adapters, ports, hosts and rails are those of
+#: the connections.
+OLDER_BOXES = """\
+infrastructure:
+  name: boxes
+  devices:
+  - name: box
+    components: [{name: gpu, type: xpu}, {name: nic, type: nic, external: true}]
+    links: [{name: bus, bandwidth: {giga_bytes_per_second: INNER}}]
+    connections: [gpu.0.bus.nic.0, gpu.1.bus.nic.1]
+  - name: leaf
+    components: [{name: asic, type: custom}, {name: port, type: nic, external: true}]
+  links: [{name: cable, bandwidth: {giga_bits_per_second: 200}}]
+  instances: [{name: host, device: box}, {name: rail, device: leaf}]
+  connections:
+  - host.0.nic.0.cable.rail.0.port.0
+  - host.1.nic.0.cable.rail.0.port.1
+  - host.0.nic.1.cable.rail.1.port.0
+  - host.1.nic.1.cable.rail.1.port.1
+"""
+
+
+@pytest.mark.parametrize("text", [BOXES, OLDER_BOXES], ids=["current", "older"])
 @pytest.mark.parametrize(("inner", "slowest"), [("64", PORT), ("10", 10e9)])
-def test_a_ring_uses_ports_and_inner_links_of_an_infragraph_file(tmp_path, inner, slowest):
+def test_a_ring_uses_ports_and_inner_links_of_an_infragraph_file(tmp_path, inner, slowest, text):
     size, ranks = 64 << 20, 4
-    result = silvan.run(scenario(tmp_path, BOXES.replace("INNER", inner), all_reduce(ranks, 2, size)))
+    result = silvan.run(scenario(tmp_path, text.replace("INNER", inner), all_reduce(ranks, 2, size)))
     # The rails are not connected, so messages stay on them.
     carried = 2 * (ranks - 1) * size // ranks
     assert span_s(result) == pytest.approx(carried / slowest, rel=5e-3)

@@ -6,7 +6,7 @@ use std::path::Path;
 use silvan_scenario::Scenario;
 use silvan_scenario::import::fields::{
     ALL, CHAKRA, CONNECTION_MATRIX, CSV, FLOWS, GOAL, HPCC, HTSIM, IBLINKINFO, IBNETDISCOVER, INFRAGRAPH,
-    LST, NET_DUMP, SECTIONS, SIMAI, SIZES, TI,
+    LST, NET_DUMP, OLDER_INFRAGRAPH, SECTIONS, SIMAI, SIZES, TI,
 };
 use silvan_trace::read::fields::{Fields, Handling};
 use silvan_trace::read::{Options, read};
@@ -55,8 +55,8 @@ fn trace(path: &Path) -> Outcome {
 fn scenario(folder: &Path, format: &str, name: &str) -> Outcome {
     let star = "topology = { kind = \"star\", hosts = 4 }\n";
     let text = match format {
-        "htsim" | "hpcc" | "simai" | "infragraph" | "ibnetdiscover" | "lst" | "db_csv" | "iblinkinfo"
-        | "net_dump" => {
+        "htsim" | "hpcc" | "simai" | "infragraph" | "infragraph, older" | "ibnetdiscover" | "lst"
+        | "db_csv" | "iblinkinfo" | "net_dump" => {
             format!(
                 "topology = {{ kind = \"file\", file = \"{name}\", default_rate = \"3 Gbit/s\" }}\n[[traffic]]\npattern.kind = \"uniform\"\n"
             )
@@ -84,7 +84,7 @@ fn scenario(folder: &Path, format: &str, name: &str) -> Outcome {
     Ok((result, scenario.file_notes().to_vec()))
 }
 
-const SAMPLES: [Sample; 16] = [
+const SAMPLES: [Sample; 17] = [
     Sample {
         of: HTSIM,
         name: "t.topo",
@@ -208,6 +208,64 @@ const SAMPLES: [Sample; 16] = [
             ("link of an edge", "link: slow", "link: fast", ""),
             ("other keys", "description: x", "color: x", "is no key of an infrastructure"),
             ("keys of older dialects", "choice: custom", "type: custom", "older dialect"),
+        ],
+    },
+    Sample {
+        of: OLDER_INFRAGRAPH,
+        name: "t.yaml",
+        text: "name: pair\ndescription: x\ndevices:\n\
+               - name: box\n\
+               \u{20} components: [{name: cpu, type: cpu}, {name: nic, type: nic, external: true}]\n\
+               \u{20} links: [{name: bus, bandwidth: {g_bits_per_second: 8}}]\n\
+               \u{20} connections: [cpu.0.bus.nic.0]\n\
+               - name: leaf\n\
+               \u{20} components: [{name: asic, type: custom}, {name: port, type: nic, external: true, count: 9}, {name: out, type: nic}]\n\
+               \u{20} links: [{name: ic}]\n\
+               \u{20} connections: [asic.0.ic.port.3, asic.0.ic.out.0]\n\
+               links:\n\
+               - {name: slow, bandwidth: {choice: gigabits_per_second, gigabits_per_second: 100}, latency: {ns: 9}}\n\
+               - {name: fast, bandwidth: {giga_bytes_per_second: 50}}\n\
+               instances: [{name: host, device: box, count: 2}, {name: sw, device: leaf}]\nconnections:\n\
+               - host.0.nic.0.slow.sw.0.port.0\n\
+               - host.1.nic.0.slow.sw.0.port.1\n\
+               - host.1.nic.1.fast.sw.0.port.2\n",
+        changes: &[
+            ("name", "name: pair", "name: other", ""),
+            ("description", "description: x", "description: y", ""),
+            ("annotations", "description: x", "annotations: [{name: a}]", "annotations in line 2"),
+            ("component name", "{name: nic", "{name: hca", "no component `nic`"),
+            ("component count", "count: 9", "count: 8", ""),
+            ("component type", "cpu, type: cpu", "cpu, type: custom", "has no hosts"),
+            (
+                "external",
+                "nic, external: true}",
+                "nic, external: false}",
+                "that are not external, such as `nic`",
+            ),
+            ("components of a component", "type: cpu", "type: cpu, components: []", "are not read"),
+            ("link name", "{name: slow", "{name: slower", "there is no link `slow`"),
+            ("gigabits_per_second", "gigabits_per_second: 100", "gigabits_per_second: 50", ""),
+            ("gigabytes_per_second", "giga_bytes_per_second: 50", "giga_bytes_per_second: 25", ""),
+            (
+                "gigatransfers_per_second within devices",
+                "g_bits_per_second",
+                "g_transfers_per_second",
+                "such as that of `bus`",
+            ),
+            (
+                "gigatransfers_per_second",
+                "giga_bytes_per_second",
+                "giga_transfers_per_second",
+                "states no number of lanes",
+            ),
+            ("latency", "ns: 9", "ns: 8", ""),
+            ("instance name", "{name: host", "{name: hosts", "there is no instance `host`"),
+            ("instance device", "device: box", "device: leaf", "no component `nic`"),
+            ("instance count", "device: box, count: 2", "device: box, count: 1", "`host.1` is out of range"),
+            ("connections of devices", "out.0", "out.1", ""),
+            ("connections", "slow.sw.0.port.0", "slow.sw.0.port.4", ""),
+            ("other keys", "description: x", "color: x", "is no key of an infrastructure"),
+            ("keys of the current dialect", "cpu, type: cpu", "cpu, choice: cpu", "current dialect"),
         ],
     },
     Sample {

@@ -94,6 +94,34 @@ pub const INFRAGRAPH: Fields = Fields {
     ],
 };
 
+/// Infrastructures of InfraGraph in older dialects.
+pub const OLDER_INFRAGRAPH: Fields = Fields {
+    format: "infragraph, older",
+    fields: &[
+        text("name"),
+        text("description"),
+        noted("annotations"),
+        used("component name"),
+        used("component count"),
+        used("component type"),
+        noted("external"),
+        refused("components of a component"),
+        used("link name"),
+        used("gigabits_per_second"),
+        used("gigabytes_per_second"),
+        noted("gigatransfers_per_second within devices"),
+        refused("gigatransfers_per_second"),
+        used("latency"),
+        used("instance name"),
+        used("instance device"),
+        used("instance count"),
+        used("connections of devices"),
+        used("connections"),
+        refused("other keys"),
+        refused("keys of the current dialect"),
+    ],
+};
+
 /// Flow files of HPCC's simulator.
 pub const FLOWS: Fields = Fields {
     format: "flows",
@@ -264,11 +292,12 @@ pub const NET_DUMP: Fields = Fields {
 };
 
 /// The fields of all formats.
-pub const ALL: [Fields; 16] = [
+pub const ALL: [Fields; 17] = [
     HTSIM,
     HPCC,
     SIMAI,
     INFRAGRAPH,
+    OLDER_INFRAGRAPH,
     FLOWS,
     CONNECTION_MATRIX,
     CSV,

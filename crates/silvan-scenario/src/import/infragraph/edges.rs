@@ -3,7 +3,7 @@
 use silvan_network::topology::MAX_LINKS;
 
 use super::clip;
-use super::read::{Component, Device, Endpoint, Infrastructure, Scheme};
+use super::read::{Component, Device, Endpoint, Infrastructure, Place, Scheme};
 
 /// The endpoints that a text such as `host[0:2]`, `card[1].port` describes: a range of instances and, in each of them, ranges of
 /// components and of the devices around them.
@@ -16,9 +16,6 @@ pub(super) struct Ends {
     /// For each level of the component: its count, and the numbers of those that are meant.
     levels: Vec<(u32, (u32, u32))>,
 }
-
-/// An endpoint: instance and its number, component and its number.
-pub(super) type Place = (u32, u32, u32, u32);
 
 impl Ends {
     /// The endpoints of an edge of the network.

@@ -6,8 +6,11 @@ use silvan_engine::{Rate, Time};
 use silvan_network::traffic::InnerLinks;
 
 use super::edges::{Ends, Pairs};
-use super::read::{Device, Kind, LinkKind};
+use super::read::{Device, Kind, LinkKind, Place};
 use super::{ImportError, clip};
+
+/// Maximum number of links of different names that the edges of a device have, together with those of devices within.
+const MAX_CLASSES: usize = 256;
 
 /// A kind of link of the xpu components of a device.
 struct Class<'d> {
@@ -90,17 +93,40 @@ fn of_device(
 }
 
 /// The kinds of links of the xpu components of a device, and of the devices within.
-fn classes<'d>(devices: &'d [Device], device: &Device, origin: &str) -> Result<Vec<Class<'d>>, ImportError> {
-    let before = |component: u32| {
-        let list = device.components[..component as usize].iter();
-        list.filter(|one| one.kind == Kind::Xpu).map(|one| one.count).sum::<u32>()
-    };
-    let xpu = |(_, _, component, index): (u32, u32, u32, u32)| {
+fn classes<'d>(
+    devices: &'d [Device],
+    device: &'d Device,
+    origin: &str,
+) -> Result<Vec<Class<'d>>, ImportError> {
+    // The number of the first xpu of each component.
+    let mut first = Vec::with_capacity(device.components.len());
+    let mut count = 0;
+    for one in &device.components {
+        first.push(count);
+        count += if one.kind == Kind::Xpu { one.count } else { 0 };
+    }
+    let xpu = |(_, _, component, index): Place| {
         let is_xpu = device.components[component as usize].kind == Kind::Xpu;
-        is_xpu.then(|| before(component) + index)
+        is_xpu.then(|| first[component as usize] + index)
     };
-    let count = device.count(Kind::Xpu) as usize;
     let mut classes: Vec<Class> = Vec::new();
+    let class_of = |classes: &mut Vec<Class<'d>>, link: &'d LinkKind, line: usize| {
+        if let Some(known) = classes.iter().position(|class| std::ptr::eq(class.link, link)) {
+            return Ok(known);
+        }
+        if classes.len() == MAX_CLASSES {
+            let name = clip(&device.name);
+            let what = format!("the edges of device {name} have links of more than {MAX_CLASSES} names");
+            return Err(ImportError::at(origin, line, what));
+        }
+        classes.push(Class { link, links: vec![0; count as usize], is_direct: false });
+        Ok(classes.len() - 1)
+    };
+    let count_link = |class: &mut Class, one: Place, other: Place| {
+        let both = [xpu(one), xpu(other)];
+        class.is_direct |= both.iter().all(Option::is_some);
+        both.into_iter().flatten().for_each(|at| class.links[at as usize] += 1);
+    };
     let mut pairs = 0;
     for (owner, edge) in &device.edges {
         let owner = &devices[*owner];
@@ -108,24 +134,21 @@ fn classes<'d>(devices: &'d [Device], device: &Device, origin: &str) -> Result<V
         let link = owner.links.iter().find(|link| link.name == edge.link);
         let link = link
             .ok_or_else(|| wrong(format!("device {} has no link {}", clip(&owner.name), clip(&edge.link))))?;
-        let place = classes.iter().position(|class| std::ptr::eq(class.link, link)).unwrap_or_else(|| {
-            classes.push(Class { link, links: vec![0; count], is_direct: false });
-            classes.len() - 1
-        });
+        let place = class_of(&mut classes, link, edge.line)?;
         let ends = |side: usize| Ends::of_device(device, &edge.ends[side]).map_err(wrong);
         let (from, to) = (ends(0)?, ends(1)?);
         let mut seen = HashSet::new();
         for (one, other) in Pairs::new(&from, &to, edge.scheme, pairs).map_err(wrong)? {
             pairs += 1;
             // If both lists have the same components, a pair is connected once, and no component with itself.
-            if one == other || !seen.insert((one.min(other), one.max(other))) {
-                continue;
+            if one != other && seen.insert((one.min(other), one.max(other))) {
+                count_link(&mut classes[place], one, other);
             }
-            let both = [xpu(one), xpu(other)];
-            let class = &mut classes[place];
-            class.is_direct |= both.iter().all(Option::is_some);
-            both.into_iter().flatten().for_each(|at| class.links[at as usize] += 1);
         }
+    }
+    for connection in &device.connections {
+        let place = class_of(&mut classes, &device.links[connection.link as usize], connection.line)?;
+        count_link(&mut classes[place], connection.ends[0], connection.ends[1]);
     }
     Ok(classes)
 }

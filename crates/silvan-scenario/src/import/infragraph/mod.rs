@@ -28,14 +28,18 @@
 //!   host. Endpoints name the devices around a component (`card[0:2].port`, or the key `device`). A switch with devices within
 //!   has a port for each of its edges.
 //!
+//! Older files have `connections` instead of edges (see [`older`]).
+//!
 //! If there are at least as many xpu components as ports in a host, each rank uses one port, otherwise messages are divided
 //! among all ports.
 
 mod edges;
 mod inner;
+mod older;
 mod read;
 #[cfg(test)]
 mod tests;
+mod units;
 
 use std::collections::HashSet;
 
@@ -46,8 +50,9 @@ use silvan_network::traffic::PortUse;
 use super::ibnetdiscover::Options;
 use super::machines::{Cluster, ClusterLink, Side};
 use super::{FilePorts, ImportError, Wiring, clip};
+use crate::import::yaml;
 use edges::{Ends, Pairs};
-use read::{Device, Edge, Infrastructure, Kind};
+use read::{Device, Edge, Infrastructure, Kind, LinkKind, Place};
 
 /// Whether a text has the keys of an infrastructure, in this or an older dialect.
 #[must_use]
@@ -64,14 +69,23 @@ pub fn is_infragraph(text: &str) -> bool {
 /// Reads an infrastructure; `origin` is the name of the file in messages.
 ///
 /// # Errors
-/// If the text is neither YAML nor JSON or in an older dialect, has an unknown key or value, names a device, component, instance
+/// If the text is neither YAML nor JSON, mixes dialects, has an unknown key or value, names a device, component, instance
 /// or link that does not exist, has an index out of range, connects two hosts, uses a port twice, has a link without bandwidth
 /// and there is no default rate, or exceeds the limits.
 pub fn parse(text: &str, origin: &str, options: Options) -> Result<Wiring, ImportError> {
-    let (found, mut notes) = read::infrastructure(text, origin)?;
+    let root = yaml::parse(text, origin)?;
+    let (found, mut notes) = match older::is_older(&root) {
+        true => older::infrastructure(&root, origin)?,
+        false => read::infrastructure(&root, origin)?,
+    };
+    drop(root);
     let mut builder = Builder::new(&found, origin)?;
     for edge in &found.edges {
         builder.edge(edge, options)?;
+    }
+    for connection in &found.connections {
+        let link = &found.links[connection.link as usize];
+        builder.add(connection.line, link, [connection.ends.into()].into_iter(), options)?;
     }
     if let (count, Some(first)) = &builder.uneven {
         notes.push(match count - 1 {
@@ -187,20 +201,36 @@ impl<'f> Builder<'f> {
             self.uneven.0 += 1;
             self.uneven.1.get_or_insert_with(|| format!("line {}: {note}", edge.line));
         }
+        self.add(edge.line, link, pairs, options)
+    }
+
+    /// Adds the links between pairs of endpoints.
+    fn add(
+        &mut self,
+        line: usize,
+        link: &LinkKind,
+        pairs: impl Iterator<Item = (Place, Place)>,
+        options: Options,
+    ) -> Result<(), ImportError> {
+        let wrong = |what: String| ImportError::at(self.origin, line, what);
         let rate: Option<Rate> = link.rate.or(options.default_rate);
         let rate = rate.ok_or_else(|| {
+            let key = match self.found.connections.is_empty() {
+                true => "physical.bandwidth",
+                false => "bandwidth",
+            };
             wrong(format!(
-                "link {} has no bandwidth; add physical.bandwidth to it, or set a default rate",
+                "link {} has no bandwidth; add {key} to it, or set a default rate",
                 clip(&link.name)
             ))
         })?;
         let delay = link.latency.unwrap_or(options.link_delay);
         for (one, other) in pairs {
-            let one = self.side(one).map_err(|what| ImportError::at(self.origin, edge.line, what))?;
-            let other = self.side(other).map_err(|what| ImportError::at(self.origin, edge.line, what))?;
+            let one = self.side(one).map_err(|what| ImportError::at(self.origin, line, what))?;
+            let other = self.side(other).map_err(|what| ImportError::at(self.origin, line, what))?;
             if matches!((&one, &other), (Side::Port { .. }, Side::Port { .. })) {
                 let what = "connects two hosts; a link has a switch at one end".to_owned();
-                return Err(ImportError::at(self.origin, edge.line, what));
+                return Err(ImportError::at(self.origin, line, what));
             }
             self.cluster.links.push(ClusterLink { sides: [one, other], rate, delay });
         }
@@ -208,7 +238,7 @@ impl<'f> Builder<'f> {
     }
 
     /// The port at a component of an instance.
-    fn side(&mut self, (instance, number, component, index): (u32, u32, u32, u32)) -> Result<Side, String> {
+    fn side(&mut self, (instance, number, component, index): Place) -> Result<Side, String> {
         let of = &self.found.instances[instance as usize];
         let device = &self.found.devices[of.device];
         let node = self.first[instance as usize] + number;

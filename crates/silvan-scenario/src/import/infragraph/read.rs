@@ -2,8 +2,9 @@
 
 use silvan_engine::{Rate, Time};
 
+use super::units::{Dialect, TRANSFERS, current_units};
 use super::{ImportError, clip};
-use crate::import::yaml::{self, Content, Value};
+use crate::import::yaml::{Content, Value};
 
 /// Maximum number of components of a device, all kinds together.
 const MAX_COMPONENTS: u64 = 65_536;
@@ -24,7 +25,7 @@ pub(super) enum Kind {
 }
 
 /// The values of `choice` of a component. Older versions call an xpu npu.
-const CHOICES: [(&str, Kind); 8] = [
+pub(super) const CHOICES: [(&str, Kind); 8] = [
     ("custom", Kind::Other),
     ("cpu", Kind::Other),
     ("xpu", Kind::Xpu),
@@ -62,12 +63,12 @@ impl Component {
 }
 
 /// A component as a file states it.
-struct Part {
-    line: usize,
-    name: String,
+pub(super) struct Part {
+    pub line: usize,
+    pub name: String,
     /// `None` for a device.
-    kind: Option<Kind>,
-    count: u32,
+    pub kind: Option<Kind>,
+    pub count: u32,
 }
 
 pub(super) struct LinkKind {
@@ -104,6 +105,18 @@ pub(super) struct Edge {
     pub link: String,
 }
 
+/// An endpoint: instance and its number, component and its number.
+pub(super) type Place = (u32, u32, u32, u32);
+
+/// A pair of endpoints with an edge, as older dialects state them.
+#[derive(Clone, Copy)]
+pub(super) struct Connection {
+    pub line: usize,
+    pub ends: [Place; 2],
+    /// Index into the links of the device or network.
+    pub link: u32,
+}
+
 pub(super) struct Device {
     pub line: usize,
     pub name: String,
@@ -115,15 +128,18 @@ pub(super) struct Device {
     /// Edges of this device and of each device within, with the index of the device in the file whose links they use. Their
     /// endpoints refer to this device.
     pub edges: Vec<(usize, Edge)>,
+    /// Edges of a file in an older dialect. The instance of their endpoints is 0.
+    pub connections: Vec<Connection>,
 }
 
 /// A device as a file states it.
-struct PlainDevice {
-    line: usize,
-    name: String,
-    parts: Vec<Part>,
-    links: Vec<LinkKind>,
-    edges: Vec<Edge>,
+pub(super) struct PlainDevice {
+    pub line: usize,
+    pub name: String,
+    pub parts: Vec<Part>,
+    pub links: Vec<LinkKind>,
+    pub edges: Vec<Edge>,
+    pub connections: Vec<Connection>,
 }
 
 impl Device {
@@ -154,6 +170,8 @@ pub(super) struct Infrastructure {
     pub links: Vec<LinkKind>,
     pub instances: Vec<Instance>,
     pub edges: Vec<Edge>,
+    /// Edges of a file in an older dialect.
+    pub connections: Vec<Connection>,
 }
 
 /// Keys of older dialects, and what replaces them.
@@ -166,49 +184,39 @@ const OLDER: [(&str, &str); 6] = [
     ("bandwidth", "physical.bandwidth with a choice"),
 ];
 
-/// Reads a file. Also returns notes.
-pub(super) fn infrastructure(text: &str, origin: &str) -> Result<(Infrastructure, Vec<String>), ImportError> {
-    let root = yaml::parse(text, origin)?;
-    let reader = Reader { origin };
+/// Keys of the current dialect, and what replaces them in older ones.
+const NEWER: [(&str, &str); 3] = [
+    ("edges", "connections, such as host.0.nic.0.LINK.leaf.0.port.1"),
+    ("choice", "type"),
+    ("scheme", "a connection for each pair"),
+];
+
+/// Reads a file in the current dialect. Also returns notes.
+pub(super) fn infrastructure(
+    root: &Value,
+    origin: &str,
+) -> Result<(Infrastructure, Vec<String>), ImportError> {
+    let reader = Reader { origin, dialect: Dialect::Current };
     let known = ["name", "description", "devices", "links", "instances", "edges", "annotations"];
-    let top = reader.table(&root, "an infrastructure", &known)?;
+    let top = reader.table(root, "an infrastructure", &known)?;
     let mut notes = Vec::new();
     if let Some(annotations) = top.get("annotations") {
         notes.push(format!("not used: annotations in line {}", annotations.line));
     }
     let plain =
         top.list("devices")?.iter().map(|value| reader.device(value)).collect::<Result<Vec<_>, _>>()?;
-    reader.distinct(&plain, |device| (&device.name, device.line))?;
-    let transfers = plain.iter().flat_map(|device| &device.links).find(|link| link.transfers.is_some());
-    if let Some(LinkKind { name, transfers: Some(line), .. }) = transfers {
-        notes.push(format!(
-            "not used: bandwidths of links within devices in {TRANSFERS}, which states no number of lanes, such as that of {} in \
-             line {line}",
-            clip(name)
-        ));
-    }
-    let expanded = (0..plain.len()).map(|at| Expansion { reader, plain: &plain, of: at }.device());
-    let expanded = expanded.collect::<Result<Vec<_>, _>>()?;
-    let own = plain.into_iter().zip(expanded).map(|(plain, (components, edges))| {
-        let PlainDevice { line, name, links, parts, .. } = plain;
-        let is_nested = parts.iter().any(|part| part.kind.is_none());
-        Device { line, name, components, is_nested, links, edges }
-    });
-    let devices: Vec<Device> = own.collect();
+    let devices = reader.devices(plain, &mut notes)?;
     let instances = top.list("instances")?.iter().map(|value| reader.instance(value, &devices));
     let instances = instances.collect::<Result<Vec<_>, _>>()?;
-    reader.distinct(&instances, |instance| (&instance.name, instance.line))?;
+    reader.distinct(&instances, |instance| (instance.name.as_str(), instance.line))?;
     let links = top.list("links")?.iter().map(|value| reader.link(value, true)).collect::<Result<_, _>>()?;
     let edges = top.list("edges")?.iter().map(|value| reader.edge(value, true)).collect::<Result<_, _>>()?;
     let name = top.get("name").map_or(Ok(""), |value| reader.text(value, "name"))?.to_owned();
-    Ok((Infrastructure { name, devices, links, instances, edges }, notes))
+    Ok((Infrastructure { name, devices, links, instances, edges, connections: Vec::new() }, notes))
 }
 
 /// The components and edges of a device, see [`Device`].
 type Contents = (Vec<Component>, Vec<(usize, Edge)>);
-
-/// The unit of a bandwidth that states no number of lanes.
-const TRANSFERS: &str = "gigatransfers_per_second";
 
 /// Whether a value is a table with a choice and its value.
 fn has_choice(value: &Value, choice: &str) -> bool {
@@ -310,21 +318,26 @@ impl Expansion<'_, '_> {
 
 /// Reads values of a file.
 #[derive(Clone, Copy)]
-struct Reader<'o> {
-    origin: &'o str,
+pub(super) struct Reader<'o> {
+    pub origin: &'o str,
+    pub dialect: Dialect,
 }
 
 /// A table with known keys.
-struct Table<'v, 't, 'o> {
+pub(super) struct Table<'v, 't, 'o> {
     reader: Reader<'o>,
     what: &'static str,
     value: &'v Value<'t>,
 }
 
 impl<'v, 't> Table<'v, 't, '_> {
-    fn get(&self, key: &str) -> Option<&'v Value<'t>> {
+    pub(super) fn get(&self, key: &str) -> Option<&'v Value<'t>> {
         let Content::Table(entries) = &self.value.content else { return None };
         entries.iter().find(|(known, _)| known == key).map(|(_, value)| value)
+    }
+
+    pub(super) fn line(&self) -> usize {
+        self.value.line
     }
 
     fn need(&self, key: &str) -> Result<&'v Value<'t>, ImportError> {
@@ -332,12 +345,12 @@ impl<'v, 't> Table<'v, 't, '_> {
         self.get(key).ok_or_else(missing)
     }
 
-    fn text(&self, key: &str) -> Result<&'v str, ImportError> {
+    pub(super) fn text(&self, key: &str) -> Result<&'v str, ImportError> {
         self.reader.text(self.need(key)?, key)
     }
 
     /// The items of a list; none if the key is missing or its value is empty.
-    fn list(&self, key: &str) -> Result<&'v [Value<'t>], ImportError> {
+    pub(super) fn list(&self, key: &str) -> Result<&'v [Value<'t>], ImportError> {
         match self.get(key).map(|value| (value, &value.content)) {
             None => Ok(&[]),
             Some((_, Content::List(list))) => Ok(list),
@@ -346,7 +359,7 @@ impl<'v, 't> Table<'v, 't, '_> {
         }
     }
 
-    fn count(&self) -> Result<u32, ImportError> {
+    pub(super) fn count(&self) -> Result<u32, ImportError> {
         let value = self.need("count")?;
         let text = self.reader.text(value, "count")?;
         text.parse::<u32>().ok().filter(|&count| count > 0).ok_or_else(|| {
@@ -356,12 +369,12 @@ impl<'v, 't> Table<'v, 't, '_> {
 }
 
 impl<'o> Reader<'o> {
-    fn wrong(self, line: usize, what: impl Into<String>) -> ImportError {
+    pub(super) fn wrong(self, line: usize, what: impl Into<String>) -> ImportError {
         ImportError::at(self.origin, line, what)
     }
 
     /// Checks that a value is a table with known keys. `what` names it in messages.
-    fn table<'v, 't>(
+    pub(super) fn table<'v, 't>(
         self,
         value: &'v Value<'t>,
         what: &'static str,
@@ -374,9 +387,12 @@ impl<'o> Reader<'o> {
             if known.contains(&key.as_ref()) {
                 continue;
             }
-            if let Some((_, instead)) = OLDER.iter().find(|(older, _)| older == key) {
-                let what =
-                    format!("`{key}` belongs to an older dialect of InfraGraph; instead, write {instead}");
+            let (others, dialect) = match self.dialect {
+                Dialect::Current => (&OLDER[..], "an older dialect"),
+                Dialect::Older => (&NEWER[..], "the current dialect"),
+            };
+            if let Some((_, instead)) = others.iter().find(|(other, _)| other == key) {
+                let what = format!("`{key}` belongs to {dialect} of InfraGraph; instead, write {instead}");
                 return Err(self.wrong(value.line, what));
             }
             let what = format!("{} is no key of {what}; known: {}", clip(key), known.join(", "));
@@ -385,14 +401,18 @@ impl<'o> Reader<'o> {
         Ok(Table { reader: self, what, value })
     }
 
-    fn text<'v>(self, value: &'v Value, key: &str) -> Result<&'v str, ImportError> {
+    pub(super) fn text<'v>(self, value: &'v Value, key: &str) -> Result<&'v str, ImportError> {
         match &value.content {
             Content::Text(text) => Ok(text),
             _ => Err(self.wrong(value.line, format!("{key} must be a text or number"))),
         }
     }
 
-    fn distinct<T>(self, list: &[T], of: impl Fn(&T) -> (&String, usize)) -> Result<(), ImportError> {
+    pub(super) fn distinct<'t, T>(
+        self,
+        list: &'t [T],
+        of: impl Fn(&'t T) -> (&'t str, usize),
+    ) -> Result<(), ImportError> {
         let mut names: Vec<_> = list.iter().map(of).collect();
         names.sort_unstable();
         match names.windows(2).find(|pair| pair[0].0 == pair[1].0) {
@@ -404,18 +424,43 @@ impl<'o> Reader<'o> {
         }
     }
 
+    /// The devices of a file, with the contents of those within.
+    pub(super) fn devices(
+        self,
+        plain: Vec<PlainDevice>,
+        notes: &mut Vec<String>,
+    ) -> Result<Vec<Device>, ImportError> {
+        self.distinct(&plain, |device| (device.name.as_str(), device.line))?;
+        let transfers = plain.iter().flat_map(|device| &device.links).find(|link| link.transfers.is_some());
+        if let Some(LinkKind { name, transfers: Some(line), .. }) = transfers {
+            notes.push(format!(
+                "not used: bandwidths of links within devices in {TRANSFERS}, which states no number of lanes, such as that of {} in \
+                 line {line}",
+                clip(name)
+            ));
+        }
+        let expanded = (0..plain.len()).map(|at| Expansion { reader: self, plain: &plain, of: at }.device());
+        let expanded = expanded.collect::<Result<Vec<_>, _>>()?;
+        let own = plain.into_iter().zip(expanded).map(|(plain, (components, edges))| {
+            let PlainDevice { line, name, links, parts, connections, .. } = plain;
+            let is_nested = parts.iter().any(|part| part.kind.is_none());
+            Device { line, name, components, is_nested, links, edges, connections }
+        });
+        Ok(own.collect())
+    }
+
     fn device(self, value: &Value) -> Result<PlainDevice, ImportError> {
         let table =
             self.table(value, "a device", &["name", "description", "components", "links", "edges"])?;
         let name = table.text("name")?.to_owned();
         let parts = table.list("components")?.iter().map(|value| self.component(value));
         let parts = parts.collect::<Result<Vec<_>, _>>()?;
-        self.distinct(&parts, |part| (&part.name, value.line))?;
+        self.distinct(&parts, |part| (part.name.as_str(), value.line))?;
         let links =
             table.list("links")?.iter().map(|value| self.link(value, false)).collect::<Result<_, _>>()?;
         let edges =
             table.list("edges")?.iter().map(|value| self.edge(value, false)).collect::<Result<_, _>>()?;
-        Ok(PlainDevice { line: value.line, name, parts, links, edges })
+        Ok(PlainDevice { line: value.line, name, parts, links, edges, connections: Vec::new() })
     }
 
     fn component(self, value: &Value) -> Result<Part, ImportError> {
@@ -461,19 +506,28 @@ impl<'o> Reader<'o> {
     }
 
     /// Reads a link of the network or within a device.
-    fn link(self, value: &Value, is_network: bool) -> Result<LinkKind, ImportError> {
-        let table = self.table(value, "a link", &["name", "description", "physical"])?;
+    pub(super) fn link(self, value: &Value, is_network: bool) -> Result<LinkKind, ImportError> {
+        let known = ["name", "description", "physical", "bandwidth", "latency"];
+        let known = if self.dialect == Dialect::Older { &known[..] } else { &known[..3] };
+        let table = self.table(value, "a link", known)?;
         let name = table.text("name")?.to_owned();
-        let (mut rate, mut latency, mut transfers) = (None, None, None);
-        if let Some(physical) = table.get("physical") {
-            let physical = self.table(physical, "physical", &["bandwidth", "latency"])?;
-            let bandwidth = physical.get("bandwidth");
-            transfers =
-                bandwidth.filter(|value| !is_network && has_choice(value, TRANSFERS)).map(|value| value.line);
-            let in_bits = bandwidth.filter(|_| transfers.is_none());
-            rate = in_bits.map(|value| self.rate(value)).transpose()?.flatten();
-            latency = physical.get("latency").map(|value| self.latency(value)).transpose()?.flatten();
-        }
+        let physical = table.get("physical");
+        let physical = physical.map(|value| self.table(value, "physical", &["bandwidth", "latency"]));
+        let physical = physical.transpose()?;
+        // In older dialects, a quantity can be a key of the link.
+        let quantity =
+            |key: &str| match (table.get(key), physical.as_ref().and_then(|physical| physical.get(key))) {
+                (Some(own), Some(_)) => Err(self.wrong(own.line, format!("{key} is given twice"))),
+                (own, within) => Ok(own.or(within).map(|value| current_units(value, self.dialect))),
+            };
+        let bandwidth = quantity("bandwidth")?;
+        let bandwidth = bandwidth.as_deref();
+        let transfers =
+            bandwidth.filter(|value| !is_network && has_choice(value, TRANSFERS)).map(|value| value.line);
+        let in_bits = bandwidth.filter(|_| transfers.is_none());
+        let rate = in_bits.map(|value| self.rate(value)).transpose()?.flatten();
+        let latency = quantity("latency")?;
+        let latency = latency.as_deref().map(|value| self.latency(value)).transpose()?.flatten();
         Ok(LinkKind { name, rate, latency, transfers })
     }
 
