@@ -19,6 +19,11 @@ def all_reduce(ranks: int, size: int) -> str:
     return f'{{ kind = "collective", operation = "all-reduce", ranks = {ranks}, bytes = "{size} B" }}'
 
 
+def blocks(operation: str, ranks: int, size: int, more: str = "") -> str:
+    """Return an all-gather or reduce-scatter of blocks."""
+    return f'{{ kind = "collective", operation = "{operation}", ranks = {ranks}, bytes = "{size} B"{more} }}'
+
+
 def run(
     program: str, more: str = NVLS, ports: str = 'inner_rate = "3600 Gbit/s"\narrival = "same"'
 ) -> tuple[float, silvan.Result]:
@@ -81,6 +86,48 @@ def test_groups_on_parts_of_hosts_share_the_switch():
     assert len(result.numpy("collectives")["operation"]) == 4 * 3
 
 
+@pytest.mark.parametrize("operation", ["all-gather", "reduce-scatter"])
+def test_a_host_needs_the_time_of_all_blocks(operation):
+    size = 16 << 20
+    more = f'algorithms = {{ {operation.replace("-", "_")} = "ALGORITHM" }}'
+    span, result = run(blocks(operation, 4, size), more.replace("ALGORITHM", "nvls"))
+    assert span == pytest.approx(4 * size / INNER, rel=1e-2)
+    assert span > 4 * size / INNER
+    assert not any(sent(result).values())
+    ring, _ = run(blocks(operation, 4, size), more.replace("ALGORITHM", "ring"))
+    assert ring == pytest.approx(3 * size / INNER, rel=5e-3)
+    # Two groups on each of two hosts.
+    groups = blocks(operation, 8, size, ", groups = 4, iterations = 3")
+    span, result = run(groups, more.replace("ALGORITHM", "nvls"))
+    assert span == pytest.approx(3 * 2 * size / INNER, rel=1e-2)
+    assert set(result.numpy("collectives")["algorithm"]) == {"nvls"}
+    threads = silvan.run(
+        silvan.Scenario.from_toml(
+            on_rails(groups, more.replace("ALGORITHM", "nvls"), 'inner_rate = "3600 Gbit/s"')
+        ).with_overrides({"threads": 2})
+    )
+    assert threads.summary["jobs"][0]["span_ns"] * 1e-9 == span
+
+
+def test_blocks_cross_no_network():
+    more = 'algorithms = { all_gather = "nvls" }'
+    said = r"all-gather by `nvls` needs all participants on one host; use `ring`, or change ranks_per_host"
+    with pytest.raises(silvan.ScenarioError, match=said):
+        run(blocks("all-gather", 8, 1024), more)
+
+
+def test_the_cost_model_chooses_switches_for_blocks():
+    def chosen(operation: str, size: int, more: str) -> set[str]:
+        _, result = run(blocks(operation, 4, size), more)
+        return set(result.numpy("collectives")["algorithm"])
+
+    for operation in ("all-gather", "reduce-scatter"):
+        # Four ranks: 8.4 + 3 x 3.4 us by a ring, 25 us by the switch.
+        assert chosen(operation, 64, "nccl.protocols = ['simple']") == {"ring/simple"}
+        key = operation.replace("-", "_")
+        assert chosen(operation, 64, f"nccl = {{}}\nalgorithms.{key} = 'nvls'") == {"nvls/simple"}
+
+
 def test_the_cost_model_chooses_switches_within_hosts():
     def chosen(size: int, more: str = "nccl = {}", ports: str = 'inner_rate = "3600 Gbit/s"') -> set[str]:
         _, result = run(all_reduce(4, size), more, ports)
@@ -119,6 +166,12 @@ def test_the_cost_model_chooses_switches_within_hosts():
             r'job\.0\.sharing.*: must be "block" with the algorithms `hierarchical` and `nvls`',
         ),
         ("nccl.nvls = true", "", r'job\.0\.algorithms: "nvls" needs links'),
+        ('algorithms.all_gather = "nvls"', "", r'job\.0\.algorithms: "nvls" needs links'),
+        (
+            'algorithms.reduce_scatter = "nvls"\nprotocol = "ll"',
+            'inner_rate = "1 Gbit/s"',
+            r'job\.0\.protocol.*: must be "simple" with the algorithm "nvls"',
+        ),
         (
             'nccl.nvls = true\ncopy_rate = "1 Gbit/s"',
             'inner_rate = "1 Gbit/s"',

@@ -304,7 +304,7 @@ pub struct Algorithms {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "algorithms_of::<{ Collective::Scan as usize }>")]
     pub scan: Option<Algorithm>,
-    /// Maximum size of the chunks that an all-reduce by `double-tree` or `nvls` sends, 128 KiB by default.
+    /// Maximum size of the chunks that an operation by `double-tree` or `nvls` sends, 128 KiB by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chunk: Option<Bytes>,
     /// Maximum number of rings of an all-reduce, all-gather or reduce-scatter by `ring`. Each has a part of the data, and enters
@@ -324,6 +324,11 @@ impl Algorithms {
     /// Whether the algorithm of some operation is `in-network`.
     pub(crate) fn reduces_in_network(&self) -> bool {
         COLLECTIVES.into_iter().any(|operation| self.given(operation) == Some(Algorithm::InNetwork))
+    }
+
+    /// Whether the algorithm of some operation is `nvls`.
+    fn uses_switches(&self) -> bool {
+        COLLECTIVES.into_iter().any(|operation| self.given(operation) == Some(Algorithm::Nvls))
     }
 
     fn given(&self, operation: Collective) -> Option<Algorithm> {
@@ -349,10 +354,12 @@ impl Algorithms {
         if let Some(chunk) = self.chunk {
             let at = format!("{at}.algorithms.chunk");
             ensure(chunk.0 > 0, &at, || "must be at least 1 B".to_owned())?;
-            let is_used = matches!(self.all_reduce, Some(Algorithm::DoubleTree | Algorithm::Nvls))
+            let is_used = self.all_reduce == Some(Algorithm::DoubleTree)
+                || self.uses_switches()
                 || self.all_reduce.is_none() && is_tuned;
             ensure(is_used, &at, || {
-                "has no effect unless all_reduce = \"double-tree\" or \"nvls\"; leave it out".to_owned()
+                "has no effect unless all_reduce = \"double-tree\", or an operation has \"nvls\"; leave it out"
+                    .to_owned()
             })?;
             choice.chunk = chunk.0;
         }
@@ -395,7 +402,7 @@ impl JobSpec {
 
     /// Checks what NVLS and latencies need.
     fn check_devices(&self, at: &str) -> Result<(), Fault> {
-        let is_switched = self.algorithms.all_reduce == Some(Algorithm::Nvls);
+        let is_switched = self.algorithms.uses_switches();
         let given = [("overhead", self.overhead > Time::ZERO), ("copy_rate", self.copy_rate.is_some())];
         for (key, is_given) in given {
             ensure(!(is_given && is_switched), &format!("{at}.{key}"), || {
@@ -419,7 +426,8 @@ impl JobSpec {
 
     fn choice(&self, at: &str, rates: RankRates) -> Result<Choice, Fault> {
         let by_host = matches!(&self.program, Program::Moe(Moe { dispatch: Dispatch::Host, .. }))
-            || matches!(self.algorithms.all_reduce, Some(Algorithm::Hierarchical | Algorithm::Nvls))
+            || self.algorithms.all_reduce == Some(Algorithm::Hierarchical)
+            || self.algorithms.uses_switches()
             || self.latencies.is_some()
             || self.algorithms.channels.is_some_and(|channels| channels > 1)
             || self.nccl.is_some();
@@ -448,8 +456,8 @@ impl JobSpec {
     /// Reads or generates the trace of the ranks, with reducers if an algorithm is `in-network`.
     fn trace(&self, base: &Path, at: &str, rates: RankRates) -> Result<Trace, Fault> {
         let algorithms = self.choice(at, rates)?;
-        let is_switched = self.algorithms.all_reduce == Some(Algorithm::Nvls)
-            || self.nccl.as_ref().is_some_and(|nccl| nccl.nvls == Some(true));
+        let is_switched =
+            self.algorithms.uses_switches() || self.nccl.as_ref().is_some_and(|nccl| nccl.nvls == Some(true));
         ensure(!is_switched || rates.is_linked, &format!("{at}.algorithms"), || {
             "\"nvls\" needs links between the ranks of a host; set ports.inner_rate".to_owned()
         })?;

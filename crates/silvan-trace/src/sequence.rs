@@ -1,6 +1,6 @@
 //! Converts the consecutive calls of an MPI rank to a graph of operations.
 
-use crate::collective::{Algorithm, Call, PIECES, Round, STREAMS, Shares, StepLatency, Uneven};
+use crate::collective::{Algorithm, Call, PIECES, Round, STREAMS, Shares, StepLatency};
 use crate::trace::{BuildError, COLLECTIVE_TAGS, Operation, SWITCH_NIC, TraceBuilder, When};
 
 /// If there would be more dependencies than this between two rounds, an additional operation joins
@@ -144,7 +144,7 @@ impl Sequence {
     ///
     /// # Errors
     /// Same as [`TraceBuilder::push`], [`BuildError::Ranks`] if the rank of a reducer or a switch would exceed the largest number
-    /// of ranks, [`BuildError::Mixed`] and [`BuildError::Uneven`].
+    /// of ranks, [`BuildError::Mixed`], [`BuildError::Uneven`] and [`BuildError::SeveralHosts`].
     pub fn collective(
         &mut self,
         build: &mut TraceBuilder,
@@ -154,8 +154,7 @@ impl Sequence {
         comm: u32,
     ) -> Result<(), BuildError> {
         let first = build.operations(self.rank);
-        let uneven = |Uneven(algorithm, first)| BuildError::Uneven(algorithm, first);
-        let (tuned, algorithm) = call.tuned(members).map_err(uneven)?;
+        let (tuned, algorithm) = call.tuned(members).map_err(BuildError::from)?;
         let combiner = self.combiner(build, (call, &tuned), members, (me, comm))?;
         let latency = StepLatency::of(&tuned, call.hosts(members));
         if latency.base_ns > 0 && call.ranks > 1 {
@@ -268,16 +267,24 @@ impl Switched {
     pub fn add(&self, build: &mut TraceBuilder) -> Result<(), BuildError> {
         let (adder, copier) = (self.first, self.first + 1);
         let of_pieces = tag(self.comm, PIECES);
+        let Shares { is_added, is_copied, .. } = self.shares;
         for (head, flow, bytes) in self.shares.pieces() {
-            let (head, of_sum) = (self.participants[head as usize], tag(self.comm, flow));
-            let sum = build.push(adder, Operation::send(head, bytes, of_sum).at_switch())?;
-            let of_result = tag(self.comm, Shares::results(flow));
-            let result = build.push(copier, Operation::recv(head, bytes, of_result).at_switch())?;
-            for &rank in &self.participants {
-                let piece = build.push(adder, Operation::recv(rank, bytes, of_pieces).at_switch())?;
-                build.wait(adder, sum, piece, When::Finish)?;
-                let copy = build.push(copier, Operation::send(rank, bytes, of_pieces).at_switch())?;
-                build.wait(copier, copy, result, When::Finish)?;
+            let head = self.participants[head as usize];
+            if is_added {
+                let of_sum = tag(self.comm, flow);
+                let sum = build.push(adder, Operation::send(head, bytes, of_sum).at_switch())?;
+                for &rank in &self.participants {
+                    let piece = build.push(adder, Operation::recv(rank, bytes, of_pieces).at_switch())?;
+                    build.wait(adder, sum, piece, When::Finish)?;
+                }
+            }
+            if is_copied {
+                let of_result = tag(self.comm, Shares::results(flow));
+                let result = build.push(copier, Operation::recv(head, bytes, of_result).at_switch())?;
+                for &rank in &self.participants {
+                    let copy = build.push(copier, Operation::send(rank, bytes, of_pieces).at_switch())?;
+                    build.wait(copier, copy, result, When::Finish)?;
+                }
             }
         }
         Ok(())

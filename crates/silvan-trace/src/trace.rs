@@ -9,7 +9,7 @@ use silvan_engine::saved::Saved;
 use std::collections::HashMap;
 use std::fmt;
 
-use crate::collective::{Algorithm, Call, SWITCH_PARTS, Shares};
+use crate::collective::{Algorithm, Call, Misplaced, SWITCH_PARTS, Shares};
 use crate::sequence::{Sequence, Switched};
 
 /// Wildcard. As a peer, it means any source; as a tag, it means any tag below [`COLLECTIVE_TAGS`].
@@ -137,6 +137,9 @@ pub enum BuildError {
          ranks_per_host"
     )]
     Uneven(&'static str, u32),
+    /// The participants of a collective operation by the switch of a host are on several hosts.
+    #[error("{0} by `nvls` needs all participants on one host; use `ring`, or change ranks_per_host")]
+    SeveralHosts(&'static str),
     /// Ranks that stand for the network and for switches within hosts would have the same numbers.
     #[error("`in-network` and `nvls` cannot be combined in a program; choose one of them")]
     Mixed,
@@ -169,6 +172,15 @@ pub enum BuildError {
         /// The operations of the cycle. Each waits for the next, and the last waits for the first.
         operations: Vec<(u32, Operation)>,
     },
+}
+
+impl From<Misplaced> for BuildError {
+    fn from(misplaced: Misplaced) -> Self {
+        match misplaced {
+            Misplaced::Uneven(algorithm, first) => Self::Uneven(algorithm, first),
+            Misplaced::SeveralHosts(operation) => Self::SeveralHosts(operation),
+        }
+    }
 }
 
 fn cycle(operations: &[(u32, Operation)]) -> String {

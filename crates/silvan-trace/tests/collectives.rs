@@ -261,8 +261,10 @@ fn random_trace(without: &'static [Algorithm]) -> impl Strategy<Value = Trace> {
                 let algorithm = known[algorithm % known.len()];
                 let by = Variant { chunk: 1 << 14, ..variant(algorithm, ranks) };
                 let call = Call::new(operation, by, ranks, root % ranks, Sizes::Uniform(bytes));
+                let needs_host = algorithm == Algorithm::Nvls && operation != Collective::AllReduce;
                 if let Ok(call) = call
                     && !without.contains(&algorithm)
+                    && (!needs_host || by.ranks_per_host == ranks)
                 {
                     sequence.collective(&mut build, &call, &|rank| rank, rank, 0).unwrap();
                 }

@@ -1,4 +1,4 @@
-//! Tests of all-reduces by switches within hosts: all results contain the data of all ranks, and the numbers of bytes.
+//! Tests of operations by switches within hosts: all results contain the data of all ranks, and the numbers of bytes.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -20,9 +20,18 @@ fn by(each: u32) -> Variant {
 }
 
 fn built(hosts: u32, each: u32, calls: u32, sizes: Sizes<'_>, by: Variant) -> Result<Trace, String> {
-    let ranks = hosts * each;
+    built_of(Collective::AllReduce, hosts * each, calls, sizes, by)
+}
+
+fn built_of(
+    operation: Collective,
+    ranks: u32,
+    calls: u32,
+    sizes: Sizes<'_>,
+    by: Variant,
+) -> Result<Trace, String> {
     let mut build = TraceBuilder::new(u64::from(ranks), 1 << 22).unwrap();
-    let call = Call::new(Collective::AllReduce, by, ranks, 0, sizes)?;
+    let call = Call::new(operation, by, ranks, 0, sizes)?;
     for rank in 0..ranks {
         let mut sequence = Sequence::new(rank);
         for _ in 0..calls {
@@ -187,8 +196,65 @@ fn a_host_needs_the_time_of_the_vector_and_a_share() {
 }
 
 #[test]
+fn blocks_cross_the_switch_once() {
+    for (each, blocks) in [(2, vec![40, 7]), (3, vec![0, 100, 1]), (8, vec![1_000; 8])] {
+        for operation in [Collective::AllGather, Collective::ReduceScatter] {
+            let by = Variant { chunk: 20, ..by(each) };
+            let trace = built_of(operation, each, 2, Sizes::PerRank(&blocks), by).unwrap();
+            let (known, all) = (known(&trace), u64::MAX >> (64 - each));
+            let (adder, copier) = (each, each + 1);
+            let sum: u64 = blocks.iter().sum();
+            for (rank, own) in (0..each).zip(&blocks) {
+                assert_eq!(known[trace.of_rank(rank).last().unwrap()], all, "{operation:?} of {each}");
+                let sends = if operation == Collective::AllGather { *own } else { sum };
+                assert_eq!(sent(&trace, rank), (0, 2 * sends));
+            }
+            let (sums, copies) = match operation {
+                Collective::AllGather => (0, u64::from(each) * sum),
+                _ => (sum, 0),
+            };
+            assert_eq!((sent(&trace, adder).1, sent(&trace, copier).1), (2 * sums, 2 * copies));
+            let done = execute(&trace, &Parameters::default()).unwrap();
+            assert!(done.complete() && done.truncated.0 == 0 && done.unreceived.0 == 0);
+        }
+    }
+}
+
+#[test]
+fn a_host_needs_the_time_of_all_blocks() {
+    for operation in [Collective::AllGather, Collective::ReduceScatter] {
+        for (each, block) in [(4, 1 << 20), (8, 2 << 20), (3, 2 << 20)] {
+            let variant = Variant { chunk: 1 << 14, ..by(each) };
+            let trace = built_of(operation, each, 1, Sizes::Uniform(block), variant).unwrap();
+            let done = on_host(&trace, 600_000);
+            assert!(done.complete());
+            let wanted = (block * u64::from(each)) as f64;
+            let found = done.span.as_ns_f64();
+            assert!(
+                (wanted..wanted * 1.02).contains(&found),
+                "{operation:?} of {each}: {found} for {wanted}"
+            );
+        }
+        // A byte crosses the switch once.
+        let trace = built_of(operation, 2, 1, Sizes::Uniform(1), by(2)).unwrap();
+        let span = on_host(&trace, 600_000).span.0;
+        assert!((600_000..610_000).contains(&span), "{span}");
+    }
+}
+
+#[test]
 fn unsupported_uses_are_explained() {
     let sizes = Sizes::Uniform(8);
+    for (operation, name) in
+        [(Collective::AllGather, "all-gather"), (Collective::ReduceScatter, "reduce-scatter")]
+    {
+        assert_eq!(
+            built_of(operation, 8, 1, sizes, by(4)).unwrap_err(),
+            format!(
+                "{name} by `nvls` needs all participants on one host; use `ring`, or change ranks_per_host"
+            )
+        );
+    }
     assert_eq!(
         built(4, 1, 1, sizes, by(1)).unwrap_err(),
         "all-reduce by nvls needs several ranks per host (job.ranks_per_host); use ring"
@@ -229,6 +295,9 @@ fn latencies_of_messages_add_up_on_the_longest_path() {
     };
     use Algorithm::{DoubleTree, Nvls, Ring};
     let (nccl, simai) = (Some(LatencySet::Nccl), Some(LatencySet::SimAi));
+    let gathers = Variant { ranks_per_host: 8, latencies: Some(LatencySet::Nccl), ..Algorithm::Nvls.into() };
+    let trace = built_of(Collective::AllGather, 8, 1, Sizes::Uniform(8), gathers).unwrap();
+    assert_eq!(execute(&trace, &Parameters::default()).unwrap().span.0, 25_000_000);
     for (algorithm, ranks, latencies, protocol, wanted) in [
         (Ring, (8, 8), None, Protocol::Simple, 0),
         // The estimates of NCCL: 14 steps within a host; 2 between hosts and 12 within them; two levels of trees.

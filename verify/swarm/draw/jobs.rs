@@ -76,11 +76,13 @@ pub fn jobs(seed: u64, around: &Around) -> Vec<Value> {
     jobs.into_iter().map(Value::Table).collect()
 }
 
-/// Lets the switch between the ranks of each host combine and copy the data of all-reduces in some jobs, whose ranks have links
-/// to each other.
+/// Lets the switch between the ranks of each host combine and copy the data of all-reduces, all-gathers and reduce-scatters in
+/// some jobs, whose ranks have links to each other.
 pub fn combine_in_hosts(seed: u64, jobs: &mut [Value]) {
     let mut draw =
         Draw { random: Stream::new(seed, "swarm switches of hosts", 0), cycle: None, is_crowd: false };
+    let mut of_blocks =
+        Draw { random: Stream::new(seed, "swarm switches of blocks", 0), cycle: None, is_crowd: false };
     for job in jobs.iter_mut().filter_map(Value::as_table_mut) {
         let per_host = job.get("ranks_per_host").and_then(Value::as_integer).unwrap_or(1).max(2);
         let program = job.get_mut("program").and_then(Value::as_table_mut);
@@ -91,11 +93,18 @@ pub fn combine_in_hosts(seed: u64, jobs: &mut [Value]) {
         }
         // Each host has the same number of ranks.
         put(program, "ranks", int((ranks - ranks % per_host) as u64));
-        put(program, "operation", "all-reduce");
+        let is_blocks = of_blocks.chance(40);
+        let operation =
+            if is_blocks { of_blocks.pick(&["all-gather", "reduce-scatter"]) } else { "all-reduce" };
+        put(program, "operation", operation);
         if !program.contains_key("bytes") {
             put(program, "bytes", "3000 B");
         }
         program.remove("groups");
+        if is_blocks {
+            // Each group has a host.
+            put(program, "groups", int((ranks / per_host) as u64));
+        }
         put(job, "ranks_per_host", int(per_host as u64));
         for key in ["overhead", "copy_rate", "sharing", "protocol", "algorithms"] {
             job.remove(key);
@@ -104,7 +113,7 @@ pub fn combine_in_hosts(seed: u64, jobs: &mut [Value]) {
             put(nccl, "nvls", true);
         } else {
             let mut chosen = Table::new();
-            put(&mut chosen, "all_reduce", "nvls");
+            put(&mut chosen, &operation.replace('-', "_"), "nvls");
             put(job, "algorithms", Value::Table(chosen));
         }
     }

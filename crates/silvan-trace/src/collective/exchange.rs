@@ -184,6 +184,7 @@ pub(super) fn all_gather<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> Resu
             }
             Ok(())
         }
+        Algorithm::Nvls => nvls::all_gather(call, me, take),
         Algorithm::Pat => {
             let distances: Vec<u32> = doubling(call.ranks).collect();
             for &distance in distances.iter().rev() {
@@ -221,6 +222,7 @@ pub(super) fn reduce_scatter<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> 
             Ok(())
         }
         Algorithm::Ring => rings(call, &[call.ranks - 1], &|rank| call.block(rank), me, take),
+        Algorithm::Nvls => nvls::reduce_scatter(call, me, take),
         // The all-gather backwards: each rank receives what it would send.
         Algorithm::Pat => {
             for distance in doubling(call.ranks) {

@@ -63,7 +63,7 @@ pub enum Algorithm {
     /// all-gather between the ranks of each host.
     Hierarchical,
     /// Switches within hosts combine and copy the data (NVLS of NCCL). Between hosts, double trees of the ranks with the same
-    /// number each reduce a share of it (NVLS tree).
+    /// number each reduce a share of it (NVLS tree) in an all-reduce; the ranks of other operations must share a host.
     Nvls,
     /// A different partner in each round.
     Pairwise,
@@ -131,8 +131,8 @@ impl Collective {
                 Nvls,
                 InNetwork,
             ],
-            Self::AllGather => &[Ring, RecursiveDoubling, Bruck, Pat],
-            Self::ReduceScatter => &[Pairwise, Ring, RecursiveHalving, Pat],
+            Self::AllGather => &[Ring, RecursiveDoubling, Bruck, Pat, Nvls],
+            Self::ReduceScatter => &[Pairwise, Ring, RecursiveHalving, Pat, Nvls],
             Self::AllToAll => &[Pairwise, Bruck, Linear],
             Self::Broadcast => &[Binomial, Ring, Linear],
             Self::Reduce | Self::Gather | Self::Scatter => &[Binomial, Linear],
@@ -324,10 +324,14 @@ pub struct Round {
 /// The size of a received message that is not known.
 pub(crate) const ANY_BYTES: u64 = u64::MAX;
 
-/// Participants are not evenly distributed among hosts: the name of the algorithm that needs it, and their number on the first
-/// host.
+/// The hosts of participants do not suit an algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Uneven(pub &'static str, pub u32);
+pub(crate) enum Misplaced {
+    /// Their numbers on hosts differ: the name of the algorithm, and their number on the first host.
+    Uneven(&'static str, u32),
+    /// They are on several hosts: the name of the operation.
+    SeveralHosts(&'static str),
+}
 
 /// Maximum number of streams of rounds that a rank executes at the same time in a collective operation.
 pub const STREAMS: u8 = 64;
@@ -422,8 +426,8 @@ impl<'s> Call<'s> {
     /// host.
     ///
     /// # Errors
-    /// If the algorithm needs equally many participants on each host.
-    pub(crate) fn tuned(&self, members: &dyn Fn(u32) -> u32) -> Result<(Self, &'static str), Uneven> {
+    /// If the algorithm needs equally many participants on each host, or all on one host.
+    pub(crate) fn tuned(&self, members: &dyn Fn(u32) -> u32) -> Result<(Self, &'static str), Misplaced> {
         let mut call = *self;
         let mut name = self.algorithm.name();
         if let Some(tuner) = self.tuner.filter(|_| self.ranks > 1) {
@@ -442,11 +446,16 @@ impl<'s> Call<'s> {
         }
         let of_hosts = match call.algorithm {
             Algorithm::Hierarchical | Algorithm::Nvls => {
-                call.on_each_host(members).map_err(|first| Uneven(call.algorithm.name(), first))?
+                let name = call.algorithm.name();
+                call.on_each_host(members).map_err(|first| Misplaced::Uneven(name, first))?
             }
             Algorithm::Ring if call.channels > 1 => call.on_each_host(members).unwrap_or(1),
             _ => 1,
         };
+        let is_switched = call.algorithm == Algorithm::Nvls && call.operation != Collective::AllReduce;
+        if is_switched && of_hosts < call.ranks {
+            return Err(Misplaced::SeveralHosts(call.operation.name()));
+        }
         Ok((Self { ranks_per_host: of_hosts, ..call }, name))
     }
 

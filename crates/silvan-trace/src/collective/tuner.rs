@@ -156,6 +156,8 @@ const NVLS_SHARE: [Option<OfHosts>; 4] =
 const NVLS_EFFICIENCY: [f64; 4] = [0.0, 0.0, 0.85, 0.74];
 /// Least number of ranks on a host for which NCCL uses NVLS.
 const NVLS_RANKS: u32 = 3;
+/// Largest number of ranks of an all-gather or reduce-scatter by NVLS.
+const NVLS_ARITY: u32 = 32;
 
 /// Factors of the bandwidth of trees for vectors of at least 64, 128, 256, ... B.
 const CORRECTIONS: [[f64; 23]; 3] = [
@@ -211,7 +213,9 @@ impl Tuner {
             Algorithm::DoubleTree => reduces_all,
             Algorithm::Nvls => {
                 let is_switched = self.switches && call.each.is_some_and(|each| each >= NVLS_RANKS);
-                reduces_all && protocol == SIMPLE && is_switched && NVLS_SHARE[self.gpu as usize].is_some()
+                // Other operations on several hosts need CollNet.
+                let is_near = reduces_all || call.hosts == 1 && call.ranks <= NVLS_ARITY;
+                is_near && protocol == SIMPLE && is_switched && NVLS_SHARE[self.gpu as usize].is_some()
             }
             Algorithm::Pat => !reduces_all && protocol == SIMPLE && call.hosts == call.ranks,
             _ => true,
@@ -281,6 +285,10 @@ impl Tuner {
                 let heads = f64::from(call.ranks) / f64::from(call.hosts);
                 let inner =
                     self.inner_bandwidth.0 as f64 / 8e9 * NVLS_EFFICIENCY[gpu] * (heads - 1.0) / heads;
+                if !reduces_all {
+                    // Of the blocks, one stays in its rank. The estimate is not divided by the number of steps.
+                    return inner * (heads - 1.0) / heads;
+                }
                 let share = NVLS_SHARE[gpu].map_or(0.0, |shares| shares[size]);
                 let outer = match size {
                     0 => f64::INFINITY,
@@ -501,9 +509,34 @@ mod tests {
             ("uneven hosts", tuner, Tuned { each: None, ..all_reduce(8, 2, 1 << 28) }),
             ("older GPUs", Tuner { gpu: Gpu::Ampere, ..tuner }, all_reduce(8, 1, 1 << 28)),
             ("other protocols", Tuner { protocols: [false, true, true], ..tuner }, all_reduce(8, 1, 1 << 28)),
-            ("all-gather", tuner, Tuned { operation: Collective::AllGather, ..all_reduce(8, 1, 1 << 28) }),
+            ("all-gather", tuner, Tuned { operation: Collective::AllGather, ..all_reduce(16, 2, 1 << 28) }),
+            ("33 ranks", tuner, Tuned { operation: Collective::ReduceScatter, ..all_reduce(33, 1, 1 << 28) }),
         ] {
             assert_eq!(tuner.choose(&call, Some(Nvls)), None, "{what}");
+        }
+    }
+
+    #[test]
+    fn blocks_pass_switches_on_one_host() {
+        use Algorithm::{Nvls, Ring};
+        let tuner = Tuner { switches: true, ..TUNER };
+        for operation in [Collective::AllGather, Collective::ReduceScatter] {
+            let call = |ranks, bytes| Tuned { operation, ..all_reduce(ranks, 1, bytes) };
+            near(tuner.latency(&call(8, 64), &NVLS, SIMPLE), 25.0);
+            near(tuner.bandwidth(&call(8, 64), &NVLS, SIMPLE), 450.0 * 0.85 * 7.0 / 8.0 * 7.0 / 8.0);
+            // Eight ranks: 10.8 us and 161 GB/s by a ring with LL, 27.3 us and 473 GB/s with LL128. 32 ranks: 25.2 us and
+            // 146 GB/s by a ring with LL.
+            for (ranks, bytes, wanted) in [
+                (8, 1 << 10, (Ring, Protocol::Ll)),
+                (8, 8 << 20, (Ring, Protocol::Ll128)),
+                (32, 1 << 10, (Nvls, Protocol::Simple)),
+                (32, 1 << 30, (Ring, Protocol::Simple)),
+            ] {
+                assert_eq!(tuner.choose(&call(ranks, bytes), None), Some(wanted), "{ranks} {bytes}");
+            }
+            let simple = Tuner { protocols: [true, false, false], ..tuner };
+            assert_eq!(simple.choose(&call(8, 1 << 10), None), Some((Nvls, Protocol::Simple)));
+            assert_eq!(simple.choose(&call(8, 1 << 30), None), Some((Ring, Protocol::Simple)));
         }
     }
 
