@@ -336,3 +336,59 @@ def test_each_source_route_needs_a_value():
     text = text.replace('delivery = "out-of-order"', "")
     with pytest.raises(silvan.ScenarioError, match=r"ecmp.selection .*has no effect"):
         run_text(text)
+
+
+#: Sixteen hosts, each of which has a leaf, write to each other over 64 spines. Spine 1 fails.
+SPINES = """
+    duration = "500 us"
+    [topology]
+    kind = "two-level-fat-tree"
+    leaves = 16
+    spines = 64
+    hosts_per_leaf = 1
+    link_rate = "200 Gbit/s"
+    link_delay = "250 ns"
+    [packet]
+    mtu = "4096 B"
+    header = "162 B"
+    control = "110 B"
+    [lanes]
+    count = 2
+    control = 1
+    control_priority = true
+    [switch]
+    arbitration = "fcfs"
+    [host]
+    delivery = "out-of-order"
+    [ecmp]
+    spraying = "path-states"
+    values = 64
+    [recovery]
+    kind = "selective-repeat"
+    timeout = "TIMEOUT us"
+    [congestion]
+    marking = { kind = "red", min = "40 kB", max = "160 kB", percent = 100, hosts = false }
+    notification = "ack-each"
+    reaction = { kind = "static-window", packets = 1000 }
+    [[event]]
+    kind = "down"
+    switches = ["L2.1"]
+    start = "100 us"
+    [[traffic]]
+    hosts = "H[1-16]"
+    pattern = { kind = "shift", by = 8 }
+    message = "16 MiB"
+"""
+
+
+def test_a_failed_spine_costs_rate_times_share_times_time():
+    # Packets per microsecond of each of the 64 values of a host.
+    rate = 200e3 / (8 * (4096 + 162)) / 64
+    for timeout in (100, 200):
+        result = run_text(SPINES.replace("TIMEOUT", str(timeout)))
+        losses = result.numpy("losses")
+        of_hosts = losses["data_packets"][np.char.find(losses["link"].astype(str), "->L2.1:") >= 0]
+        # Eleven hosts have values over the spine, and five of them have two.
+        values = np.round(of_hosts / (rate * timeout))
+        assert sorted(values[values > 0]) == [1] * 6 + [2] * 5
+        assert of_hosts.sum() / (rate * values.sum()) == pytest.approx(timeout, rel=0.03)
