@@ -69,6 +69,7 @@ const MOST_MESSAGES: usize = 2_000_000;
 #[derive(Debug, Clone, Copy, Saved)]
 pub(crate) struct Logged {
     /// The number of the send within its rank.
+    #[saved(count)]
     pub index: u32,
     pub from: u32,
     pub to: u32,

@@ -79,7 +79,7 @@ pub(super) struct Running {
     /// The next packets of parcels of which each port takes one after the other: by the time at which a host will have sent the
     /// packet before, its flow and its parcel.
     next_packets: BTreeMap<(Time, u32), (FlowAddress, Travel)>,
-    /// The number of parcels from a rank to another, if they use queue pairs in turn.
+    /// The queue pair of the next parcel from a rank to another, if they use queue pairs in turn.
     turns: FxHashMap<(u32, u32), u32>,
     /// The links between ranks of one host.
     links: Interfaces,
@@ -288,7 +288,7 @@ impl Running {
             true => 0,
             false => {
                 let turns = self.turns.entry((parcel.from, parcel.to)).or_default();
-                std::mem::replace(turns, turns.wrapping_add(1))
+                std::mem::replace(turns, (*turns + 1) % u32::from(count))
             }
         };
         self.setup.on_queue_pairs(turn, pieces)
