@@ -105,6 +105,7 @@ fn equal_hashes_of_different_states_skip_nothing_wrong() {
 #[test]
 fn random_marks_end_skipping() {
     let meeting = [
+        ("topology.spines", "1"),
         ("congestion.mechanism", "dcqcn"),
         ("congestion.marking", "{ kind = \"red\", min = \"2 KiB\", max = \"40 KiB\", percent = 20 }"),
         ("job.0.program.operation", "all-to-all"),
