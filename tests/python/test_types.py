@@ -71,6 +71,8 @@ def summaries() -> list[Any]:
     retry = {"flow_control": {"kind": "credits"}, "link": {"error_rate_ppb": 1_000_000, "retry": {}}}
     found.append(short("roce-dcqcn", **retry).summary)
     found.append(short("gpu-rails").summary)
+    repeated = {"job.0.program.iterations": 6, "measure__interval": "2 ms", "engine": {"skip": True}}
+    found.append(short("gpu-rails", duration="2 ms", **repeated).summary)
     found.append(short("uec-trimming", duration="20 us").summary)
     acked = {"measure.transfers": "true", "congestion.notification": "ack-each"}
     found.append(silvan.run(silvan.Scenario.from_toml(SMALL, overrides=acked)).summary)
