@@ -97,7 +97,8 @@ pub fn parse(text: &str, origin: &str, options: Options) -> Result<Wiring, Impor
     let mut cluster = builder.cluster;
     cluster.has_inner = inner.is_some();
     let (hosts, switches) = (cluster.hosts.len(), cluster.switches.len());
-    let name = format!("{}, {hosts} hosts, {switches} switches, from {origin}", found.name);
+    let own = if found.name.is_empty() { "infrastructure" } else { &found.name };
+    let name = format!("{own}, {hosts} hosts, {switches} switches, from {origin}");
     let topology = cluster.topology(&name, origin)?;
     let used = port_use(&found, &topology, &mut notes);
     Ok(Wiring { ports: FilePorts { used, inner }, ..Wiring::new(topology, notes) })

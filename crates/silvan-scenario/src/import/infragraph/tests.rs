@@ -268,6 +268,24 @@ fn edges_within_devices_are_limited() {
 }
 
 #[test]
+fn names_of_links_within_devices_are_limited() {
+    let names: Vec<String> = (0..257).map(|at| format!("bus{at}")).collect();
+    let links: String = names.iter().map(|name| format!("  - {{name: {name}}}\n")).collect();
+    let edge = |name| {
+        format!("  - {{ep1: {{component: gpu}}, ep2: {{component: nic}}, scheme: one2one, link: {name}}}\n")
+    };
+    let edges: String = names.iter().map(edge).collect();
+    let text = RAILS.replace(
+        "  edges:\n  - {ep1: {component: gpu}",
+        &format!("{links}  edges:\n{edges}  - {{ep1: {{component: gpu}}"),
+    );
+    assert_eq!(
+        read(&text).unwrap_err(),
+        "t:523: the edges of device `box` have links of more than 256 names"
+    );
+}
+
+#[test]
 fn rings_connect_each_endpoint_with_the_next_one() {
     // Four switches in a ring, each with a host.
     let text = "\
