@@ -16,6 +16,7 @@ pub(crate) struct SharedInjection {
     limit: Limiter,
     /// Unused time of the limit that packets may use later: that of a full packet. A packet that waits in a port while its
     /// link is busy would use it.
+    #[saved(span)]
     burst: Time,
     /// Ports that wait, by the channels on which they send, and since when, in the order in which they began to wait.
     waiting: VecDeque<(ChannelId, Time)>,

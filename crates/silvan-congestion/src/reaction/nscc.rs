@@ -325,7 +325,7 @@ impl ReactionRule for NsccRule {
             least: self.round_trip,
             progress: FlowProgress::default(),
             mean: 0,
-            delays: (0, 0, Time::ZERO),
+            delays: (0, 0, if self.follows_text { Time::ZERO } else { Time::NEVER }),
             reduced_at: None,
             pending: 0,
             received: 0,
