@@ -70,9 +70,10 @@ def variant(seed: int) -> Scenario:
     if "down" in drawn and rng.random() < (0.9 if is_on_fabric(found) else 0.6):
         add(found, "rerouting", rerouting(found, rng, duration))
     if (is_lossy or drawn & {"down", "errors", "stop"}) and rng.random() < 0.7:
-        kind = rng.choice(["selective-repeat", "go-back-n"])
-        if "acknowledge" in found.get("congestion", {}):
-            kind = "selective-repeat"
+        kinds_of_recovery = ["selective-repeat", "go-back-n"]
+        # Acknowledgements of several packets need selective repeat. The draw is made in any case.
+        kind = rng.choice(kinds_of_recovery)
+        kind = kinds_of_recovery[0] if "acknowledge" in found.get("congestion", {}) else kind
         timeout = max(rng.choice([duration // 200, duration // 30, duration // 5]), 1)
         table = {"kind": kind, "timeout": f"{timeout} ps"}
         if kind == "selective-repeat" and acknowledges_each(found) and rng.random() < 0.6:

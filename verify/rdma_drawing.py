@@ -217,7 +217,7 @@ def returns(rng: random.Random) -> dict[str, Any]:
 
 
 def with_first_window(congestion: dict[str, Any], seed: int, full: int) -> dict[str, Any]:
-    """Let windows of NSCC begin with some packets, and follow the text of the specification, in some of the scenarios."""
+    """Let windows of NSCC begin with some packets, or follow the specification, in some of the scenarios."""
     rng = random.Random(f"first window {seed}")
     reaction = congestion["reaction"]
     window = {"first_window": f"{full * rng.choice([1, 2, 5, 50]) + rng.randrange(full)} B"}

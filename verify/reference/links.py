@@ -77,8 +77,9 @@ class Packet:
     answers: Packet | None = None
     #: In an acknowledgement, the bytes that it covers.
     covers: int = 0
-    #: In an acknowledgement: the numbers of packets before that one that have arrived, if the order counts. In one of
-    #: several packets, with loss recovery: all before `missing`, and which of the 65 up to the newest one.
+    #: In an acknowledgement: the numbers of packets before that one that have arrived, if the order counts.
+    #: In one of several packets, with loss recovery, they are those of the 65 up to the newest one, and all
+    #: before `missing` have arrived. `sent_at` is when its packet was sent, as far as the sender knows.
     earlier: frozenset[int] = frozenset()
     missing: int = 0
     sent_at: int = 0

@@ -666,7 +666,7 @@ class NsccControl(FlightControl):
         return 0
 
     def average(self, now: int, delay: int) -> None:
-        """Add a delay to the mean, which is an exponential one or, by the text, that of the last round trip."""
+        """Add a delay to the mean: an exponential one or, by the text, that of the last round trip."""
         if not self.reaction.is_text:
             self.mean = (79 * self.mean + (delay << 16)) // 80
             return

@@ -62,7 +62,7 @@ class Recovery:
         return frozenset(one for one in range(packet.number - 64, packet.number) if one in arrived)
 
     def report(self, flow: Flow) -> tuple[int, frozenset[int]]:
-        """Return the first missing packet of a received flow, and which of the 65 packets up to the newest one are there."""
+        """Return the first missing packet of a received flow, and those of the 65 up to the newest one."""
         arrived = self.arrived[flow]
         missing = next(one for one in range(len(arrived) + 1) if one not in arrived)
         newest = max(arrived)
@@ -71,7 +71,8 @@ class Recovery:
     def take_report(self, ack: Packet) -> list[Packet]:
         """Process an acknowledgement of several packets, and return those that were outstanding.
 
-        If its packet has waited for it, it does not tell exactly when the packet was sent: at the last time before that.
+        If its packet has waited for it, it does not tell exactly when the packet was sent: the last time
+        before that counts.
         """
         assert ack.answers
         kept = self.sent.get(ack.flow, {})
@@ -80,11 +81,11 @@ class Recovery:
         ack.sent_at = last_sent if 0 <= last_sent <= echoed else echoed
         return [kept.pop(one)[0] for one in sorted(kept) if one < ack.missing or one in known]
 
-    def find_gaps(self, flow: Flow, packet: Packet, earlier: frozenset[int], sent_at: int) -> None:
-        """Process what the acknowledgement of a packet that was sent at a time says about the packets that were sent before."""
+    def find_gaps(self, flow: Flow, packet: Packet, earlier: frozenset[int], last_sent: int) -> None:
+        """Process what the acknowledgement of a packet that was sent at `last_sent` says about others."""
         order, judged = self.order[flow], self.judged.get(flow, 0)
-        if (packet.number, sent_at) in order:
-            place = order.index((packet.number, sent_at))
+        if (packet.number, last_sent) in order:
+            place = order.index((packet.number, last_sent))
             self.highest[flow] = max(self.highest.get(flow, -1), place)
         if not self.sent.get(flow) and not flow.lost:
             # All packets have been acknowledged.

@@ -65,7 +65,10 @@ class Sprayer:
         return self.in_turn(path)
 
     def of_control(self, packet: Packet) -> int:
-        """Select the value of a control packet that answers no packet: by its flow, if values are positions of ports."""
+        """Select the value of a control packet that answers no packet.
+
+        Its flow determines the value if values are positions of ports.
+        """
         if not (self.rule.by_digit or self.rule.by_lid):
             return 0
         numbers = self.host.net.number

@@ -143,7 +143,8 @@ pub(super) fn first_window(seed: u64, full: u64, congestion: &mut Table) {
         put(nscc, "first_window", bytes(full * packets + draw.below(full)));
     }
     if draw.chance(30) {
-        put(nscc, "rule", "spec");
+        let rule = draw.word(&["spec", "spec", "spec", "htsim"]);
+        put(nscc, "rule", rule);
     }
 }
 
