@@ -546,6 +546,7 @@ def test_a_job_on_ports_with_a_shared_limit_takes_as_long_as_the_limit_demands()
     ("changes", "message"),
     [
         ({"host.queues": "single", "host.output_buffer": "64 KiB"}, "cannot be combined with host.queues"),
+        ({"congestion.mechanism": "ccfit"}, "cannot be combined with special queues"),
         (
             {"host.injection_includes_control": True, "host.injection_rate": "50 Gbit/s"},
             "cannot be combined with host.injection_includes_control",
@@ -563,3 +564,10 @@ def test_fluid_rates_refuse_a_limit_that_ports_share():
         silvan.ScenarioError, match=r"ports.injection_rate.*one that ports share; leave it out"
     ):
         silvan.fluid(silvan.Scenario.from_toml(text))
+
+
+def test_repetitions_that_use_other_ports_are_not_skipped():
+    text = exchange(2, 2, "50 kB").replace('bytes = "50 kB"', 'bytes = "50 kB", iterations = 40')
+    summary = run_text(text, engine={"skip": True}).summary["skipping"]
+    assert "selects the port of its first packet (ports.use)" in summary["obstacle"]
+    assert not summary["intervals"]

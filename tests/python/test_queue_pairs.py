@@ -92,6 +92,15 @@ def test_an_explanation_names_the_other_queue_pairs_of_a_message(tmp_path):
     assert "job.0 (a->b), other queue pairs" in text
 
 
+def test_messages_of_the_same_time_are_explained_by_their_parts(tmp_path):
+    run(tmp_path, [4 * PART, 4 * PART], count=4, split=True)
+    changes = {"job.0.queue_pairs": {"count": 4, "split": True}}
+    result = silvan.run(silvan.Scenario.load(tmp_path / "copy.toml", changes))
+    (found,) = silvan.why(result)
+    assert found.explanation.subject.bytes == PART
+    assert "other queue pairs" in str(found)
+
+
 def test_results_count_messages_and_not_their_parts(tmp_path):
     job, _ = run(tmp_path, [PART, PART + 1, 1], count=3, split=True)
     assert (job["messages"], job["bytes"]) == (3, 2 * PART + 2)

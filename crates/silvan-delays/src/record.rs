@@ -192,7 +192,12 @@ impl Record {
             let key = (parcel.flow, picos(parcel.handed), picos(parcel.delivered?));
             (!parcel.flows_of_parts.is_empty()).then_some((key, number))
         };
-        let divided = (0..).zip(&recording.parcels).filter_map(is_divided).collect();
+        // Packets do not tell the messages apart that a rank sends to another at the same time.
+        let mut alike: FxHashMap<(u32, u32, u32, Time), u32> = FxHashMap::default();
+        let ends = |parcel: &RecordedParcel| (parcel.job, parcel.from, parcel.to, parcel.handed);
+        recording.parcels.iter().for_each(|parcel| *alike.entry(ends(parcel)).or_default() += 1);
+        let is_alone = |&(_, parcel): &(u32, &RecordedParcel)| alike.get(&ends(parcel)) == Some(&1);
+        let divided = (0..).zip(&recording.parcels).filter(is_alone).filter_map(is_divided).collect();
         let is_from_host = |&(_, channel): &(u32, &RecordedChannel)| channel.from_host != NOT_RECORDED;
         let numbered = (0..).zip(&recording.channels);
         let begin = recording.hops.iter().map(|hop| picos(hop.start)).min().unwrap_or(0);

@@ -483,13 +483,19 @@ impl Pool {
     #[inline]
     pub fn remove(&mut self, id: PacketId) {
         if self.is_ordered {
-            self.free.insert(self.free.partition_point(|other| *other > id), id);
+            self.free_in_order(id);
         } else {
             self.free.push(id);
         }
         if let Some(telemetry) = self.telemetry.get_mut(id as usize) {
             telemetry.clear();
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn free_in_order(&mut self, id: PacketId) {
+        self.free.insert(self.free.partition_point(|other| *other > id), id);
     }
 
     /// With divided receive buffers: the ledger whose credit the packet spent on its last link. [`NO_LEDGER`]

@@ -7,8 +7,10 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use silvan_congestion::isolation::Isolation;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{Assignment, RoutePer};
+use silvan_fabric::queueing::HostQueues;
 use silvan_network::topology::{Cabling, MAX_HOST_PORTS, Machine, Topology};
 use silvan_network::traffic::{ArrivalPort, InnerLinks, JobPorts, Pattern, PortUse};
 use silvan_trace::relay;
@@ -134,8 +136,16 @@ fn injects(spec: &Spec, ports: &Ports) -> Result<(), Fault> {
     let Some(rate) = ports.injection_rate else { return Ok(()) };
     let key = "ports.injection_rate";
     ensure(rate.0 >= 1_000, key, || "must be at least 1 kbit/s".to_owned())?;
+    let components = spec.congestion.components(&spec.packet);
     let others = [
-        (spec.host.queues.is_some(), "host.queues, which packets enter at the injection rate of a port"),
+        (
+            spec.host.queues.is_some_and(|queues| queues != HostQueues::None),
+            "host.queues, which packets enter at the injection rate of a port",
+        ),
+        (
+            components.isolation != Isolation::None,
+            "special queues, which hosts have, too (congestion.mechanism)",
+        ),
         (spec.lanes.arbitration.is_some(), "lanes.arbitration"),
         (spec.host.injection_includes_control, "host.injection_includes_control"),
         (spec.external.is_some(), "a program that sends messages"),

@@ -305,7 +305,7 @@ impl FlowTable {
 
     /// Removes and returns the first packet that a flow is to send again, with its number; `None` without
     /// such packets.
-    #[inline]
+    #[inline(always)]
     pub fn take_lost(&mut self, id: FlowId) -> Option<(u64, Segment)> {
         if self.lost.is_empty() {
             return None;

@@ -569,6 +569,7 @@ impl Host {
 
     /// Moves the held flows back to the ring, except those that must wait for their announcement or for the
     /// reaction.
+    #[inline(always)]
     fn release_held(&mut self, now: Time) {
         if self.flows.are_refused() && self.doubted.is_empty() {
             return self.flows.pass_held();
@@ -600,6 +601,7 @@ impl Host {
     }
 
     /// Generates the messages that are due.
+    #[inline(always)]
     fn generate(&mut self, ctx: &mut Context) {
         let Some(mut live) = self.live.take() else {
             (0..self.drawing).for_each(|index| self.generate_from(ctx, index));
@@ -611,7 +613,7 @@ impl Host {
         self.live = Some(live);
     }
 
-    #[inline]
+    #[inline(always)]
     fn generate_from(&mut self, ctx: &mut Context, index: usize) {
         while self.sources[index].wants_to_draw(ctx.now) {
             let message = self.sources[index].draw(ctx.now);
@@ -697,6 +699,7 @@ impl Host {
 
     /// Schedules the next wake-up, not before the link is free and the injection limit permits sending. A
     /// host that lacks only credit needs no wake-up, because the return of credit wakes it.
+    #[inline(always)]
     fn plan_wake(&mut self, ctx: &mut Context, attempt: Attempt) {
         let Some(next) = self.next_attempt(ctx, attempt) else { return };
         let wanted = match attempt {

@@ -261,6 +261,12 @@ impl Jobs {
         record::add(&mut self.list, recording);
     }
 
+    /// Whether the numbers of messages select the ports of their packets, so that equal messages use other ports later.
+    pub fn choose_ports_by_number(&self) -> bool {
+        let divides = |ports: &JobPorts| matches!(ports.used, PortUse::Stripe | PortUse::Spray);
+        self.list.iter().any(|job| job.setup.ports.as_deref().is_some_and(divides))
+    }
+
     /// Creates the applications of a network, whose classes are consecutive, in one partition; `None` if there
     /// are none. `ports` contains the failures of ports.
     pub fn new(

@@ -50,6 +50,8 @@ fn obstacle(config: &Config, jobs: Option<&Jobs>) -> Option<&'static str> {
         matches!(&config.flow_control, FlowControl::Credits(credits) if credits.return_spacing.is_some());
     if jobs.is_none() {
         Some("there is no job")
+    } else if jobs.is_some_and(Jobs::choose_ports_by_number) {
+        Some("the number of a message selects the port of its first packet (ports.use)")
     } else if !config.flows.is_empty() || !config.traffic.is_empty() {
         Some("there is traffic other than jobs")
     } else if !config.events.is_empty() {
@@ -81,7 +83,7 @@ impl Simulation {
         let jobs = partition.jobs.as_mut();
         let mut found = obstacle(&self.config, jobs.as_deref());
         if found.is_none() && !jobs.is_some_and(Jobs::watch_repetitions) {
-            found = Some("no rank of the first job repeats its program");
+            found = Some("the program of no rank of the first job was found to repeat itself");
         }
         let obstacle = found.map(str::to_owned);
         self.skipping = Some(SkippingSummary { obstacle, ..SkippingSummary::default() });
