@@ -77,6 +77,7 @@ fn every_scenario_is_valid_and_reads_back_as_resolved() {
             "ecocc-trees",
             "eight-planes",
             "fabric-648",
+            "gpt-13b",
             "gpu-rails",
             "hot-phase",
             "hotspot-648",
