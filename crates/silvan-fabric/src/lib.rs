@@ -5,6 +5,7 @@
 //! | [`config`] | the configuration of a run, in addition to topology and tables |
 //! | `switch_marking`, `congestion_log` | marking rules applied at switches; the latest marks and triggers |
 //! | `link`, `packet`, `message` | the exchange between nodes: packets and notifications in one direction, credits in the other |
+//! | `free_slots` | the free slots of tables whose slots are reused |
 //! | `meters` | counters that nodes write |
 //! | `context` | the state that a node uses while it handles an event |
 //! | [`faults`] | links and hosts that change during a run, rerouting, loss recovery: settings and times |
@@ -30,6 +31,7 @@ mod congestion_log;
 mod context;
 mod error;
 pub mod faults;
+mod free_slots;
 mod host;
 mod jobs;
 pub mod lane_tables;

@@ -8,6 +8,8 @@ use silvan_engine::cache::{prefetch, prefetch_all, prefetch_end, prefetch_lines}
 use silvan_engine::saved::{Damaged, Reader, Saved, Writer};
 use silvan_network::port::{Port, Vl};
 
+use crate::free_slots::FreeSlots;
+
 /// Index of a packet in the [`Pool`].
 pub(crate) type PacketId = u32;
 
@@ -406,11 +408,7 @@ impl Marks {
 #[saved(relative(Self::save_live, Self::restore_live))]
 pub(crate) struct Pool {
     slots: Vec<Packet>,
-    /// With `is_ordered`, in descending order.
-    free: Vec<PacketId>,
-    /// Whether a packet takes the first free slot instead of the last one that became free.
-    #[saved(constant)]
-    is_ordered: bool,
+    free: FreeSlots,
     /// Marks of each packet, for packets that have any.
     marks: Vec<Marks>,
     /// Telemetry of each packet, in the order of the switches that wrote it. Empty unless a rule stamps
@@ -424,24 +422,15 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Has each packet take the first free slot from now on, so that the numbers of packets do not depend on the order in which
-    /// earlier packets left. They affect no result.
+    /// See [`FreeSlots::keep_order`]. The numbers of packets affect no result.
     pub fn keep_order(&mut self) {
-        self.is_ordered = true;
-        self.free.sort_unstable_by(|one, other| other.cmp(one));
+        self.free.keep_order();
     }
 
-    /// Saves the packets in the network and their numbers. Free slots contain earlier packets.
+    /// Saves the packets in the network and their numbers.
     fn save_live(&self, to: &mut Writer<'_>) {
-        let mut is_free = vec![false; self.slots.len()];
-        self.free.iter().for_each(|id| is_free[*id as usize] = true);
-        let live = (0..).zip(&is_free).filter_map(|(id, is_free): (u32, &bool)| (!is_free).then_some(id));
-        let live: Vec<u32> = live.collect();
         to.label("Pool.slots");
-        live.save(to);
-        for id in live {
-            self.slots[id as usize].save(to);
-        }
+        self.free.save_used(&self.slots, to);
         to.label("Pool.marks");
         self.marks.save(to);
         to.label("Pool.telemetry");
@@ -451,10 +440,7 @@ impl Pool {
     }
 
     fn restore_live(&mut self, from: &mut Reader<'_>) -> Result<(), Damaged> {
-        for id in Vec::<u32>::load(from)? {
-            let slot = self.slots.get_mut(id as usize);
-            slot.ok_or_else(Damaged::value::<PacketId>)?.restore(from)?;
-        }
+        FreeSlots::restore_used(&mut self.slots, from)?;
         self.marks.restore(from)?;
         self.telemetry.restore(from)?;
         self.ledgers.restore(from)
@@ -462,7 +448,7 @@ impl Pool {
 
     #[inline]
     pub fn insert(&mut self, packet: Packet) -> PacketId {
-        if let Some(id) = self.free.pop()
+        if let Some(id) = self.free.take()
             && let Some(slot) = self.slots.get_mut(id as usize)
         {
             // Write the fields one by one: copying a packet that was just built would stall the processor.
@@ -482,20 +468,10 @@ impl Pool {
 
     #[inline]
     pub fn remove(&mut self, id: PacketId) {
-        if self.is_ordered {
-            self.free_in_order(id);
-        } else {
-            self.free.push(id);
-        }
+        self.free.add(id);
         if let Some(telemetry) = self.telemetry.get_mut(id as usize) {
             telemetry.clear();
         }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn free_in_order(&mut self, id: PacketId) {
-        self.free.insert(self.free.partition_point(|other| *other > id), id);
     }
 
     /// With divided receive buffers: the ledger whose credit the packet spent on its last link. [`NO_LEDGER`]
@@ -713,10 +689,8 @@ impl Pool {
 
     /// All packets in use, with their numbers.
     pub fn numbered(&self) -> impl Iterator<Item = (&Packet, u64)> {
-        let mut is_free = vec![false; self.slots.len()];
-        self.free.iter().for_each(|&id| is_free[id as usize] = true);
-        let used = (0..).zip(&self.slots).zip(is_free).filter(|(_, free)| !free);
-        used.map(|((id, packet), _)| (packet, self.number(id)))
+        let used = self.free.used(self.slots.len()).into_iter();
+        used.map(|id| (&self.slots[id as usize], self.number(id)))
     }
 }
 

@@ -2,8 +2,6 @@
 
 use super::{Attempt, Host};
 use crate::context::Context;
-use crate::packet::FlowAddress;
-use crate::recorder::{RecordedWait, RecordedWaitKind};
 use crate::shared_injection::SharedInjection;
 
 impl Host {
@@ -58,11 +56,8 @@ impl Host {
         let shared = &mut ctx.shared_injection[at as usize];
         let ended = shared.end_turn(self.out);
         let (next, free_at) = (shared.first(), shared.free_at());
-        if let Some(since) = ended
-            && let Some(log) = &mut self.waits
-        {
-            let flow = FlowAddress { host: self.id, source: 0, destination: 0 };
-            log.push(RecordedWait { flow, kind: RecordedWaitKind::Injection, since, until: ctx.now });
+        if let Some(since) = ended {
+            self.note_injection_wait(since, ctx.now);
         }
         if let Some(next) = next {
             ctx.wake(next, free_at.max(ctx.now));

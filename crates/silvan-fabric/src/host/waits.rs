@@ -23,7 +23,7 @@ impl WaitLog {
         Self { from, ..Self::default() }
     }
 
-    pub(super) fn push(&mut self, row: RecordedWait) {
+    fn push(&mut self, row: RecordedWait) {
         if row.since >= self.from {
             self.rows.push(row);
         } else if row.until >= self.from {
@@ -61,9 +61,14 @@ impl Host {
         let since =
             ctx.now.max(Some(ctx.free_at(self.out)).filter(|&time| time < Time::NEVER).unwrap_or_default());
         let until = self.injection.free_at;
-        if let Some(log) = &mut self.waits
-            && until > since
-        {
+        if until > since {
+            self.note_injection_wait(since, until);
+        }
+    }
+
+    /// Records that the host has waited for an injection limit.
+    pub(super) fn note_injection_wait(&mut self, since: Time, until: Time) {
+        if let Some(log) = &mut self.waits {
             let flow = FlowAddress { host: self.id, source: 0, destination: 0 };
             log.push(RecordedWait { flow, kind: RecordedWaitKind::Injection, since, until });
         }

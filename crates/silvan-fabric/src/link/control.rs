@@ -10,6 +10,7 @@ use silvan_engine::saved::{Damaged, Reader, Saved, Writer};
 use silvan_network::port::Vl;
 
 use super::ChannelId;
+use crate::free_slots::FreeSlots;
 use crate::not_binned::NotBinned;
 
 /// The content of a message. Its kind of flow control defines the meaning.
@@ -128,44 +129,27 @@ pub(super) struct DepartingSpace {
 #[saved(relative(Self::save_leaving, Self::restore_leaving))]
 pub(super) struct Departures {
     slots: Vec<DepartingSpace>,
-    free: Vec<u32>,
-    /// Whether a packet takes the first free slot instead of the last one that became free. `free` is then in descending order.
-    #[saved(constant)]
-    is_ordered: bool,
+    free: FreeSlots,
 }
 
 impl Departures {
-    /// Has each packet take the first free slot from now on; see [`crate::packet::Pool::keep_order`].
+    /// See [`FreeSlots::keep_order`].
     pub fn keep_order(&mut self) {
-        self.is_ordered = true;
-        self.free.sort_unstable_by(|one, other| other.cmp(one));
+        self.free.keep_order();
     }
 
-    /// The slots that are in use.
-    fn leaving(&self) -> Vec<u32> {
-        let mut is_free = vec![false; self.slots.len()];
-        self.free.iter().for_each(|slot| is_free[*slot as usize] = true);
-        (0..).zip(is_free).filter_map(|(slot, is_free)| (!is_free).then_some(slot)).collect()
-    }
-
-    /// Saves the slots that are in use. The others contain earlier packets.
+    /// Saves the slots that are in use.
     fn save_leaving(&self, to: &mut Writer<'_>) {
-        let leaving = self.leaving();
-        leaving.save(to);
-        leaving.iter().for_each(|slot| self.slots[*slot as usize].save(to));
+        self.free.save_used(&self.slots, to);
     }
 
     fn restore_leaving(&mut self, from: &mut Reader<'_>) -> Result<(), Damaged> {
-        for slot in Vec::<u32>::load(from)? {
-            let slot = self.slots.get_mut(slot as usize);
-            slot.ok_or_else(Damaged::value::<DepartingSpace>)?.restore(from)?;
-        }
-        Ok(())
+        FreeSlots::restore_used(&mut self.slots, from)
     }
 
     /// Adds a packet. Returns its number.
     pub fn add(&mut self, packet: DepartingSpace) -> u32 {
-        if let Some(slot) = self.free.pop() {
+        if let Some(slot) = self.free.take() {
             self.slots[slot as usize] = packet;
             return slot;
         }
@@ -175,11 +159,7 @@ impl Departures {
 
     /// Removes a packet.
     pub fn take(&mut self, slot: u32) -> DepartingSpace {
-        if self.is_ordered {
-            self.free.insert(self.free.partition_point(|other| *other > slot), slot);
-        } else {
-            self.free.push(slot);
-        }
+        self.free.add(slot);
         self.slots[slot as usize]
     }
 }
