@@ -318,10 +318,7 @@ class Host:
         """Process a notification or an acknowledgement."""
         if self.sprayer:
             self.sprayer.take_answer(packet.flow, packet.entropy, is_marked=packet.becn)
-        if self.acknowledger and self.recovery and packet.answers:
-            self.take_report(packet)
-            return
-        if self.has_receipts and packet.answers and not self.settled(packet.flow, packet.answers.number):
+        if self.has_receipts and packet.answers and not self.settles(packet, packet.answers):
             self.find_gaps(packet)
             return
         self.net.becn_received += packet.becn
@@ -333,19 +330,15 @@ class Host:
             self.end(packet.flow)
         self.find_gaps(packet)
 
-    def take_report(self, ack: Packet) -> None:
-        """Process an acknowledgement of several packets, which counts for those that were outstanding."""
+    def settles(self, ack: Packet, data: Packet) -> bool:
+        """Return whether an acknowledgement covers outstanding packets, and have it count for these."""
+        if not self.acknowledger:
+            return self.settled(ack.flow, data.number)
         assert self.recovery
         arrived = self.recovery.take_report(ack)
-        if arrived:
-            ack.covers = sum(packet.payload for packet in arrived)
-            ack.covered_size = ack.covers + len(arrived) * self.net.plan.header
-            self.net.becn_received += ack.becn
-            self.answered(ack)
-            self.heard()
-            if self.awaits_acks and acknowledged(ack.flow, ack.covers, self.net.now):
-                self.end(ack.flow)
-        self.find_gaps(ack)
+        ack.covers = sum(packet.payload for packet in arrived)
+        ack.covered_size = ack.covers + len(arrived) * self.net.plan.header
+        return bool(arrived)
 
     def heard(self) -> None:
         """Note that an answer may have changed what the host may send."""

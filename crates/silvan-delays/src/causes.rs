@@ -65,15 +65,17 @@ impl<'r> Causes<'r> {
         alternatives: &'r Alternatives,
         message: &Message,
     ) -> Self {
-        let own: FxHashSet<u32> = message.packets.iter().copied().collect();
+        let mut own: FxHashSet<u32> = message.packets.iter().copied().collect();
+        // Those that are in both are packets of the message.
+        let of_other_parts = record.other_parts(message).filter(|&packet| own.insert(packet)).collect();
         Self {
             record,
             circumstances,
             alternatives,
             flow: message.flow,
             span: (message.start, message.end),
-            of_other_parts: record.other_parts(message).filter(|packet| !own.contains(packet)).collect(),
-            own: own.into_iter().chain(record.other_parts(message)).collect(),
+            own,
+            of_other_parts,
             repeated: message.repeated(record),
             chains: Chains::default(),
             owners: FxHashMap::default(),

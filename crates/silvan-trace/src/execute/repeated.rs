@@ -18,16 +18,10 @@ fn put_length(length: usize, to: &mut Writer<'_>) {
     to.put_state(&(length as u64).to_le_bytes());
 }
 
-/// Numbers that are equal in equal states.
-trait State {
-    fn save_state(&self, to: &mut Writer<'_>);
-}
-
-impl State for [u32] {
-    fn save_state(&self, to: &mut Writer<'_>) {
-        put_length(self.len(), to);
-        self.iter().for_each(|value| to.put_state(&value.to_le_bytes()));
-    }
+/// Saves numbers that are equal in equal states.
+fn put_states(values: &[u32], to: &mut Writer<'_>) {
+    put_length(values.len(), to);
+    values.iter().for_each(|value| to.put_state(&value.to_le_bytes()));
 }
 
 /// The positions of the ranks and the progress of collective operations at a time.
@@ -50,7 +44,7 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
             let (origin, touched) = self.window(rank);
             to.put_operation(origin, rank);
             let start = self.trace.first(rank);
-            self.waits[start + origin as usize..start + touched as usize].save_state(to);
+            put_states(&self.waits[start + origin as usize..start + touched as usize], to);
         }
         to.label("Ranks.ranks");
         self.ranks.save(to);

@@ -32,8 +32,16 @@ edges:
 - {ep1: {instance: \"rail[0]\", component: \"port[0]\"}, ep2: {instance: \"rail[1]\", component: \"port[2]\"}, scheme: many2many, link: cable}
 ";
 
-fn read(text: &str) -> Result<Wiring, String> {
+pub(super) fn read(text: &str) -> Result<Wiring, String> {
     parse(text, "t", Options::default()).map_err(|error| error.to_string())
+}
+
+/// Asserts that a text in which the first part is replaced by the second gives the third as its error.
+pub(super) fn assert_errors(text: &str, cases: &[(&str, &str, &str)]) {
+    for &(old, new, expected) in cases {
+        assert!(text.contains(old), "{old}");
+        assert_eq!(read(&text.replacen(old, new, 1)).err().as_deref(), Some(expected), "{new}");
+    }
 }
 
 #[test]
@@ -193,7 +201,7 @@ fn devices_within_devices_have_ports_and_links() {
 
 #[test]
 fn errors_in_nested_devices_state_the_line() {
-    for (old, new, expected) in [
+    let cases = [
         ("plug.back", "plug.side", "t:30: device `server` has no component `card.plug.side`"),
         ("plug.back", "plug", "t:30: device `server` has no component `card.plug`"),
         (
@@ -222,10 +230,8 @@ fn errors_in_nested_devices_state_the_line() {
             "card[0].plug[0].back\"}, x: 1",
             "t:30: `x` is no key of an edge; known: ep1, ep2, scheme, link",
         ),
-    ] {
-        assert!(NESTED.contains(old), "{old}");
-        assert_eq!(read(&NESTED.replacen(old, new, 1)).err().as_deref(), Some(expected), "{new}");
-    }
+    ];
+    assert_errors(NESTED, &cases);
 }
 
 #[test]
@@ -359,7 +365,7 @@ fn what_remains_of_a_list_is_noted() {
 
 #[test]
 fn errors_state_the_line() {
-    for (old, new, expected) in [
+    let cases = [
         (
             "choice: xpu",
             "choice: tpu",
@@ -459,10 +465,8 @@ fn errors_state_the_line() {
             "t:1: `title` is no key of an infrastructure; known: name, description, devices, links, instances, edges, annotations",
         ),
         ("links: [{name: inside}]", "links: inside", "t:13: links must be a list"),
-    ] {
-        assert!(RAILS.contains(old), "{old}");
-        assert_eq!(read(&RAILS.replacen(old, new, 1)).err().as_deref(), Some(expected), "{new}");
-    }
+    ];
+    assert_errors(RAILS, &cases);
     let text = RAILS.replace(", physical: {bandwidth: {choice: gigabits_per_second, gigabits_per_second: 100}, latency: {choice: us, us: 0.4}}", "");
     assert_eq!(
         read(&text).unwrap_err(),

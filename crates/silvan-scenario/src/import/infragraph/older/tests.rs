@@ -5,7 +5,8 @@ use silvan_engine::{Rate, Time};
 use silvan_network::topology::Topology;
 use silvan_network::traffic::{InnerLinks, PortUse};
 
-use crate::import::infragraph::{Options, is_infragraph, parse};
+use crate::import::infragraph::is_infragraph;
+use crate::import::infragraph::tests::{assert_errors, read};
 use crate::import::{FilePorts, Wiring};
 
 /// Two hosts of two xpu components and two adapters on two leaves, and a spine. The counts of adapters, ports and leaves are
@@ -46,10 +47,6 @@ infrastructure:
   - leaf.0.port.3.up.spine.0.port.0
   - leaf.1.port.3.up.spine.0.port.1
 ";
-
-fn read(text: &str) -> Result<Wiring, String> {
-    parse(text, "t", Options::default()).map_err(|error| error.to_string())
-}
 
 /// The ends of each link, its rate and delay.
 fn links(topology: &Topology) -> Vec<(String, String, Rate, Time)> {
@@ -139,7 +136,7 @@ fn ends_that_are_not_external_and_annotations_are_noted() {
 
 #[test]
 fn errors_state_the_line() {
-    for (old, new, expected) in [
+    let cases = [
         (
             "type: xpu",
             "type: tpu",
@@ -261,10 +258,8 @@ fn errors_state_the_line() {
             "    instances: [{name: tor, count: 2}]",
             "t:19: `instances` is no key of a device; known: name, description, components, links, connections",
         ),
-    ] {
-        assert!(CLOS.contains(old), "{old}");
-        assert_eq!(read(&CLOS.replacen(old, new, 1)).err().as_deref(), Some(expected), "{new}");
-    }
+    ];
+    assert_errors(CLOS, &cases);
 }
 
 proptest! {
