@@ -261,6 +261,11 @@ class Congestion:
         return isinstance(self.reaction, Reaction | WindowReaction) and self.reaction.is_per_level
 
     @property
+    def has_control_per_destination(self) -> bool:
+        """Whether flows to a destination share a window."""
+        return isinstance(self.reaction, rdma.NsccReaction) and self.reaction.is_per_destination
+
+    @property
     def has_control_per_flow(self) -> bool:
         """Whether control is per flow."""
         return self.reaction is not None and not self.has_control_per_level

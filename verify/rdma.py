@@ -320,6 +320,8 @@ class NsccReaction:
     #: Whether the rules are those of the text of the specification, and whether delays start quick adapt.
     is_text: bool
     adapts_to_delay: bool
+    #: Whether all flows from a host to another one, over all ports, have one window.
+    is_per_destination: bool
 
 
 @dataclass(frozen=True)
@@ -366,7 +368,15 @@ def nscc(given: dict[str, Any], trip: Trip, full: int, payload: int) -> NsccReac
     first = size_bytes(given.pop("first_window")) if "first_window" in given else None
     is_text = given.pop("rule", "htsim") == "spec"
     found = NsccReaction(
-        trip_ps, target, gate, full, payload, first, is_text, adapts_to_delay=not (is_text and trip.trims)
+        trip_ps,
+        target,
+        gate,
+        full,
+        payload,
+        first,
+        is_text,
+        adapts_to_delay=not (is_text and trip.trims),
+        is_per_destination=given.pop("level", "qp") == "destination",
     )
     nothing_left("congestion.reaction", given)
     return found

@@ -217,7 +217,7 @@ def returns(rng: random.Random) -> dict[str, Any]:
 
 
 def with_first_window(congestion: dict[str, Any], seed: int, full: int) -> dict[str, Any]:
-    """Let windows of NSCC begin with some packets, or follow the specification, in some of the scenarios."""
+    """Vary the first window, the rules and the level of NSCC in some of the scenarios."""
     rng = random.Random(f"first window {seed}")
     reaction = congestion["reaction"]
     window = {"first_window": f"{full * rng.choice([1, 2, 5, 50]) + rng.randrange(full)} B"}
@@ -226,6 +226,8 @@ def with_first_window(congestion: dict[str, Any], seed: int, full: int) -> dict[
     if rng.random() < 0.3:
         window["rule"] = "spec"
     if reaction["kind"] == "nscc":
+        if random.Random(f"window level {seed}").random() < 0.5:
+            window["level"] = "destination"
         return {**congestion, "reaction": {**reaction, **window}}
     if "nscc" in reaction:
         return {**congestion, "reaction": {**reaction, "nscc": {**reaction["nscc"], **window}}}

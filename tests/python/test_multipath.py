@@ -392,3 +392,73 @@ def test_a_failed_spine_costs_rate_times_share_times_time():
         values = np.round(of_hosts / (rate * timeout))
         assert sorted(values[values > 0]) == [1] * 6 + [2] * 5
         assert of_hosts.sum() / (rate * values.sum()) == pytest.approx(timeout, rel=0.03)
+
+
+#: A message of H1 to H2 over one or more ports. The round trip takes 200 us, 610 times as long as a packet. A
+#: window starts with 64 packets.
+WINDOWS = """
+    duration = "2 ms"
+    [topology]
+    kind = "star"
+    hosts = 2
+    link_rate = "100 Gbit/s"
+    link_delay = "50 us"
+    [packet]
+    mtu = "4096 B"
+    [switch]
+    buffer = "8 MiB"
+    [ports]
+    count = 4
+    wiring = "planes"
+    use = "stripe"
+    [congestion]
+    notification = "ack-each"
+    reaction = { kind = "nscc", first_window = "256 KiB" }
+    [host]
+    buffer = "8 MiB"
+    [[job]]
+    program = { kind = "collective", operation = "broadcast", ranks = 2, bytes = "512 KiB" }
+"""
+
+
+@pytest.mark.parametrize("ports", [1, 4])
+@pytest.mark.parametrize("level", ["qp", "destination"])
+def test_a_window_per_destination_limits_all_ports_and_queue_pairs_together(level, ports):
+    text = WINDOWS
+    if ports == 1:
+        table = text[text.index("    [ports]") : text.index("    [congestion]")]
+        text = text.replace(table, "").replace(
+            "[[job]]", "[[job]]\n    queue_pairs = { count = 4, split = true }"
+        )
+    result = run_text(text, **{"congestion.reaction.level": level})
+    (job,) = result.summary["jobs"]
+    # Four windows of 64 packets have room for all 128 packets. A common one has room for the first half. The
+    # other half follows when the first half is acknowledged, a round trip later.
+    way = 100_000
+    expected = way + PACKET_NS * 128 / ports
+    if level == "destination":
+        expected = way + PACKET_NS + way + way + PACKET_NS * 64 / ports
+    assert job["span_ns"] == pytest.approx(expected, abs=500)
+
+
+def test_a_common_window_follows_from_the_rate_of_all_ports():
+    text = WINDOWS.replace(', first_window = "256 KiB"', ', level = "destination"')
+    result = run_text(text, **{"job.0.program.bytes": "8 MiB", "duration": "20 ms"})
+    (job,) = result.summary["jobs"]
+    # The largest window is 1.5 times the round trip at 400 Gbit/s, so the ports are always busy.
+    assert job["span_ns"] == pytest.approx(100_000 + (8 << 20) * 8 / 400, rel=1e-2)
+
+
+def test_ports_with_a_common_window_take_turns_with_its_room():
+    # A plane with a quarter of the rate fills the window with its packets. The others wait for its answers.
+    event = 'event = [{ kind = "rate", links = "H2.3", rate = "25 Gbit/s", start = "0 s" }]'
+    slow = WINDOWS.replace("    [topology]", f"    {event}\n    [topology]").replace("50 us", "500 ns")
+    keys = {"job.0.program.bytes": "32 MiB", "duration": "20 ms", "ports.use": "spray"}
+    keys["congestion.reaction.first_window"] = "64 KiB"
+    times = {
+        level: run_text(slow, **{**keys, "congestion.reaction.level": level}).summary["jobs"][0]["span_ns"]
+        for level in ("qp", "destination")
+    }
+    # Each port for itself: spray lets the fast ports take what the slow one cannot.
+    assert times["qp"] == pytest.approx((32 << 20) * 8 / 325, rel=0.1)
+    assert times["destination"] > times["qp"]

@@ -116,6 +116,9 @@ class Host:
         self.sprayer = Sprayer(self, net.plan.ecmp) if net.plan.ecmp and net.plan.sprays else None
         #: The controls of service levels, if control is per service level.
         self.levels: dict[int, Control] = {}
+        #: The windows per destination, and those that answers to other ports of the host have changed.
+        self.windows = net.windows
+        self.changed: list[Control] = []
         #: Number of checks whether a flow may send.
         self.begun = 0
         #: Answers that raised an index to the trigger threshold or beyond: time, number of the other host,
@@ -223,6 +226,8 @@ class Host:
             held_back = control(self.net, self.name, level, self.out.usual_pace)
             if self.congestion.has_control_per_level:
                 held_back = self.levels.setdefault(level, held_back)
+            elif self.congestion.has_control_per_destination:
+                held_back = self.windows.control(self, destination)
             lane = self.net.plan.lanes.of_level[level]
             self.flows[source, destination] = Flow(source, (self.name, destination), (level, lane), held_back)
         return self.flows[source, destination]
@@ -393,7 +398,7 @@ class Host:
         self.is_asked = True
         if is_idle:
             self.wait(flow)
-        else:
+        if not is_idle or self.congestion.has_control_per_destination:
             self.reopen(flow)
 
     @property
@@ -442,7 +447,7 @@ class Host:
         if is_idle:
             self.remember(flow)
             self.wait(flow)
-        else:
+        if not is_idle or self.congestion.has_control_per_destination:
             self.reopen(flow)
         self.await_grant(flow)
 
@@ -562,7 +567,9 @@ class Host:
     def reopen(self, flow: Flow) -> None:
         """Check again when a waiting flow, and waiting flows that share its control, may send."""
         all_waiting = [waiting for _, waiting in self.waiting] + self.closed
-        if self.congestion.has_control_per_level:
+        if self.congestion.has_control_per_destination:
+            self.windows.changed(flow.control, self)
+        if self.congestion.has_control_per_level or self.congestion.has_control_per_destination:
             # All flows with this control are checked in the order in which they began to wait.
             again = sorted(
                 (other for other in all_waiting if other.control is flow.control), key=lambda one: one.began
@@ -572,6 +579,13 @@ class Host:
         self.waiting = [entry for entry in self.waiting if entry[1] not in again]
         self.closed = [closed for closed in self.closed if closed not in again]
         for other in again:
+            self.wait(other)
+
+    def reopen_changed(self) -> None:
+        """Check the waiting flows whose windows answers to other ports of the host have changed."""
+        changed, self.changed = self.changed, []
+        for other in [flow for flow in self.closed if flow.control in changed]:
+            self.closed.remove(other)
             self.wait(other)
 
     def leaves(self, packet: Packet, drained: int, *, is_new: bool) -> None:
@@ -777,6 +791,8 @@ class Host:
         flow.began = self.begun
         if release is None:
             self.closed.append(flow)
+            if self.congestion.has_control_per_destination:
+                self.windows.wait(flow.control, self)
         elif release > asked:
             flow.served_before = flow.source.served
             self.waiting.append((release, flow))

@@ -17,6 +17,7 @@ from verify.reference.ordering import Reordering
 from verify.reference.pausing import OverflowedError, PausedTooLongError
 from verify.reference.queued import QueuedSwitch
 from verify.reference.switches import Switch
+from verify.reference.windows import Windows
 
 
 @dataclass
@@ -87,6 +88,7 @@ class Network:
         self.own_flows: list[Flow] = []
         #: Number of each destination, in the order of the hosts.
         self.number = {name: number for number, name in enumerate(plan.wiring.hosts)}
+        self.windows = Windows(self)
         self.hosts = {name: architectures.host(self, name) for name in plan.wiring.hosts}
         self.switches = {name: architectures.switch(self, name) for name in plan.wiring.switches}
         #: The first packet that did not fit, if receivers send pause frames.

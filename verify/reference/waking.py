@@ -67,8 +67,15 @@ class WakingHost(Host):
 
     def decide(self) -> None:
         """Try to send, if there is a reason."""
-        if not self.is_asked or self.is_stopped:
+        if not self.is_asked:
             return
+        self.reopen_changed()
+        if not self.is_stopped:
+            self.attempt()
+        self.windows.wake()
+
+    def attempt(self) -> None:
+        """Send what may be sent now."""
         self.is_asked = False
         if self.announcer:
             self.announcer.send_probes()

@@ -131,7 +131,7 @@ pub(super) fn marks_at_hosts(seed: u64, congestion: &mut Table) {
     }
 }
 
-/// Sets the first window and the rules of NSCC in some of the scenarios. The random stream is separate.
+/// Sets the first window, the rules and the level of NSCC in some of the scenarios. The random streams are separate.
 pub(super) fn first_window(seed: u64, full: u64, congestion: &mut Table) {
     let mut draw = Draw { random: Stream::new(seed, "swarm first window", 0), cycle: None, is_crowd: false };
     let Some(reaction) = congestion.get_mut("reaction").and_then(Value::as_table_mut) else { return };
@@ -145,6 +145,10 @@ pub(super) fn first_window(seed: u64, full: u64, congestion: &mut Table) {
     if draw.chance(30) {
         let rule = draw.word(&["spec", "spec", "spec", "htsim"]);
         put(nscc, "rule", rule);
+    }
+    let mut draw = Draw { random: Stream::new(seed, "swarm window level", 0), cycle: None, is_crowd: false };
+    if is_nscc && draw.chance(50) {
+        put(nscc, "level", draw.word(&["destination", "destination", "destination", "qp"]));
     }
 }
 

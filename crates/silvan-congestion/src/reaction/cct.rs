@@ -9,7 +9,7 @@ use silvan_engine::Time;
 use silvan_engine::random::Stream;
 use silvan_engine::saved::Saved;
 
-use super::{Properties, ReactionParameters, ReactionRule, Source};
+use super::{Properties, ReactionParameters, ReactionRule, Source, StateLevel};
 use crate::LinkLayer;
 use crate::facts::{Answer, Mark, Next, Sent};
 use crate::unfit::{Check, LONGEST_DELAY, Limits, Unfit, ensure};
@@ -408,8 +408,8 @@ impl ReactionRule for CctRule {
         false
     }
 
-    fn level(&self) -> ControlLevel {
-        self.level
+    fn level(&self) -> StateLevel {
+        self.level.into()
     }
 
     /// The state of a flow that has not been notified.

@@ -22,11 +22,12 @@
 //! below. The list generates the enum of the configuration, [`Reaction`], and that of the hosts in a run, [`Reactor`].
 //! The other modules do not depend on the reaction in use. `paced` contains common code of reactions with a rate; a
 //! reaction that only defines a law of the rate, such as `timely`, needs no other module. `progress` contains common
-//! code of reactions with windows in bytes.
+//! code of reactions with windows in bytes, and `destinations` states that several flows share.
 
 mod cct;
 mod dcqcn;
 mod dctcp;
+mod destinations;
 mod explicit;
 mod flows;
 mod hpcc;
@@ -49,6 +50,7 @@ pub(crate) use dcqcn::DcqcnRule;
 pub use dcqcn::{Dcqcn, DcqcnOrder, DcqcnSet};
 pub use dctcp::Dctcp;
 pub(crate) use dctcp::DctcpRule;
+pub use destinations::Destinations;
 pub(crate) use explicit::Announced;
 pub use explicit::{ExplicitRate, Injection, Probing};
 pub use flows::FlowRef;
@@ -57,8 +59,8 @@ pub use hpcc::Hpcc;
 pub(crate) use hpcc::HpccRule;
 pub use mvcm::Mvcm;
 pub(crate) use mvcm::MvcmRule;
-pub use nscc::Nscc;
 pub(crate) use nscc::NsccRule;
+pub use nscc::{Nscc, NsccLevel};
 pub use pcc_rtt::PccRtt;
 pub(crate) use pcc_rtt::PccRttRule;
 pub(crate) use pcc_telemetry::PccTelemetryRule;
@@ -215,13 +217,44 @@ impl SharedTables {
     }
 }
 
+/// To what the states of a rule belong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StateLevel {
+    /// To the flows of a host.
+    Flow,
+    /// To its service levels.
+    ServiceLevel,
+    /// To the destinations of its flows, for all ports of a host with several.
+    Destination,
+}
+
+impl From<ControlLevel> for StateLevel {
+    fn from(level: ControlLevel) -> Self {
+        match level {
+            ControlLevel::Qp => Self::Flow,
+            ControlLevel::Sl => Self::ServiceLevel,
+        }
+    }
+}
+
+impl StateLevel {
+    /// Whether flows of a host can have a state in common.
+    #[must_use]
+    pub fn is_shared(self) -> bool {
+        self != Self::Flow
+    }
+}
+
 /// A rule by which a host decides when its flows may send. The default methods do nothing.
 ///
-/// Depending on [`Self::level`], a rule has one [`Self::State`] per service level or per flow (the traffic from the
-/// host to one destination). The state derives `Saved`, because checkpoints of a run contain it.
+/// Depending on [`Self::level`], a rule has one [`Self::State`] per service level, per flow (the traffic of a source of the
+/// host to one destination), or per destination. The state derives `Saved`, because checkpoints of a run contain it.
 pub trait ReactionRule {
-    /// The state per flow or service level.
+    /// The state per flow, service level or destination.
     type State: Saved;
+
+    /// Whether [`Self::level`] can be [`StateLevel::Destination`].
+    const HAS_DESTINATIONS: bool = false;
 
     /// Whether answers without a mark affect the reaction, as they do for windows. If false, answers can only slow
     /// flows down.
@@ -232,9 +265,9 @@ pub trait ReactionRule {
         false
     }
 
-    /// Whether states belong to flows or to service levels.
-    fn level(&self) -> ControlLevel {
-        ControlLevel::Qp
+    /// To what states belong.
+    fn level(&self) -> StateLevel {
+        StateLevel::Flow
     }
 
     /// The state of a flow of service level `sl` that has received no answers.
@@ -376,7 +409,7 @@ macro_rules! reactions {
         impl Reactor {
             /// See [`ReactionRule::level`].
             #[inline]
-            pub fn level(&self) -> ControlLevel {
+            pub fn level(&self) -> StateLevel {
                 match self { $( Self::$name(flows) => flows.rule.level(), )* }
             }
 
@@ -392,18 +425,36 @@ macro_rules! reactions {
                 match self { $( Self::$name(flows) => flows.rule.has_targets(), )* }
             }
 
-            /// Starts a flow. Its index is the next unused one or that of an earlier flow.
+            /// Starts a flow to a host. Its index is the next unused one or that of an earlier flow.
             #[inline]
-            pub fn begin(&mut self, flow: FlowRef) {
-                match self { $( Self::$name(flows) => flows.begin(flow), )* }
+            pub fn begin(&mut self, flow: FlowRef, destination: u32) {
+                match self { $( Self::$name(flows) => flows.begin(flow, destination), )* }
+            }
+
+            /// Shares states that belong to destinations with another port of the host, which has the same rule.
+            pub fn share_with(&mut self, other: &Self) {
+                match (self, other) {
+                    $( (Self::$name(flows), Self::$name(other)) => flows.share_with(other), )*
+                    _ => {}
+                }
+            }
+
+            /// The destinations of the flows, if states belong to them.
+            #[inline]
+            pub fn destinations(&self) -> Option<&Destinations> {
+                match self { $( Self::$name(flows) => flows.destinations(), )* }
+            }
+
+            /// Determines the host to which each port of the network belongs, if states belong to destinations.
+            pub fn set_hosts(&mut self, host_of: Arc<[u32]>) {
+                match self { $( Self::$name(flows) => flows.set_hosts(host_of), )* }
             }
 
             /// See [`ReactionRule::may_send_at`].
             #[inline(always)]
             pub fn may_send_at(&self, flow: FlowRef, next: &Next) -> Option<Time> {
                 match self { $( Self::$name(flows) => {
-                    let (rule, state) = flows.of(flow);
-                    rule.may_send_at(state, flow.sl, next)
+                    flows.of(flow, |rule, state| rule.may_send_at(state, flow.sl, next))
                 } )* }
             }
 
@@ -411,8 +462,7 @@ macro_rules! reactions {
             #[inline]
             pub fn sent(&mut self, flow: FlowRef, sent: &Sent) {
                 match self { $( Self::$name(flows) => {
-                    let (rule, state) = flows.of_mut(flow);
-                    rule.sent(state, sent);
+                    flows.of_mut(flow, |rule, state| rule.sent(state, sent))
                 } )* }
             }
 
@@ -420,48 +470,42 @@ macro_rules! reactions {
             #[inline]
             pub fn acknowledged(&mut self, flow: FlowRef) -> u32 {
                 match self { $( Self::$name(flows) => {
-                    let (rule, state) = flows.of_mut(flow);
-                    rule.acknowledged(state)
+                    flows.of_mut(flow, |rule, state| rule.acknowledged(state))
                 } )* }
             }
 
             /// See [`ReactionRule::answered`].
             pub fn answered(&mut self, flow: FlowRef, answer: &Answer) {
                 match self { $( Self::$name(flows) => {
-                    let (rule, state) = flows.of_mut(flow);
-                    rule.answered(state, flow.sl, answer);
+                    flows.of_mut(flow, |rule, state| rule.answered(state, flow.sl, answer))
                 } )* }
             }
 
             /// See [`ReactionRule::granted`].
             pub fn granted(&mut self, flow: FlowRef, grant: &Grant) {
                 match self { $( Self::$name(flows) => {
-                    let (rule, state) = flows.of_mut(flow);
-                    rule.granted(state, grant);
+                    flows.of_mut(flow, |rule, state| rule.granted(state, grant))
                 } )* }
             }
 
             /// See [`ReactionRule::lost`].
             pub fn lost(&mut self, flow: FlowRef, lost: &Lost) -> u32 {
                 match self { $( Self::$name(flows) => {
-                    let (rule, state) = flows.of_mut(flow);
-                    rule.lost(state, lost)
+                    flows.of_mut(flow, |rule, state| rule.lost(state, lost))
                 } )* }
             }
 
             /// See [`ReactionRule::arrived`].
             pub fn arrived(&mut self, flow: FlowRef, payload: u32) {
                 match self { $( Self::$name(flows) => {
-                    let (rule, state) = flows.of_mut(flow);
-                    rule.arrived(state, payload);
+                    flows.of_mut(flow, |rule, state| rule.arrived(state, payload))
                 } )* }
             }
 
             /// See [`ReactionRule::missing_grant`].
             pub fn missing_grant(&self, flow: FlowRef) -> u32 {
                 match self { $( Self::$name(flows) => {
-                    let (rule, state) = flows.of(flow);
-                    rule.missing_grant(state)
+                    flows.of(flow, |rule, state| rule.missing_grant(state))
                 } )* }
             }
 
@@ -469,16 +513,14 @@ macro_rules! reactions {
             #[inline]
             pub fn request(&mut self, flow: FlowRef, queued: &Queued) -> u32 {
                 match self { $( Self::$name(flows) => {
-                    let (rule, state) = flows.of_mut(flow);
-                    rule.request(state, queued)
+                    flows.of_mut(flow, |rule, state| rule.request(state, queued))
                 } )* }
             }
 
             /// See [`ReactionRule::must_ask`].
             pub fn must_ask(&self, flow: FlowRef, next: &Next) -> bool {
                 match self { $( Self::$name(flows) => {
-                    let (rule, state) = flows.of(flow);
-                    rule.must_ask(state, next)
+                    flows.of(flow, |rule, state| rule.must_ask(state, next))
                 } )* }
             }
 
@@ -486,8 +528,7 @@ macro_rules! reactions {
             #[inline]
             pub fn target(&self, flow: FlowRef, next: &Next, sharing: u32) -> Option<u32> {
                 match self { $( Self::$name(flows) => {
-                    let (rule, state) = flows.of(flow);
-                    rule.target(state, next, sharing)
+                    flows.of(flow, |rule, state| rule.target(state, next, sharing))
                 } )* }
             }
 
@@ -495,8 +536,7 @@ macro_rules! reactions {
             #[inline]
             pub fn restarted(&mut self, flow: FlowRef) {
                 match self { $( Self::$name(flows) => {
-                    let (rule, state) = flows.of_mut(flow);
-                    rule.restarted(state);
+                    flows.of_mut(flow, |rule, state| rule.restarted(state))
                 } )* }
             }
 
@@ -509,24 +549,21 @@ macro_rules! reactions {
             /// See [`ReactionRule::timer`].
             pub fn timer(&mut self, flow: FlowRef, now: Time) {
                 match self { $( Self::$name(flows) => {
-                    let (rule, state) = flows.of_mut(flow);
-                    rule.timer(state, now);
+                    flows.of_mut(flow, |rule, state| rule.timer(state, now))
                 } )* }
             }
 
             /// See [`ReactionRule::is_fresh`].
             pub fn is_fresh(&self, flow: FlowRef, now: Time) -> bool {
                 match self { $( Self::$name(flows) => {
-                    let (rule, state) = flows.of(flow);
-                    rule.is_fresh(state, flow.sl, now)
+                    flows.of(flow, |rule, state| rule.is_fresh(state, flow.sl, now))
                 } )* }
             }
 
             /// See [`ReactionRule::strength`].
             pub fn strength(&self, flow: FlowRef, now: Time) -> u16 {
                 match self { $( Self::$name(flows) => {
-                    let (rule, state) = flows.of(flow);
-                    rule.strength(state, flow.sl, now)
+                    flows.of(flow, |rule, state| rule.strength(state, flow.sl, now))
                 } )* }
             }
 
@@ -535,9 +572,11 @@ macro_rules! reactions {
                 match self { $( Self::$name(flows) => flows.rule.trigger(sl), )* }
             }
 
-            /// The [`Self::strength`] of a flow that has received no answers.
-            pub fn fresh_strength(&self, sl: u8, now: Time) -> u16 {
-                match self { $( Self::$name(Flows { rule, .. }) => rule.strength(&rule.fresh(sl), sl, now), )* }
+            /// The [`Self::strength`] of a flow to a host before its first message.
+            pub fn initial_strength(&self, sl: u8, destination: u32, now: Time) -> u16 {
+                match self { $( Self::$name(flows) => {
+                    flows.before_begin(sl, destination, |rule, state| rule.strength(state, sl, now))
+                } )* }
             }
 
             /// Prefetches the state of a flow.
@@ -593,6 +632,12 @@ impl Reaction {
     #[must_use]
     pub fn properties(&self) -> Properties {
         self.parameters().map_or(Properties::NONE, ReactionParameters::properties)
+    }
+
+    /// Whether the ports of a host share the states of their flows to a destination.
+    #[must_use]
+    pub fn is_of_destinations(&self) -> bool {
+        matches!(self, Self::Nscc(Nscc { level: NsccLevel::Destination, .. }))
     }
 
     /// How a host grants credit; `None` unless the reaction is `rccc`.

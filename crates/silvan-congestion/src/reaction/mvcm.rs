@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::Time;
 
-use super::{ControlLevel, Properties, ReactionParameters, ReactionRule, Source, WindowState};
+use super::{ControlLevel, Properties, ReactionParameters, ReactionRule, Source, StateLevel, WindowState};
 use crate::facts::{Answer, Lost, Mark, Next, Sent};
 use crate::round_trip::RoundTrip;
 use crate::unfit::{Check, Limits, ensure, ensure_time, ensure_window};
@@ -128,8 +128,8 @@ impl ReactionRule for MvcmRule {
         true
     }
 
-    fn level(&self) -> ControlLevel {
-        self.level
+    fn level(&self) -> StateLevel {
+        self.level.into()
     }
 
     fn fresh(&self, _sl: u8) -> WindowState {

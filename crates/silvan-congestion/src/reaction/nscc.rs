@@ -34,6 +34,9 @@
 //! trip, and zero before the first one has passed; and with packet trimming, only losses start quick adapt. The text leaves
 //! the mean open; the interval is that of a reduction.
 //!
+//! With `level = "destination"`, the queue pairs and ports from a host to another one have one window, as in MRC (OCP
+//! specification 1.0).
+//!
 //! Windows are in units of 2^-16 bytes, and the mean is in units of 2^-16 picoseconds. The choice of paths is not part of
 //! this reaction.
 
@@ -43,7 +46,7 @@ use silvan_engine::saved::Saved;
 use silvan_engine::{Bytes, Rate, Time};
 
 use super::progress::FlowProgress;
-use super::{Properties, ReactionParameters, ReactionRule, Source};
+use super::{Properties, ReactionParameters, ReactionRule, Source, StateLevel};
 use crate::LinkLayer;
 use crate::facts::{Answer, Lost, Mark, Next, Sent};
 use crate::unfit::{Check, Limits, ensure, ensure_time};
@@ -58,6 +61,18 @@ pub enum NsccRules {
     /// The text of the specification (UEC 1.0): a packet needs room for a full packet in the window, the mean delay is that of
     /// the last round trip without load, and with packet trimming, only losses start quick adapt.
     Spec,
+}
+
+/// To what a window belongs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum NsccLevel {
+    /// To a queue pair (flow).
+    #[default]
+    Qp,
+    /// To the traffic from a host to another one, over all queue pairs and ports, as in MRC. The rate from which windows
+    /// follow is then that of all ports.
+    Destination,
 }
 
 /// Parameters of NSCC; the defaults are those of the consortium's simulator.
@@ -81,6 +96,8 @@ pub struct Nscc {
     pub quick_adapt_gate: u8,
     /// Whose rules apply where the specification and the simulator differ.
     pub rule: NsccRules,
+    /// To what a window belongs.
+    pub level: NsccLevel,
 }
 
 impl Default for Nscc {
@@ -93,6 +110,7 @@ impl Default for Nscc {
             quick_adapt: true,
             quick_adapt_gate: 3,
             rule,
+            level: NsccLevel::default(),
         }
     }
 }
@@ -140,6 +158,10 @@ impl Nscc {
             gate: self.quick_adapt.then_some(self.quick_adapt_gate),
             adapts_to_delay: true,
             follows_text: self.rule == NsccRules::Spec,
+            level: match self.level {
+                NsccLevel::Qp => StateLevel::Flow,
+                NsccLevel::Destination => StateLevel::Destination,
+            },
             product: u128::from(product),
             payload: u128::from(payload),
             full: u64::from(full),
@@ -169,6 +191,7 @@ pub struct NsccRule {
     adapts_to_delay: bool,
     /// Whether the rules are those of [`NsccRules::Spec`].
     follows_text: bool,
+    level: StateLevel,
     /// The network's bandwidth-delay product in bytes.
     product: u128,
     /// Payload bytes of a full packet.
@@ -314,6 +337,11 @@ impl NsccRule {
 
 impl ReactionRule for NsccRule {
     type State = NsccState;
+    const HAS_DESTINATIONS: bool = true;
+
+    fn level(&self) -> StateLevel {
+        self.level
+    }
 
     fn counts_answers(&self) -> bool {
         true

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::Time;
 use silvan_engine::units::BytePace;
 
-use super::{ControlLevel, Properties, ReactionParameters, ReactionRule, Source, WindowState};
+use super::{ControlLevel, Properties, ReactionParameters, ReactionRule, Source, StateLevel, WindowState};
 use crate::facts::{Answer, Lost, Mark, Next, Sent};
 use crate::unfit::{Check, Limits, ensure_time, ensure_window};
 
@@ -171,8 +171,8 @@ impl ReactionRule for RateRule {
         true
     }
 
-    fn level(&self) -> ControlLevel {
-        self.level
+    fn level(&self) -> StateLevel {
+        self.level.into()
     }
 
     fn fresh(&self, _sl: u8) -> WindowState {

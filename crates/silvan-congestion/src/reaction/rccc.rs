@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::saved::Saved;
 use silvan_engine::{Bytes, Time};
 
-use super::nscc::{Nscc, NsccRule, NsccState};
+use super::nscc::{Nscc, NsccLevel, NsccRule, NsccState};
 use super::{Properties, ReactionParameters, ReactionRule, Source};
 use crate::LinkLayer;
 use crate::facts::{Answer, Grant, Lost, Next, Queued, Sent};
@@ -124,6 +124,10 @@ impl ReactionParameters for Rccc {
         })?;
         let nested = |unfit: Unfit| Unfit { key: format!("oversubscribed.{}", unfit.key), ..unfit };
         self.oversubscribed.as_ref().map_or(Ok(()), Oversubscribed::check).map_err(nested)?;
+        let is_of_flows = self.nscc.as_ref().is_none_or(|nscc| nscc.level == NsccLevel::Qp);
+        ensure(is_of_flows, "nscc.level", || {
+            "must be \"qp\", because credit belongs to queue pairs".to_owned()
+        })?;
         let nested = |unfit: Unfit| Unfit { key: format!("nscc.{}", unfit.key), ..unfit };
         self.nscc.as_ref().map_or(Ok(()), |nscc| nscc.check(limits)).map_err(nested)
     }

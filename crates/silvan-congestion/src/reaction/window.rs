@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::Time;
 use silvan_engine::saved::Saved;
 
-use super::{ControlLevel, Properties, ReactionParameters, ReactionRule, Source};
+use super::{ControlLevel, Properties, ReactionParameters, ReactionRule, Source, StateLevel};
 use crate::facts::{Answer, Lost, Next, Sent};
 use crate::unfit::{Check, Limits, ensure_window};
 
@@ -96,8 +96,8 @@ impl ReactionRule for WindowRule {
         true
     }
 
-    fn level(&self) -> ControlLevel {
-        self.level
+    fn level(&self) -> StateLevel {
+        self.level.into()
     }
 
     fn fresh(&self, _sl: u8) -> WindowState {

@@ -39,7 +39,7 @@ mod waits;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use silvan_congestion::reaction::{ControlLevel, Reactor};
+use silvan_congestion::reaction::{Reactor, StateLevel};
 use silvan_congestion::receiver::{Replies, Responder};
 use silvan_engine::Time;
 use silvan_engine::cache::prefetch_lines;
@@ -117,9 +117,10 @@ pub(crate) struct Host {
     shares_paces: bool,
     /// Whether the host has failed.
     is_stopped: bool,
-    /// Whether the host records how it uses its time, or why flows wait.
+    /// Whether the host records how it uses its time, or why flows wait, or shares an injection limit or windows with other
+    /// ports.
     #[saved(constant)]
-    is_watched: bool,
+    has_more_to_settle: bool,
     #[saved(constant)]
     pub sizes: PacketSizes,
     pub injection: Limiter,
@@ -243,16 +244,17 @@ pub(crate) struct Paths {
 impl Host {
     pub fn new(spec: HostSpec) -> Self {
         let mut flows = FlowTable::default();
-        let shares = |reactor: &Reactor| reactor.level() == ControlLevel::Sl && reactor.counts_answers();
+        let shares = |reactor: &Reactor| reactor.level().is_shared() && reactor.counts_answers();
         if spec.reactor.as_ref().is_some_and(shares) {
             flows.keep_order();
         }
+        let shares_windows = spec.reactor.as_ref().is_some_and(|reactor| reactor.destinations().is_some());
         let limit = match (spec.limits_control, &spec.adapter) {
             (false, _) => ControlLimit::None,
             (true, None) => ControlLimit::OnLink,
             (true, Some(_)) => ControlLimit::IntoAdapter,
         };
-        let is_own = spec.reactor.as_ref().is_none_or(|reactor| reactor.level() == ControlLevel::Qp);
+        let is_own = spec.reactor.as_ref().is_none_or(|reactor| !reactor.level().is_shared());
         Self {
             id: spec.id,
             place: spec.id,
@@ -292,7 +294,7 @@ impl Host {
             dirty: false,
             shares_paces: false,
             is_stopped: false,
-            is_watched: false,
+            has_more_to_settle: spec.shared.is_some() || shares_windows,
             order: spec.order,
             sprayer: spec.sprayer,
             probes_at: None,
@@ -307,26 +309,26 @@ impl Host {
     /// Records how the host uses its time.
     pub fn record_hours(&mut self) {
         self.hours = Some(Box::default());
-        self.is_watched = true;
+        self.has_more_to_settle = true;
     }
 
     /// Records why flows wait, from a time on.
     pub fn record_waits(&mut self, from: Time) {
         self.waits = Some(Box::new(WaitLog::new(from)));
-        self.is_watched = true;
+        self.has_more_to_settle = true;
     }
 
     /// Whether the reaction counts answers and has a state per flow.
     pub fn awaits_answers(&self) -> bool {
         self.reactor
             .as_ref()
-            .is_some_and(|reactor| reactor.counts_answers() && reactor.level() == ControlLevel::Qp)
+            .is_some_and(|reactor| reactor.counts_answers() && reactor.level() == StateLevel::Flow)
     }
 
     /// Whether flows have states, and the destinations of all messages of the first source are drawn at random.
     pub fn draws_flows(&self) -> bool {
         let is_drawn = |source: &Source| !source.has_own_flows() && source.next_destination().is_some();
-        self.reactor.as_ref().is_some_and(|reactor| reactor.level() == ControlLevel::Qp)
+        self.reactor.as_ref().is_some_and(|reactor| reactor.level() == StateLevel::Flow)
             && self.sources.first().is_some_and(is_drawn)
     }
 
@@ -425,9 +427,18 @@ impl Host {
     /// Settles the host when it is woken, unless this will happen at the end of the instant anyway.
     #[inline]
     pub fn woken(&mut self, ctx: &mut Context) {
+        if self.has_more_to_settle && self.shares_windows() {
+            return self.wake(ctx);
+        }
         if !self.dirty {
             self.settle(ctx);
         }
+    }
+
+    /// Whether flows to a destination share a window, also with those of other ports. These ports settle in their order at the
+    /// end of an instant.
+    pub fn shares_windows(&self) -> bool {
+        self.reactor.as_ref().is_some_and(|reactor| reactor.destinations().is_some())
     }
 
     /// Schedules the first wake-up or turn, when the earliest source is due.
@@ -457,22 +468,38 @@ impl Host {
     /// Sends what may be sent at this instant, and schedules the next wake-up.
     pub fn settle(&mut self, ctx: &mut Context) {
         self.dirty = false;
-        let has_turn = self.has_turn(ctx);
+        if self.has_more_to_settle {
+            return self.settle_with_more(ctx);
+        }
         if self.is_stopped {
+            return;
+        }
+        if self.is_solo {
+            self.end_turns(ctx);
+        }
+        self.send_if_possible(ctx);
+    }
+
+    /// See [`Self::settle`].
+    #[inline(never)]
+    fn settle_with_more(&mut self, ctx: &mut Context) {
+        let has_turn = self.has_turn(ctx);
+        self.note_changed_windows(ctx.now);
+        if self.is_stopped {
+            self.wake_others(ctx);
             return self.end_turn(ctx);
         }
         if self.is_solo {
             self.end_turns(ctx);
         }
         self.send_if_possible(ctx);
+        self.wake_others(ctx);
         if has_turn && self.has_turn(ctx) {
             // The port has not sent.
             self.end_turn(ctx);
         }
-        if self.is_watched {
-            self.note_hours(ctx);
-            self.note_injection(ctx);
-        }
+        self.note_hours(ctx);
+        self.note_injection(ctx);
     }
 
     fn send_if_possible(&mut self, ctx: &mut Context) {
@@ -691,7 +718,14 @@ impl Host {
     fn makes_wait(&mut self, id: FlowId, wait: RecordedWaitKind, now: Time, until: Option<Time>) -> bool {
         match until {
             Some(time) => self.flows.throttle(id, time),
-            None => self.flows.close(id),
+            None => {
+                self.flows.close(id);
+                if self.has_more_to_settle
+                    && let Some(destinations) = self.reactor.as_ref().and_then(Reactor::destinations)
+                {
+                    destinations.wait(id, self.out);
+                }
+            }
         }
         self.note_wait(id, wait, now, until);
         true

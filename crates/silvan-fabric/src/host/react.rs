@@ -2,7 +2,7 @@
 //! The reaction component decides when flows may send.
 
 use silvan_congestion::facts::{Answer, Grant, Lost, Mark, Next, Queued, Sent, Telemetry};
-use silvan_congestion::reaction::{ControlLevel, FlowRef, Reactor};
+use silvan_congestion::reaction::{FlowRef, Reactor, StateLevel};
 use silvan_engine::Time;
 use silvan_network::routing::spraying::RouteFeedback;
 
@@ -30,7 +30,7 @@ impl Host {
         let reactor = &mut self.reactor;
         let begin = |flow| {
             if let Some(reactor) = reactor {
-                reactor.begin(FlowRef { flow, sl });
+                reactor.begin(FlowRef { flow, sl }, destination);
             }
         };
         FlowRef { flow: self.flows.entry(source, destination, begin), sl }
@@ -83,11 +83,14 @@ impl Host {
     fn answered(&mut self, ctx: &mut Context, flow: Connection, answer: &Answer) {
         let Connection { source, destination } = flow;
         let Some(reactor) = &mut self.reactor else { return };
-        if reactor.level() == ControlLevel::Sl {
+        if reactor.level() == StateLevel::ServiceLevel {
             let of = FlowRef { flow: 0, sl: level(&self.paths, &self.sources, source, self.id, destination) };
+            let counts = reactor.counts_answers();
             self.react(of, flow, answer);
             self.arm(ctx, of);
-            self.reconsider_others(of, ctx.now);
+            if counts {
+                self.reconsider_sharing(of, ctx.now);
+            }
             return;
         }
         let counts = reactor.counts_answers();
@@ -102,7 +105,7 @@ impl Host {
         self.arm(ctx, of);
         // If the reaction does not count answers, an answer can only slow a flow down.
         if counts {
-            self.reconsider(of.flow, ctx.now);
+            self.reconsider_sharing(of, ctx.now);
         }
         self.tidy(ctx.now);
     }
@@ -169,11 +172,10 @@ impl Host {
         self.recheck_permission(id);
         self.send_request(id, wanted, false);
         self.arm(ctx, of);
-        if self.flows.is_queued(id) {
-            self.reconsider(id, ctx.now);
-        } else {
+        if !self.flows.is_queued(id) {
             self.enlist(id, ctx.now);
         }
+        self.reconsider_sharing(of, ctx.now);
         self.wake(ctx);
     }
 
@@ -278,26 +280,61 @@ impl Host {
         }
     }
 
-    /// If flows share a window, checks again whether other flows of the service level may send.
-    pub(super) fn reconsider_others(&mut self, of: FlowRef, now: Time) {
-        let shares = |reactor: &Reactor| reactor.level() == ControlLevel::Sl && reactor.counts_answers();
-        if self.reactor.as_ref().is_some_and(shares) {
-            self.reconsider_level(of.sl, now);
+    /// If a flow waits for the reaction, checks again whether it may send. If flows share a window, checks all waiting flows of
+    /// the service level, or to the same destination.
+    #[inline]
+    pub(super) fn reconsider_sharing(&mut self, of: FlowRef, now: Time) {
+        if self.permission_lasts {
+            self.reconsider(of.flow, now);
+        } else {
+            self.reconsider_all(of, now);
         }
     }
 
-    /// Checks again whether the waiting flows of a service level may send, in the order in which they started
-    /// to wait.
-    fn reconsider_level(&mut self, sl: u8, now: Time) {
+    /// See [`Self::reconsider_sharing`]. Flows are checked in the order in which they started to wait.
+    #[inline(never)]
+    fn reconsider_all(&mut self, of: FlowRef, now: Time) {
+        let Some(reactor) = &self.reactor else { return };
+        if let Some(destinations) = reactor.destinations() {
+            destinations.changed(of.flow, self.out);
+            let number = destinations.of_flow(of.flow);
+            self.reconsider_destinations(&[number], now);
+        } else if reactor.counts_answers() {
+            let mut waiting = self.flows.waiting();
+            waiting.retain(|&id| self.reference(id).sl == of.sl);
+            waiting.into_iter().for_each(|id| self.reconsider(id, now));
+        } else {
+            self.reconsider(of.flow, now);
+        }
+    }
+
+    /// Checks again whether the waiting flows to destinations may send, in the order in which they started to wait.
+    fn reconsider_destinations(&mut self, numbers: &[u32], now: Time) {
+        let Some(destinations) = self.reactor.as_ref().and_then(Reactor::destinations) else { return };
         let mut waiting = self.flows.waiting();
-        waiting.retain(|&id| self.reference(id).sl == sl);
+        waiting.retain(|&id| numbers.contains(&destinations.of_flow(id)));
         waiting.into_iter().for_each(|id| self.reconsider(id, now));
+    }
+
+    /// Checks again whether flows may send whose windows answers to other ports of the host have changed.
+    pub(super) fn note_changed_windows(&mut self, now: Time) {
+        let Some(destinations) = self.reactor.as_ref().and_then(Reactor::destinations) else { return };
+        let changed = destinations.take_changed(self.out);
+        self.reconsider_destinations(&changed, now);
+    }
+
+    /// Wakes the other ports of the host whose flows wait for a window that an answer to this port has changed.
+    pub(super) fn wake_others(&self, ctx: &mut Context) {
+        let Some(destinations) = self.reactor.as_ref().and_then(Reactor::destinations) else { return };
+        for port in destinations.take_to_wake() {
+            ctx.wake(port, ctx.now);
+        }
     }
 
     /// Whether no flow except `of` has data to send and shares the state of `of`, which may belong to a
     /// service level.
     fn is_first_of_level(&self, of: FlowRef) -> bool {
-        let shared = self.reactor.as_ref().is_some_and(|reactor| reactor.level() == ControlLevel::Sl);
+        let shared = self.reactor.as_ref().is_some_and(|reactor| reactor.level() == StateLevel::ServiceLevel);
         let is_other = |(id, flow): (FlowId, &QueuedFlow)| {
             id != of.flow && self.level(flow.source, flow.destination) == of.sl
         };
@@ -378,10 +415,10 @@ impl Host {
         let Some(reactor) = &self.reactor else { return 0 };
         let sl = self.level(source, destination);
         match reactor.level() {
-            ControlLevel::Sl => reactor.strength(FlowRef { flow: 0, sl }, now),
-            ControlLevel::Qp => match self.flows.find(source, destination) {
+            StateLevel::ServiceLevel => reactor.strength(FlowRef { flow: 0, sl }, now),
+            StateLevel::Flow | StateLevel::Destination => match self.flows.find(source, destination) {
                 Some(flow) => reactor.strength(FlowRef { flow, sl }, now),
-                None => reactor.fresh_strength(sl, now),
+                None => reactor.initial_strength(sl, destination, now),
             },
         }
     }

@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rustc_hash::FxHashMap;
 use silvan_congestion::facts::{Lost, Telemetry};
-use silvan_congestion::reaction::{ControlLevel, FlowRef};
+use silvan_congestion::reaction::{FlowRef, StateLevel};
 use silvan_engine::saved::Saved;
 use silvan_engine::{Event, Time};
 use silvan_network::port::Port;
@@ -391,7 +391,6 @@ impl Host {
         let wanted = self.missing_grant(of.flow);
         self.resume(ctx, of, wanted);
         self.await_grant(ctx, of.flow);
-        self.reconsider_others(of, ctx.now);
     }
 
     /// Informs the reaction that a packet has been lost.
@@ -446,7 +445,7 @@ impl Host {
         }
         ctx.meters.withdraws(class, bytes, waiting);
         self.reset(source, destination);
-        self.reconsider_others(of, ctx.now);
+        self.reconsider_sharing(of, ctx.now);
         self.wake(ctx);
     }
 
@@ -598,18 +597,21 @@ impl Host {
         let id = self.flows.find(source, destination);
         let Some(reactor) = &mut self.reactor else { return };
         match (reactor.level(), id) {
-            (ControlLevel::Sl, _) => {
+            (StateLevel::ServiceLevel, _) => {
                 let of = FlowRef { flow: 0, sl };
                 reactor.arrived(of, payload);
-                self.reconsider_others(of, now);
+                if reactor.counts_answers() {
+                    self.reconsider_sharing(of, now);
+                }
             }
-            (ControlLevel::Qp, Some(id)) => {
-                reactor.arrived(FlowRef { flow: id, sl }, payload);
-                self.recheck_permission(id);
-                self.reconsider(id, now);
+            (StateLevel::Flow | StateLevel::Destination, Some(flow)) => {
+                let of = FlowRef { flow, sl };
+                reactor.arrived(of, payload);
+                self.recheck_permission(flow);
+                self.reconsider_sharing(of, now);
             }
             // The state has been removed.
-            (ControlLevel::Qp, None) => {}
+            (StateLevel::Flow | StateLevel::Destination, None) => {}
         }
     }
 

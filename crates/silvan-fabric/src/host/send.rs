@@ -1,7 +1,7 @@
 //! Sends data packets of the flow whose turn it is.
 
 use silvan_congestion::facts::{Next, Sent};
-use silvan_congestion::reaction::{ControlLevel, FlowRef, Reactor};
+use silvan_congestion::reaction::{FlowRef, Reactor, StateLevel};
 use silvan_engine::Time;
 use silvan_network::port::{Port, Vl};
 use silvan_network::traffic::source::Message;
@@ -342,7 +342,7 @@ impl Host {
         // The reaction's delay starts at the end of the last packet, so a flow with state of its own is kept
         // until then.
         match &self.reactor {
-            Some(reactor) if reactor.level() == ControlLevel::Qp => self.tidy(end),
+            Some(reactor) if reactor.level() != StateLevel::ServiceLevel => self.tidy(end),
             _ => self.flows.forget(id),
         }
     }

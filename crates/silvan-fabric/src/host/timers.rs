@@ -8,7 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use silvan_congestion::reaction::{ControlLevel, FlowRef, Reactor};
+use silvan_congestion::reaction::{FlowRef, Reactor, StateLevel};
 use silvan_engine::saved::Saved;
 use silvan_engine::{Event, Time};
 use silvan_network::port::Port;
@@ -92,8 +92,8 @@ impl Host {
             && let Some(time) = reactor.next_timer(of)
         {
             let owner = match reactor.level() {
-                ControlLevel::Qp => of.flow,
-                ControlLevel::Sl => u32::from(of.sl),
+                StateLevel::Flow | StateLevel::Destination => of.flow,
+                StateLevel::ServiceLevel => u32::from(of.sl),
             };
             self.arm_owner(ctx, owner, time);
         }
@@ -151,7 +151,7 @@ impl Host {
     /// Expires the timer of a flow or service level.
     fn expire(&mut self, ctx: &mut Context, owner: Owner) {
         let level = self.reactor.as_ref().map(Reactor::level);
-        let is_of_flow = level == Some(ControlLevel::Qp);
+        let is_of_flow = level != Some(StateLevel::ServiceLevel);
         let of = if is_of_flow { self.reference(owner) } else { FlowRef { flow: 0, sl: owner as u8 } };
         let Some(reactor) = &mut self.reactor else {
             return ctx.report_broken(format!("host {} has a timer of a reaction that it lacks", self.id));

@@ -104,6 +104,9 @@ impl<A: Architecture> Handler<'_, A> {
         if !self.ctx.reports.is_empty() {
             self.send_reports();
         }
+        if self.handling.settles_in_order {
+            self.ctx.dirty_hosts.sort_unstable();
+        }
         for at in 0..self.ctx.dirty_hosts.len() {
             let host = self.ctx.dirty_hosts[at];
             self.hosts[host as usize].settle(self.ctx);

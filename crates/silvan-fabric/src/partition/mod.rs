@@ -93,6 +93,8 @@ struct Handling {
     prefetches: bool,
     /// Whether to prefetch the flows of answers and of messages to random hosts.
     prefetches_flows: bool,
+    /// See [`Host::shares_windows`].
+    settles_in_order: bool,
     #[saved(latest)]
     next_sample: Time,
     /// The time of an instant that an application, a sample or a change of links interrupted: arrivals have been handled, but
@@ -137,17 +139,14 @@ impl Partition {
         let prefetches_flows =
             hosts.iter().any(Host::awaits_answers) || outputs.is_some() && 2 * drawing > hosts.len();
         let prefetches = is_large && (outputs.is_none() || prefetches_flows);
-        Self {
-            ctx,
-            hosts,
-            switches,
-            is_large,
-            outputs,
-            binned,
-            jobs,
-            triggers,
-            handling: Handling { prefetches, prefetches_flows, next_sample: Time::ZERO, unfinished: None },
-        }
+        let handling = Handling {
+            prefetches,
+            prefetches_flows,
+            settles_in_order: hosts.iter().any(Host::shares_windows),
+            next_sample: Time::ZERO,
+            unfinished: None,
+        };
+        Self { ctx, hosts, switches, is_large, outputs, binned, jobs, triggers, handling }
     }
 
     /// Schedules the first events: the end of the warm-up, the first change of a link, and the first actions of hosts and ranks.

@@ -1,5 +1,6 @@
 //! Sets up congestion management: the marking rules of switches and the reactions of hosts.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use super::model::{Model, PacketChoice};
 use super::round_trip::RoundTrips;
 use super::{Builder, WiredChannel};
 use crate::error::{Reason, SetupError};
-use crate::host::Announcer;
+use crate::host::{Announcer, Host};
 use crate::switch::{
     AnnouncedRoutes, Detourer, Director, Neighbours, PortChooser, PortLayout, Ports, Steering,
 };
@@ -204,6 +205,41 @@ impl Builder<'_> {
             seed: self.model.config.seed,
             full_size: self.model.sizes.mtu + self.model.sizes.header,
             mtu: self.model.sizes.mtu,
+        }
+    }
+
+    /// Groups of ports that share the windows to their destinations: those of a host with the same reaction.
+    pub(super) fn sharing_windows(&self) -> Vec<Vec<u32>> {
+        let mut groups: BTreeMap<(usize, Option<usize>), Vec<u32>> = BTreeMap::new();
+        for (at, machine) in self.topology.machines.iter().enumerate() {
+            for &port in machine.ports.iter().filter(|&&port| self.reaction_of(port).is_of_destinations()) {
+                let reaction = self.model.own_reactions.get(&port).copied();
+                groups.entry((at, reaction)).or_default().push(port);
+            }
+        }
+        groups.into_values().collect()
+    }
+
+    /// Lets the ports of each group share the states of their reactions.
+    pub(super) fn share_windows(&self, hosts: &mut [Host], groups: &[Vec<u32>]) {
+        let mut host_of: Vec<u32> = vec![0; hosts.len()];
+        for (at, machine) in (0..).zip(&self.topology.machines) {
+            machine.ports.iter().for_each(|&port| host_of[port as usize] = at);
+        }
+        let host_of: Arc<[u32]> = host_of.into();
+        for group in groups {
+            let first = group.first().and_then(|&port| hosts[port as usize].reactor.take());
+            for &port in group {
+                let reactor = hosts[port as usize].reactor.as_mut();
+                if let (Some(reactor), Some(first)) = (reactor, &first) {
+                    reactor.share_with(first);
+                    reactor.set_hosts(Arc::clone(&host_of));
+                }
+            }
+            if let (Some(&port), Some(mut reactor)) = (group.first(), first) {
+                reactor.set_hosts(Arc::clone(&host_of));
+                hosts[port as usize].reactor = Some(reactor);
+            }
         }
     }
 

@@ -603,10 +603,18 @@ impl<'a> Builder<'a> {
         }
         let mut hosts = Vec::with_capacity(channels.len());
         let shared = self.shared_limits();
+        let groups = self.sharing_windows();
+        let mut rates: FxHashMap<u32, Rate> = FxHashMap::default();
+        for group in &groups {
+            let own = group.iter().filter_map(|&port| channels[port as usize]);
+            let sum = Rate(own.map(|(_, rate)| rate.0).sum());
+            rates.extend(group.iter().map(|&port| (port, sum)));
+        }
         for (index, channel) in channels.into_iter().enumerate() {
             let name = &self.topology.hosts[index].name;
             let (out, rate) = channel.ok_or_else(|| Reason::NoLink(name.clone()).at("topology"))?;
-            let reactor = reactions.reactor(index as u32, rate);
+            let rate_of_windows = rates.get(&(index as u32)).copied().unwrap_or(rate);
+            let reactor = reactions.reactor(index as u32, rate_of_windows);
             let switch = first_switches[index];
             let lane_of = lanes.entry(switch).or_insert_with(|| self.destination_lanes(switch)).clone();
             let adapter = self.adapter();
@@ -615,6 +623,7 @@ impl<'a> Builder<'a> {
             let shared = shared.get(&(index as u32)).copied();
             hosts.push(Host::new(HostSpec { paths: paths.clone(), shared, ..spec }));
         }
+        self.share_windows(&mut hosts, &groups);
         Ok(hosts)
     }
 

@@ -117,6 +117,7 @@ impl Builder<'_> {
         // A rank sends by several ports at the same time.
         let ports = jobs.iter().filter_map(|job| job.ports.as_ref());
         let mut together: Vec<Vec<u32>> = ports.flat_map(|ports| ports.machines.iter().cloned()).collect();
+        together.extend(self.sharing_windows());
         if self.model.config.shared_injection.is_some() {
             together = self.topology.machines.iter().map(|machine| machine.ports.clone()).collect();
         }
