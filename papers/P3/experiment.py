@@ -20,7 +20,7 @@ MRC = {
     "congestion": {
         "marking": {"kind": "red", "min": "80 kB", "max": "320 kB", "percent": 100, "hosts": False},
         "notification": "ack-each",
-        "reaction": {"kind": "nscc"},
+        "reaction": {"kind": "nscc", "level": "destination"},
     },
 }
 

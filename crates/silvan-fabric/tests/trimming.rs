@@ -5,7 +5,7 @@
 
 use crate::common::{config, flow, run, topology, us};
 use silvan_congestion::marking::{Marking, Red};
-use silvan_congestion::reaction::{Nscc, Rccc, Reaction};
+use silvan_congestion::reaction::{Nscc, NsccRules, Rccc, Reaction};
 use silvan_congestion::{AcknowledgeUnit, Congestion, Notification};
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{
@@ -207,6 +207,22 @@ fn all_payload_arrives_with_every_control_of_sources_and_receivers() {
             }
         }
     }
+}
+
+#[test]
+fn a_warning_names_outputs_that_send_little_but_headers() {
+    let warnings = |rule| {
+        let config = trimming(us(2_000), 150_000, Trimmed::Arriving);
+        let nscc = Nscc { rule, ..Nscc::default() };
+        let mut config = with(config, Notification::AckEach, Reaction::Nscc(nscc));
+        let small = |from: usize| Flow { message: Some(Bytes(100)), ..flow(&format!("H{from}"), "H1") };
+        config.packet.mtu = Bytes(4_096);
+        config.flows = (2..=65).map(small).collect();
+        run(&star(65), &config).warnings
+    };
+    let found = warnings(NsccRules::Htsim);
+    assert!(found.iter().any(|warning| warning.contains("took the time of outputs")), "{found:?}");
+    assert_eq!(warnings(NsccRules::Spec), Vec::<String>::new());
 }
 
 #[test]

@@ -60,7 +60,7 @@ pub(crate) use hpcc::HpccRule;
 pub use mvcm::Mvcm;
 pub(crate) use mvcm::MvcmRule;
 pub(crate) use nscc::NsccRule;
-pub use nscc::{Nscc, NsccLevel};
+pub use nscc::{Nscc, NsccLevel, NsccRules};
 pub use pcc_rtt::PccRtt;
 pub(crate) use pcc_rtt::PccRttRule;
 pub(crate) use pcc_telemetry::PccTelemetryRule;

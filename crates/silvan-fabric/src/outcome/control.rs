@@ -113,7 +113,8 @@ fn warnings(end: &Ending) -> Vec<String> {
         warnings.push("Marks had no effect: congestion.reaction does not use them.".into());
     }
     if marks && !marking.stamps() && meters.fecn_marks == 0 {
-        warnings.push("Congestion control had no effect: no packet was marked.".into());
+        let what = if properties.acts_without_marks { "Marks" } else { "Congestion control" };
+        warnings.push(format!("{what} had no effect: no packet was marked."));
     } else if meters.fecn_marks > 0 && meters.becn_received == 0 {
         warnings.push("No notification reached its source before the end of the run.".into());
     }

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use silvan_congestion::reaction::{NsccRules, Reaction};
 use silvan_engine::saved::Saved;
 
 use super::section::{Ending, Recording, Section, SectionResult};
@@ -62,11 +63,25 @@ impl Section for TrimmingSection {
                 meters.most_header_bytes
             )
         };
+        let mut warnings = Vec::new();
+        if meters.trimmed > 10 * meters.packets_delivered.max(10) {
+            let hint = match &end.parts.reaction {
+                Reaction::Nscc(nscc) if nscc.rule == NsccRules::Htsim => {
+                    " (not with congestion.reaction.rule = \"spec\")"
+                }
+                _ => "",
+            };
+            warnings.push(format!(
+                "Switches trimmed {} data packets, and {} were delivered: headers, which precede data, took the time of outputs. \
+                 This happens if many sources have windows for many small packets{hint}.",
+                meters.trimmed, meters.packets_delivered
+            ));
+        }
         let entry = TrimmingSummary {
             trimmed_packets: meters.trimmed,
             retransmitted_packets: meters.resent,
             most_header_bytes: meters.most_header_bytes.into(),
         };
-        SectionResult { entry: Some(entry), tables, account: vec![sentence], ..SectionResult::default() }
+        SectionResult { entry: Some(entry), tables, account: vec![sentence], warnings }
     }
 }
