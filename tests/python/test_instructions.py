@@ -98,6 +98,14 @@ def test_an_increase_names_the_functions_responsible(capsys):
     assert [line.split()[-1] for line in lines[2:]] == ["slower", "new"]
 
 
+def test_small_increases_since_a_release_add_up(capsys):
+    record = instructions.recorded({"case": count(one=10_400)})
+    assert not instructions.compare(record, {"case": count(one=10_490)}, {"case": 100.0})
+    assert instructions.compare(record, {"case": count(one=10_510)}, {"case": 100.0}), "over 5 %"
+    assert capsys.readouterr().out.splitlines()[-1].split()[3:5] == ["+1.1%", "+5.1%"]
+    assert not instructions.compare(record, {"case": count(one=10_700)}, {"other": 1.0})
+
+
 def fake(tmp_path, monkeypatch, record=None):
     """Replace valgrind by a program that writes `PROFILE`, and the benchmark by one with a single case."""
     bench = script(
@@ -130,6 +138,22 @@ def test_a_record_is_written_and_compared(tmp_path, monkeypatch, capsys):
     file.write_text(json.dumps(record))
     assert instructions.main(words) == 1
     assert "+10.7%" in capsys.readouterr().out
+
+
+def test_the_counts_of_a_release_are_kept(tmp_path, monkeypatch, capsys):
+    file, words = fake(tmp_path, monkeypatch)
+    assert instructions.main([*words, "--update"]) == 0
+    assert instructions.main([*words, "--released", "1.2.0"]) == 0
+    released = {"version": "1.2.0", "instructions_per_hop": {"uniform": 66.4}}
+    assert json.loads(file.read_text())["released"] == released
+    assert instructions.main([*words, "--update"]) == 0
+    assert json.loads(file.read_text())["released"] == released
+    record = json.loads(file.read_text())
+    record["released"]["instructions_per_hop"]["uniform"] = 63.0
+    file.write_text(json.dumps(record))
+    capsys.readouterr()
+    assert instructions.main(words) == 1, "5.4 % more than the release, and as many as on record"
+    assert "+5.4%" in capsys.readouterr().out
 
 
 def test_counts_of_another_compiler_are_not_compared(tmp_path, monkeypatch, capsys):

@@ -65,8 +65,6 @@ reasons! {
          drains its buffer as fast as its link during the whole run, and the buffer holds a packet.";
     TrimsAndPauses: "its switches trim packets and send pause frames",
         "The bytes that may arrive before a pause are counted in advance, and trimming changes them.";
-    ReportsAndPauses: "its switches notify sources themselves and stop their senders by messages",
-        "Each of the two processes a bin of a switch in its own order.";
     ManyPorts: "a switch has more than 256 ports", "Inputs are stored in 8 bits.";
     ReportsOfDepartures: "its switches notify sources themselves of packets that leave",
         "A notification uses another output at the same instant, and a mark at a departure is unknown before its bin.";

@@ -76,28 +76,6 @@ pub(crate) struct OutputCredit {
     pub vl: u8,
 }
 
-/// A notification for a source, on its way to a switch that the binned scheduler runs.
-#[derive(Debug, Clone, Copy, Saved)]
-pub(crate) struct OutputNotice {
-    /// Index of the first output of the switch.
-    pub first: u32,
-    pub report: SourceReport,
-    /// The input at which the notification arrives.
-    pub input: u8,
-    /// The time at which the notification has arrived and passed the switch's pipeline.
-    pub time: Time,
-}
-
-/// A pause frame on its way to an output of the binned scheduler.
-#[derive(Debug, Clone, Copy, Saved)]
-pub(crate) struct OutputPause {
-    pub output: u32,
-    /// The lanes that are paused from then on, one bit each.
-    pub lanes: u16,
-    /// The time at which the frame takes effect.
-    pub time: Time,
-}
-
 /// A parcel of a job on its way to another rank.
 #[derive(Debug, Clone, Copy, Saved)]
 #[saved(relative(Self::save_relative))]
@@ -167,8 +145,9 @@ pub(crate) struct Mailbox {
     /// Each entry contains the time at which the head is ready for arbitration.
     pub heads: Vec<(Time, HeadArrival, Carried)>,
     pub output_credits: Vec<OutputCredit>,
-    pub output_notices: Vec<OutputNotice>,
-    pub output_pauses: Vec<OutputPause>,
+    /// Pause frames and notifications for outputs of the binned scheduler, with the time of arrival. A notification has its
+    /// report, which the receiver stores.
+    pub output_messages: Vec<(Time, HeadArrival, Option<SourceReport>)>,
     pub jobs: Vec<JobMessage>,
     earliest: Time,
 }
@@ -181,8 +160,7 @@ impl Default for Mailbox {
             notices: Vec::new(),
             heads: Vec::new(),
             output_credits: Vec::new(),
-            output_notices: Vec::new(),
-            output_pauses: Vec::new(),
+            output_messages: Vec::new(),
             jobs: Vec::new(),
             earliest: Time::NEVER,
         }
@@ -242,24 +220,17 @@ impl Mailbox {
                 && self.notices.is_empty()
                 && self.heads.is_empty()
                 && self.output_credits.is_empty()
-                && self.output_notices.is_empty()
-                && self.output_pauses.is_empty()
+                && self.output_messages.is_empty()
                 && self.jobs.is_empty(),
             "every message has a receiver"
         );
         self.earliest = Time::NEVER;
     }
 
-    /// Adds a notification for a source that must pass a switch of the binned scheduler.
-    pub fn send_output_notice(&mut self, notice: OutputNotice) {
-        self.note(notice.time);
-        self.output_notices.push(notice);
-    }
-
-    /// Adds a pause frame for an output.
-    pub fn send_output_pause(&mut self, pause: OutputPause) {
-        self.note(pause.time);
-        self.output_pauses.push(pause);
+    /// Adds a pause frame for an output, or a notification that must pass it.
+    pub fn send_output_message(&mut self, time: Time, message: HeadArrival, report: Option<SourceReport>) {
+        self.note(time);
+        self.output_messages.push((time, message, report));
     }
 
     /// The packets in this mailbox.

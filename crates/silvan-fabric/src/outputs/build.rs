@@ -10,14 +10,15 @@ use silvan_network::port::{LaneOrder, Vl};
 
 use super::changes::ChangingLinks;
 use super::credit::OutputLedgers;
+use super::ordered::Ordered;
 use super::pauses::Pauses;
 use super::prefetch::MANY;
 use super::reports::Reports;
 use super::run::{OutputClock, OutputLinks};
 use super::tails::TailLinks;
 use super::{
-    Bank, Binned, BinnedSwitch, ChannelInput, Feeder, Hashing, MAX_INPUTS, NONE, OutputLink, Outputs, REMOTE,
-    Remote, RemoteOutput, TO_HOST,
+    Bank, Binned, BinnedSwitch, ChannelInput, Feeder, Hashing, MAX_INPUTS, NONE, OutputLink, OutputPlaces,
+    Outputs, REMOTE, Remote, RemoteOutput, TO_HOST,
 };
 use crate::lane_tables::{LaneArbiters, LaneTables};
 use crate::link::{ChannelId, LinkParameters, Receiver, Rule};
@@ -87,11 +88,6 @@ impl Plan<'_> {
             // Packets leave the buffers of hosts without events.
             (self.hosts_may_pause(), NotBinned::PausingHosts),
             (self.effects.trims && self.effects.links.has_messages(), NotBinned::TrimsAndPauses),
-            (
-                self.effects.links.has_messages()
-                    && switches.iter().any(|ports| ports.marking.report.is_some()),
-                NotBinned::ReportsAndPauses,
-            ),
             (!switches.iter().all(|ports| ports.count() <= MAX_INPUTS), NotBinned::ManyPorts),
             // A notification occupies another output of the same switch at the same instant, and a mark at a departure
             // cannot be predicted before the bin begins. See the module `reports`.
@@ -271,11 +267,9 @@ impl<'a> OutputsBuilder<'a> {
     }
 
     /// The times at which the outputs of a partition get credits, if they get them at certain times only.
-    fn clock(&self, partition: u16, switches: &[BinnedSwitch]) -> Option<Box<OutputClock>> {
+    fn clock(&self, places: &Arc<OutputPlaces>) -> Option<Box<OutputClock>> {
         let clock = self.plan.effects.links.clock()?.clone();
-        let wirings = own(switches, partition).flat_map(|switch| switch.ports.wiring.iter());
-        let channels = wirings.map(|wiring| wiring.map_or(0, |wiring| wiring.out)).collect();
-        Some(Box::new(OutputClock { clock, channels }))
+        Some(Box::new(OutputClock { clock, places: Arc::clone(places) }))
     }
 
     /// The partition and input at the far end of a channel to a switch; `None` for a channel to a host.
@@ -362,42 +356,39 @@ impl<'a> OutputsBuilder<'a> {
         &self,
         partition: u16,
         switches: &[BinnedSwitch],
-        firsts: &Arc<[u32]>,
+        places: &Arc<OutputPlaces>,
     ) -> Option<Box<TailLinks>> {
         own(switches, partition).any(|switch| switch.ports.may_underrun).then(|| {
             let links = self.plan.effects.links;
             let link =
                 |channel| if channel == ChannelId::MAX { 0 } else { links.parameters_index(channel) as u8 };
-            let of_inputs = channels(partition, switches).map(|(_, into)| link(into)).collect();
-            let of_outputs = channels(partition, switches).map(|(out, _)| link(out)).collect();
+            let of_inputs = places.channels.iter().map(|&(_, into)| link(into)).collect();
+            let of_outputs: Vec<u8> = places.channels.iter().map(|&(out, _)| link(out)).collect();
             let rates: Vec<u64> = links.all_parameters().iter().map(|one| one.rate.0).collect();
-            Box::new(TailLinks::new(Arc::clone(firsts), of_inputs, of_outputs, &rates))
+            Box::new(TailLinks::new(Arc::clone(places), of_inputs, &of_outputs, &rates))
         })
     }
 
     /// The buffers of the inputs, if switches send pause frames.
-    fn pauses(&self, partition: u16, switches: &[BinnedSwitch], firsts: &Arc<[u32]>) -> Option<Box<Pauses>> {
+    fn pauses(&self, places: &Arc<OutputPlaces>) -> Option<Box<Pauses>> {
         self.plan.effects.links.frames()?;
-        let counts = own(switches, partition).flat_map(|switch| {
-            let count = switch.ports.count();
-            std::iter::repeat_n(count as u16, count)
-        });
         let agenda = Bins::new(self.reach.shift(), self.reach.bins());
-        let channels = channels(partition, switches).collect();
-        Some(Box::new(Pauses::new(channels, counts.collect(), Arc::clone(firsts), agenda)))
+        Some(Box::new(Pauses::new(Arc::clone(places), agenda)))
     }
 
     /// The data on changes of links, if there are any.
-    fn changes(&self, partition: u16, switches: &[BinnedSwitch]) -> Option<Box<ChangingLinks>> {
+    fn changes(
+        &self,
+        partition: u16,
+        switches: &[BinnedSwitch],
+        places: &Arc<OutputPlaces>,
+    ) -> Option<Box<ChangingLinks>> {
         let links = self.plan.effects.links;
-        let places = own(switches, partition)
-            .flat_map(|switch| std::iter::repeat_n(switch.ports.place, switch.ports.count()));
         links.has_changes().then(|| {
-            let switches_of = links.changes_routes().then(|| places.collect());
-            Box::new(ChangingLinks {
-                channels: channels(partition, switches).collect(),
-                switches: switches_of,
-            })
+            let switches = own(switches, partition)
+                .flat_map(|switch| std::iter::repeat_n(switch.ports.place, switch.ports.count()));
+            let switches = links.changes_routes().then(|| switches.collect());
+            Box::new(ChangingLinks { places: Arc::clone(places), switches })
         })
     }
 
@@ -436,9 +427,10 @@ impl<'a> OutputsBuilder<'a> {
         let hashing = hashing(partition, switches, &remotes);
         let reports =
             marking.report.map(|bytes| Box::new(Reports::new(bytes.get(), rows.collect(), count * lanes)));
-        let firsts: Arc<[u32]> = own(switches, partition)
-            .flat_map(|switch| std::iter::repeat_n(switch.first, switch.ports.count()))
-            .collect();
+        let places = Arc::new(places(partition, switches));
+        let pauses = self.pauses(&places);
+        let ordered =
+            (pauses.is_some() || reports.is_some()).then(|| Box::new(Ordered::new(Arc::clone(&places))));
         let mut voq = VoqOutputs::new(records, width, order, reads_queues, &marking);
         voq.arbiters =
             self.plan.lane_tables.as_ref().map(|tables| Box::new(LaneArbiters::new(tables, count)));
@@ -456,7 +448,7 @@ impl<'a> OutputsBuilder<'a> {
                 credits,
                 links: self.links(),
                 reports,
-                clock: self.clock(partition, switches),
+                clock: self.clock(&places),
                 broken: None,
             },
             are_many: count >= MANY,
@@ -465,10 +457,11 @@ impl<'a> OutputsBuilder<'a> {
             // A new route may be faster than the old one.
             may_reorder: self.plan.may_reorder || self.plan.effects.links.has_changes(),
             feeders,
-            tails: self.tails(partition, switches, &firsts),
-            pauses: self.pauses(partition, switches, &firsts),
+            tails: self.tails(partition, switches, &places),
+            pauses,
+            ordered,
             is_watched: self.plan.effects.links.has_changes() || self.plan.records,
-            changes: self.changes(partition, switches),
+            changes: self.changes(partition, switches, &places),
             senders: senders.into(),
             remotes: remotes.into(),
             routes: switches.first().map(|one| Arc::clone(&one.ports.table().routes)).unwrap_or_default(),
@@ -484,11 +477,20 @@ impl<'a> OutputsBuilder<'a> {
     }
 }
 
-/// The channel on which each output of a partition sends, and the one on which its input receives.
-fn channels(partition: u16, switches: &[BinnedSwitch]) -> impl Iterator<Item = (ChannelId, ChannelId)> {
+/// Where the outputs of a partition are.
+fn places(partition: u16, switches: &[BinnedSwitch]) -> OutputPlaces {
+    let of_ports = || {
+        own(switches, partition)
+            .flat_map(|switch| switch.ports.wiring.iter().map(move |wiring| (switch, wiring)))
+    };
     let unwired = (ChannelId::MAX, ChannelId::MAX);
-    let wirings = own(switches, partition).flat_map(|switch| switch.ports.wiring.iter());
-    wirings.map(move |wiring| wiring.map_or(unwired, |wiring| (wiring.out, wiring.into)))
+    OutputPlaces {
+        channels: of_ports()
+            .map(|(_, wiring)| wiring.map_or(unwired, |wiring| (wiring.out, wiring.into)))
+            .collect(),
+        firsts: of_ports().map(|(switch, _)| switch.first).collect(),
+        ports: of_ports().map(|(switch, _)| switch.ports.count() as u16).collect(),
+    }
 }
 
 /// The hash functions of a partition's own switches and of the switches to which it sends; `None` if any of

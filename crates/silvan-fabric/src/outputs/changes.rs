@@ -1,20 +1,21 @@
 //! Links that change during the run, with the binned scheduler. A partition handles a bin in parts that end with the
 //! changes. So an arrival, and a decision of an output, meets the state of the links at its time.
 
+use std::sync::Arc;
+
 use silvan_engine::Time;
 
 use super::run::host_arrival;
-use super::{Around, Arrival, Bank, Outputs, with_bank};
+use super::{Around, Arrival, Bank, OutputPlaces, Outputs, with_bank};
 use crate::link::{ChannelId, CreditWay};
 use crate::message::CreditReturn;
 use crate::recorder::RecordedLossKind;
 use crate::voq::Sending;
 
-/// See the module. Inputs and outputs have the same indexes.
+/// See the module.
 #[derive(Debug)]
 pub(super) struct ChangingLinks {
-    /// The channel on which each output sends, and the one on which the input receives.
-    pub channels: Box<[(ChannelId, ChannelId)]>,
+    pub places: Arc<OutputPlaces>,
     /// For each output, the place of its switch in the partition, if switches change their tables or avoid ports.
     pub switches: Option<Box<[u32]>>,
 }
@@ -44,7 +45,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     fn was_lost(&mut self, around: &mut Around, first: u32, arrival: &Arrival) -> bool {
         let Some(changes) = &self.changes else { return false };
         let feeder = first as usize + arrival.input_index();
-        let (channel, now) = (changes.channels[feeder].1, self.time(arrival.when));
+        let (channel, now) = (changes.places.fed_by(feeder as u32), self.time(arrival.when));
         let packet = around.packets[arrival.packet];
         if !around.links.was_lost(channel, &packet, now) {
             return false;
@@ -73,7 +74,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     ) -> bool {
         let Sending { slot, head } = sending;
         let Some(changes) = &self.changes else { return false };
-        let channel = changes.channels[slot.output()].0;
+        let channel = changes.places.channels[slot.output()].0;
         let link = self.link(slot.output());
         let (delay, lag) = (link.delay, around.packets[head.packet].tail_lag);
         let is_lost = around.links.will_be_lost(channel, head.packet, (tail_at - delay - lag, tail_at));

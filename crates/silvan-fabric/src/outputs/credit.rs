@@ -252,7 +252,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
             None => back,
             Some(own) => {
                 let delay = self.wiring.links[usize::from(record.own.link)].parameters.delay;
-                own.clock.leaves_at(own.channels[output], back - delay) + delay
+                own.clock.leaves_at(own.places.channels[output].0, back - delay) + delay
             }
         };
         let lane = &mut record.lanes[vl];

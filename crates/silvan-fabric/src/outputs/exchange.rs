@@ -3,11 +3,11 @@
 use silvan_engine::Time;
 
 use super::{Bank, Outputs, with_bank};
-use crate::message::{Mailbox, OutputCredit, OutputNotice, OutputPause};
+use crate::message::{Mailbox, Notices, OutputCredit, Word};
 use crate::packet::Pool;
 
 impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, FIFO> {
-    fn collect(&mut self, mailbox: &mut Mailbox, packets: &mut Pool) {
+    fn collect(&mut self, mailbox: &mut Mailbox, packets: &mut Pool, notices: &mut Notices) {
         for (when, mut arrival, (packet, marks, telemetry)) in mailbox.heads.drain(..) {
             arrival.packet = packets.insert(packet);
             packets.set_marks(arrival.packet, marks);
@@ -17,19 +17,19 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         for OutputCredit { output, space, back, vl } in mailbox.output_credits.drain(..) {
             self.credit(output as usize, usize::from(vl), back, space);
         }
-        for OutputPause { output, lanes, time } in mailbox.output_pauses.drain(..) {
-            self.pause_arrives(output, lanes, time);
-        }
-        for OutputNotice { first, report, input, time } in mailbox.output_notices.drain(..) {
-            self.notice_arrives(first, report, input, time);
+        for (time, mut message, report) in mailbox.output_messages.drain(..) {
+            if let Some(report) = report {
+                message.packet = notices.add(Word::Report(report));
+            }
+            self.message_arrives(message, time);
         }
     }
 }
 
 impl Outputs {
     /// Receives the messages sent by the outputs of another partition.
-    pub fn collect(&mut self, mailbox: &mut Mailbox, packets: &mut Pool) {
-        with_bank!(self, bank => bank.collect(mailbox, packets));
+    pub fn collect(&mut self, mailbox: &mut Mailbox, packets: &mut Pool, notices: &mut Notices) {
+        with_bank!(self, bank => bank.collect(mailbox, packets, notices));
     }
 
     /// The number of bins between two exchanges of messages, given a lookahead.

@@ -2,8 +2,8 @@
 //! most common networks.
 //!
 //! No output of these switches reads or changes the state of another one (see [`crate::voq`]). The scheduler therefore
-//! handles outputs instead of switches, and stores all outputs of a partition in one array. Switches that send pause
-//! frames are an exception while a frame may be due ([`pauses`]).
+//! handles outputs instead of switches, and stores all outputs of a partition in one array. Switches that send messages
+//! are an exception while one may be due ([`ordered`]).
 //!
 //! ```text
 //!            bin of time             one output
@@ -24,6 +24,7 @@ mod changes;
 mod credit;
 mod exchange;
 mod observe;
+mod ordered;
 mod pauses;
 mod prefetch;
 mod reports;
@@ -49,6 +50,7 @@ use crate::trimming::Trimmer;
 use crate::voq::{ALL_EVENTS, DEPARTURES, MOST_LANES, Output, UNMARKED, VoqOutputs};
 pub(crate) use build::{OutputQueues, Plan};
 use changes::ChangingLinks;
+use ordered::Ordered;
 use pauses::Pauses;
 use run::OutputLinks;
 use tails::TailLinks;
@@ -183,6 +185,35 @@ enum Feeder {
     Remote(u32),
 }
 
+/// Where the outputs of a partition are. Inputs and outputs have the same indexes.
+#[derive(Debug)]
+struct OutputPlaces {
+    /// The channel on which each output sends, and the one on which its input receives; [`ChannelId::MAX`] if it is not wired.
+    channels: Box<[(ChannelId, ChannelId)]>,
+    /// The first output of each output's switch.
+    firsts: Box<[u32]>,
+    /// For each output, the number of ports of its switch.
+    ports: Box<[u16]>,
+}
+
+impl OutputPlaces {
+    #[inline(always)]
+    fn first(&self, output: u32) -> u32 {
+        self.firsts[output as usize]
+    }
+
+    /// The channel on which an input receives.
+    #[inline(always)]
+    fn fed_by(&self, input: u32) -> ChannelId {
+        self.channels[input as usize].1
+    }
+
+    /// The outputs of a switch, given the first one.
+    fn range(&self, first: u32) -> Range<usize> {
+        first as usize..first as usize + usize::from(self.ports[first as usize])
+    }
+}
+
 /// The switch input at which the packets of a channel arrive.
 #[derive(Debug, Clone, Copy)]
 struct ChannelInput {
@@ -248,6 +279,8 @@ pub(crate) struct Bank<const LANES: usize, const MARKS: u8, const FIFO: bool> {
     tails: Option<Box<TailLinks>>,
     /// Present if switches send pause frames.
     pauses: Option<Box<Pauses>>,
+    /// Present if switches send pause frames or notify sources.
+    ordered: Option<Box<Ordered>>,
     /// Present if links change during the run.
     #[saved(constant)]
     changes: Option<Box<ChangingLinks>>,

@@ -63,13 +63,6 @@ impl Outputs {
         with_bank!(self, bank => bank.wiring.broken.as_ref())
     }
 
-    /// Number of notifications for sources on their way between switches.
-    pub fn reports_in_flight(&self) -> usize {
-        with_bank!(self, bank => {
-            bank.wiring.reports.as_ref().map_or(0, |reports| reports.in_flight())
-        })
-    }
-
     pub fn queued_bytes(&self, output: usize) -> u32 {
         with_bank!(self, bank => bank.voq.queued_bytes(output))
     }

@@ -4,8 +4,7 @@
 //! As long as no lane of a switch can be full, its outputs are independent. For each switch, [`Pauses`] has the number of bytes
 //! that may arrive before a lane might be full. When this number is used up, the exact fills at the start of the bin
 //! determine a new one. If more bytes arrive in the bin, or a lane is paused, all events of the switch in this bin are handled
-//! in the order of time: arrivals, tails that have left, checks and frames, decisions of outputs. The results are those of
-//! [`crate::link::Frames`] with the event-ordered scheduler.
+//! in the order of time; see [`super::ordered`].
 //!
 //! The exact fills are computed from the packets in the switch, which takes time in proportion to their number. A switch
 //! whose lanes are so full that this would happen often counts each packet that arrives and leaves instead.
@@ -20,14 +19,13 @@ use silvan_engine::{Bins, Event, Time};
 use silvan_network::port::{Port, Vl};
 use silvan_network::port_set::{PortSet, Ports256};
 
-use super::{Around, Arrival, Bank, Feeder, RemoteOutput};
+use super::ordered::{BinLimits, PAUSES};
+use super::{Around, Arrival, Bank, Feeder, OutputPlaces, RemoteOutput};
 use crate::link::{ChannelId, Frames, LaneRoom, ReceiverControl, SignalCheck, Stage};
-use crate::message::{OutputPause, Word};
+use crate::message::Word;
 
 /// Lane number that identifies an [`Arrival`] as a pause frame, whose paused lanes are in the place of the packet.
 pub(super) const PAUSE: u8 = super::reports::NOTICE - 1;
-/// The order of frames within an instant, as stored in [`Arrival::input`]: they follow all packets.
-const LAST: u16 = u16::MAX;
 
 /// The packet that an output sends or has sent last. Its tail leaves the buffer of an input at a time.
 #[derive(Debug, Clone, Copy, Saved)]
@@ -58,34 +56,11 @@ struct Underway {
     vl: u8,
 }
 
-/// An arrival at a switch whose events are handled in order, sorted by switch, time and input.
-#[derive(Debug, Clone, Copy)]
-struct OfSwitch {
-    /// First output of the switch.
-    first: u32,
-    /// Picoseconds since the start of the bin.
-    since: u32,
-    arrival: Arrival,
-}
-
-impl OfSwitch {
-    fn order(&self) -> impl Ord + use<> {
-        (self.first, self.since, self.arrival.input)
-    }
-}
-
 /// The buffers of the inputs of a partition's switches. Inputs and outputs have the same indexes.
 #[derive(Debug, Saved)]
 pub(super) struct Pauses {
-    /// The channel on which each output sends, and the one on which the input receives.
     #[saved(constant)]
-    channels: Box<[(ChannelId, ChannelId)]>,
-    /// Number of ports of each switch, by its first output.
-    #[saved(constant)]
-    ports: Box<[u16]>,
-    /// The first output of each output's switch.
-    #[saved(constant)]
-    firsts: Arc<[u32]>,
+    places: Arc<OutputPlaces>,
     /// By output.
     leaving: Box<[SentPacket]>,
     /// For each input, the time of a check that waits for the link.
@@ -98,32 +73,17 @@ pub(super) struct Pauses {
     is_counted: Box<[bool]>,
     /// Packets that wait for their tails at the switches.
     underway: Vec<Underway>,
-    /// Whether all events of a switch are handled in order, by its first output.
-    is_ordered: Box<[bool]>,
-    /// The first outputs of these switches.
-    ordered: Vec<u32>,
-    /// These switches, by the bins in which tails leave or checks are due.
+    /// The switches whose events are handled in order, by the bins in which tails leave or checks are due.
     agenda: Bins<u32>,
     /// The slot of each switch in the agenda, by its first output.
     slots: Box<[u16]>,
     /// All tails that left and all checks before this time have been handled.
     handled: Time,
-    /// Packets whose heads arrive in this bin, and those that may leave from now on, with frames from other switches.
-    #[saved(scratch)]
-    heads: Vec<OfSwitch>,
-    #[saved(scratch)]
-    landings: Vec<OfSwitch>,
     /// Indexes of arrivals that may be too many. This list and the next one are empty between calls.
     #[saved(scratch)]
     beyond: Vec<u32>,
     #[saved(scratch)]
     taken: Vec<u32>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct BinLimits {
-    arrive_before: Time,
-    decide_before: Time,
 }
 
 impl Arrival {
@@ -135,51 +95,33 @@ impl Arrival {
     /// A pause frame for an output.
     pub(super) fn pause(output: u32, lanes: u16, time: Time) -> Self {
         let when = time.0 as u32;
-        Self { output, packet: lanes.into(), when, to: 0, size: 0, space: 0, input: LAST, vl: PAUSE }
+        Self { output, packet: lanes.into(), when, to: 0, size: 0, space: 0, input: PAUSES, vl: PAUSE }
     }
 }
 
 impl Pauses {
-    /// All three lists have an entry for each port of each switch: `channels`, the channel on which the port sends and the
-    /// one on which it receives; `ports`, the number of ports of its switch; `firsts`, the index of the first of these
-    /// ports. `agenda` must be empty.
-    pub fn new(
-        channels: Vec<(ChannelId, ChannelId)>,
-        ports: Vec<u16>,
-        firsts: Arc<[u32]>,
-        agenda: Bins<u32>,
-    ) -> Self {
-        let count = channels.len();
+    /// `agenda` must be empty.
+    pub fn new(places: Arc<OutputPlaces>, agenda: Bins<u32>) -> Self {
+        let count = places.firsts.len();
         Self {
-            channels: channels.into(),
-            ports: ports.into(),
-            firsts,
+            places,
             is_counted: vec![false; count].into(),
             underway: Vec::new(),
             leaving: vec![NOTHING; count].into(),
             due: vec![Time::NEVER; count].into(),
             rooms: vec![0; count].into(),
-            is_ordered: vec![false; count].into(),
-            ordered: Vec::new(),
             agenda,
             slots: vec![UNSCHEDULED; count].into(),
             handled: Time::ZERO,
-            heads: Vec::new(),
-            landings: Vec::new(),
             beyond: Vec::new(),
             taken: Vec::new(),
         }
     }
 
-    /// The channel on which an output sends.
-    pub fn channel(&self, output: usize) -> ChannelId {
-        self.channels[output].0
-    }
-
-    /// The channel on which an input receives.
-    #[inline(always)]
-    fn fed_by(&self, input: u32) -> ChannelId {
-        self.channels[input as usize].1
+    /// Whether all events of a switch are handled in order, because its lanes may be paused.
+    #[inline]
+    pub fn may_pause(&self, first: u32) -> bool {
+        self.rooms[first as usize] <= ORDERED
     }
 
     pub fn next_bin(&self) -> Option<u64> {
@@ -201,12 +143,6 @@ impl Pauses {
         self.underway.push(Underway { ready, output, input: input as u32, space: space.into(), vl });
     }
 
-    /// The first output of an output's switch.
-    #[inline(always)]
-    fn first(&self, output: u32) -> u32 {
-        self.firsts[output as usize]
-    }
-
     /// Takes the switches of the current bin out of the agenda, because their events are handled in order in any case. All
     /// events before `from` have been handled.
     fn begin(&mut self, from: Time) {
@@ -218,10 +154,6 @@ impl Pauses {
                 *slot = UNSCHEDULED;
             }
         }
-    }
-
-    fn range(&self, first: u32) -> std::ops::Range<usize> {
-        first as usize..first as usize + usize::from(self.ports[first as usize])
     }
 
     /// Notes that a packet starts to leave the buffer of an input through an output. Its tail leaves at `end`.
@@ -239,9 +171,9 @@ impl Pauses {
         if self.is_counted[output] {
             // The link is free, so the previous packet has left.
             if before.space > 0 {
-                frames.remove(self.fed_by(before.input), Vl(before.vl), before.space);
+                frames.remove(self.places.fed_by(before.input), Vl(before.vl), before.space);
             }
-            frames.starts_to_leave(self.fed_by(input as u32), Vl::new(vl));
+            frames.starts_to_leave(self.places.fed_by(input as u32), Vl::new(vl));
         }
     }
 
@@ -254,21 +186,21 @@ impl Pauses {
         from: Time,
         queued: impl FnOnce(&mut dyn FnMut(usize, Vl, u32)),
     ) {
-        for port in self.range(first) {
-            let into = self.fed_by(port as u32);
+        for port in self.places.range(first) {
+            let into = self.places.fed_by(port as u32);
             if into != ChannelId::MAX {
                 frames.empty(into);
             }
         }
-        queued(&mut |input, vl, space| frames.fill(self.fed_by(first + input as u32), vl, space));
-        for packet in self.underway.iter().filter(|packet| self.first(packet.output) == first) {
-            frames.fill(self.fed_by(packet.input), Vl(packet.vl), packet.space);
+        queued(&mut |input, vl, space| frames.fill(self.places.fed_by(first + input as u32), vl, space));
+        for packet in self.underway.iter().filter(|packet| self.places.first(packet.output) == first) {
+            frames.fill(self.places.fed_by(packet.input), Vl(packet.vl), packet.space);
         }
-        for output in self.range(first) {
+        for output in self.places.range(first) {
             let SentPacket { end, input, space, vl } = self.leaving[output];
             if space > 0 && end >= from {
-                frames.fill(self.fed_by(input), Vl(vl), space);
-                frames.starts_to_leave(self.fed_by(input), Vl(vl));
+                frames.fill(self.places.fed_by(input), Vl(vl), space);
+                frames.starts_to_leave(self.places.fed_by(input), Vl(vl));
             } else {
                 self.leaving[output].space = 0;
             }
@@ -277,10 +209,10 @@ impl Pauses {
 
     /// Removes packets whose tails left before a time from the buffers of a switch.
     fn remove_before(&mut self, frames: &mut Frames, first: u32, time: Time) {
-        for output in self.range(first) {
+        for output in self.places.range(first) {
             let SentPacket { end, input, space, vl } = self.leaving[output];
             if space > 0 && end < time {
-                frames.remove(self.fed_by(input), Vl(vl), space);
+                frames.remove(self.places.fed_by(input), Vl(vl), space);
                 self.leaving[output].space = 0;
             }
         }
@@ -289,16 +221,16 @@ impl Pauses {
     /// Determines the bytes that may arrive at a switch before a lane might be full, and whether the switch counts its packets.
     /// The fills must be exact. If fewer than `arriving` bytes may arrive, returns false, and the switch counts its packets.
     fn set_room(&mut self, frames: &Frames, first: u32, arriving: u64) -> bool {
-        let inputs = self.channels[self.range(first)].iter().map(|&(_, into)| into);
+        let inputs = self.places.channels[self.places.range(first)].iter().map(|&(_, into)| into);
         let found = frames.room(inputs.filter(|&into| into != ChannelId::MAX));
         let room = found.and_then(|LaneRoom { room, stored }| Some((room.checked_sub(arriving)?, stored)));
         let (range, is_counted) = (
-            self.range(first),
+            self.places.range(first),
             match room {
                 None => true,
                 Some((room, stored)) => {
                     self.rooms[first as usize] = i64::try_from(room).unwrap_or(i64::MAX);
-                    room < stored.max(u64::from(self.ports[first as usize]) * ROOM_PER_PORT)
+                    room < stored.max(u64::from(self.places.ports[first as usize]) * ROOM_PER_PORT)
                 }
             },
         );
@@ -311,8 +243,6 @@ impl Pauses {
     fn decide(&mut self, frames: &Frames, first: u32, arriving: u64) {
         if !self.set_room(frames, first, arriving) {
             self.rooms[first as usize] = ORDERED;
-            self.is_ordered[first as usize] = true;
-            self.ordered.push(first);
         }
     }
 
@@ -322,7 +252,7 @@ impl Pauses {
             let SentPacket { end, space, .. } = self.leaving[at];
             self.due[at].min(if space > 0 { end } else { Time::NEVER })
         };
-        self.range(first).map(of).min().unwrap_or(Time::NEVER)
+        self.places.range(first).map(of).min().unwrap_or(Time::NEVER)
     }
 }
 
@@ -332,7 +262,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     pub(super) fn store_heads(&mut self, around: &mut Around, arrivals: &[Arrival], before: Time) {
         let start = self.start;
         let Some(frames) = around.links.frames_mut() else { return };
-        let Self { pauses: Some(pauses), voq, .. } = self else { return };
+        let Self { pauses: Some(pauses), ordered: Some(ordered), voq, .. } = self else { return };
         let from = start.max(pauses.handled);
         pauses.handled = before;
         pauses.begin(from);
@@ -342,48 +272,50 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
             if !arrival.is_head() {
                 continue;
             }
-            let first = pauses.first(arrival.output);
+            let first = pauses.places.first(arrival.output);
             let room = &mut pauses.rooms[first as usize];
             *room -= i64::from(arrival.space);
             if *room < 0 {
                 beyond.push(at as u32);
             } else if pauses.is_counted[first as usize] {
-                let channel = pauses.fed_by(first + arrival.input_index() as u32);
+                let channel = pauses.places.fed_by(first + arrival.input_index() as u32);
                 frames.fill(channel, vl(arrival), arrival.space.into());
             }
         }
         // The remaining ones arrive at switches whose lanes might be full.
-        let firsts = Arc::clone(&pauses.firsts);
+        let places = Arc::clone(&pauses.places);
         for &at in &beyond {
             let (before, arrival) = (&arrivals[..at as usize], &arrivals[at as usize]);
-            let first = pauses.first(arrival.output);
-            let is_own = |other: &&Arrival| other.is_head() && firsts[other.output as usize] == first;
+            let first = pauses.places.first(arrival.output);
+            let is_own = |other: &&Arrival| other.is_head() && places.first(other.output) == first;
             let earlier = before.iter().filter(is_own);
-            let is_undecided = pauses.rooms[first as usize] < 0 && !pauses.is_ordered[first as usize];
+            let is_undecided = pauses.rooms[first as usize] < 0 && !pauses.may_pause(first);
             if is_undecided {
                 let arriving = arrivals.iter().filter(is_own).map(|other| u64::from(other.space)).sum();
                 // The decision depends on the fills at the start of the bin.
                 if pauses.is_counted[first as usize] {
                     for other in earlier.clone() {
-                        let channel = pauses.fed_by(first + other.input_index() as u32);
+                        let channel = pauses.places.fed_by(first + other.input_index() as u32);
                         frames.take_out(channel, vl(other), other.space.into());
                     }
                     pauses.remove_before(frames, first, from);
                 } else {
-                    let outputs = pauses.range(first);
+                    let outputs = pauses.places.range(first);
                     let packets = &*around.packets;
                     pauses.recount(frames, first, from, |add| {
                         voq.all_packets(packets, outputs, |input, vl, id| add(input, vl, packets[id].space));
                     });
                 }
                 pauses.decide(frames, first, arriving);
+                if pauses.may_pause(first) {
+                    ordered.add(first);
+                }
             }
             for own in earlier.filter(|_| is_undecided).chain([arrival]) {
-                if pauses.is_ordered[first as usize] {
-                    let since = own.when.wrapping_sub(start.0 as u32);
-                    pauses.heads.push(OfSwitch { first, since, arrival: *own });
+                if pauses.may_pause(first) {
+                    ordered.keep(own, start, true);
                 } else if pauses.is_counted[first as usize] {
-                    let channel = pauses.fed_by(first + own.input_index() as u32);
+                    let channel = pauses.places.fed_by(first + own.input_index() as u32);
                     frames.fill(channel, vl(own), own.space.into());
                 }
             }
@@ -392,140 +324,59 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         pauses.beyond = beyond;
     }
 
-    /// Takes the arrivals at switches whose events are handled in order out of a list.
-    pub(super) fn separate_ordered(&mut self, arrivals: &mut Vec<Arrival>) {
-        let start = self.start.0 as u32;
-        let Some(pauses) = &mut self.pauses else { return };
-        if pauses.ordered.is_empty() {
-            return;
-        }
-        arrivals.retain(|arrival| {
-            let first = pauses.first(arrival.output);
-            let is_ordered = pauses.is_ordered[first as usize];
-            if is_ordered {
-                let since = arrival.when.wrapping_sub(start);
-                pauses.landings.push(OfSwitch { first, since, arrival: *arrival });
-            }
-            !is_ordered
-        });
-    }
-
-    /// Handles the events of these switches in the current bin.
-    pub(super) fn run_ordered(&mut self, around: &mut Around, arrive_before: Time, decide_before: Time) {
-        let Some(pauses) = &mut self.pauses else { return };
-        if pauses.ordered.is_empty() {
-            return;
-        }
-        let (mut heads, mut landings) =
-            (std::mem::take(&mut pauses.heads), std::mem::take(&mut pauses.landings));
-        let ordered = std::mem::take(&mut pauses.ordered);
-        heads.sort_unstable_by_key(OfSwitch::order);
-        landings.sort_unstable_by_key(OfSwitch::order);
-        let limits = BinLimits { arrive_before, decide_before };
-        let of = |list: &[OfSwitch], first: u32| {
-            let start = list.partition_point(|item| item.first < first);
-            start..list.partition_point(|item| item.first <= first)
-        };
-        for &first in &ordered {
-            let (own_heads, own_landings) = (of(&heads, first), of(&landings, first));
-            self.run_switch(around, first, &heads[own_heads], &landings[own_landings], limits);
-        }
-        heads.clear();
-        landings.clear();
-        let Some(pauses) = &mut self.pauses else { return };
-        (pauses.heads, pauses.landings) = (heads, landings);
-        for first in ordered {
-            self.end_switch(around, first);
-        }
-    }
-
-    /// Handles the events of a switch in order.
-    fn run_switch(
-        &mut self,
-        around: &mut Around,
-        first: u32,
-        mut heads: &[OfSwitch],
-        mut landings: &[OfSwitch],
-        limits: BinLimits,
-    ) {
-        let start = self.start;
-        let time =
-            |list: &[OfSwitch]| list.first().map_or(Time::NEVER, |item| start + Time(item.since.into()));
-        loop {
-            let arrival = time(heads).min(time(landings));
-            let now = self.next_instant(first, arrival, limits);
-            if now == Time::NEVER {
-                return;
-            }
-            let mut touched = Ports256::default();
-            while time(heads) == now {
-                let arrival = heads[0].arrival;
-                heads = &heads[1..];
-                touched.insert(self.store_head(around, first, &arrival, now));
-            }
-            while time(landings) == now {
-                let arrival = landings[0].arrival;
-                landings = &landings[1..];
-                if arrival.is_pause() {
-                    self.obey(around, &arrival, now);
-                } else {
-                    self.enqueue(around, now, &arrival);
-                }
-            }
-            if now < limits.arrive_before {
-                self.tails_leave(around, first, now, &mut touched);
-                self.check_inputs(around, first, touched, now);
-            }
-            if now < limits.decide_before {
-                let Some(pauses) = &self.pauses else { return };
-                for output in pauses.range(first) {
-                    self.decide(around, output, now + Time(1));
-                }
-            }
-        }
-    }
-
-    /// The time of the next event of a switch within the limits, or [`Time::NEVER`].
-    fn next_instant(&self, first: u32, arrival: Time, limits: BinLimits) -> Time {
+    /// The time of the next tail, check or decision of a switch within the limits, or [`Time::NEVER`].
+    pub(super) fn next_of(&self, first: u32, limits: BinLimits) -> Time {
         let Some(pauses) = &self.pauses else { return Time::NEVER };
-        let mut next = pauses.next_of(first);
-        if next >= limits.arrive_before {
-            next = Time::NEVER;
-        }
-        let decisions = self.voq.records[pauses.range(first)].iter().map(|record| record.own.ready_at);
-        let decision = decisions.min().filter(|&time| time < limits.decide_before).unwrap_or(Time::NEVER);
-        next.min(decision).min(arrival)
+        let earlier = |time: Time, limit: Time| if time < limit { time } else { Time::NEVER };
+        let decisions = self.voq.records[pauses.places.range(first)].iter().map(|record| record.own.ready_at);
+        let decision = decisions.min().unwrap_or(Time::NEVER);
+        earlier(pauses.next_of(first), limits.arrive_before).min(earlier(decision, limits.decide_before))
     }
 
     /// Stores a packet in the buffer of its input. Returns the input.
-    fn store_head(&mut self, around: &mut Around, first: u32, arrival: &Arrival, now: Time) -> Port {
+    pub(super) fn store_head(
+        &mut self,
+        around: &mut Around,
+        first: u32,
+        arrival: &Arrival,
+        now: Time,
+    ) -> Port {
         let input = arrival.input_index();
         let (Some(pauses), Some(frames)) = (&self.pauses, around.links.frames_mut()) else {
             return Port::new(input);
         };
-        let channel = pauses.channels[first as usize + input].1;
+        let channel = pauses.places.fed_by(first + input as u32);
         frames.store(channel, Vl::new(usize::from(arrival.vl) % LANES), arrival.space.into(), now);
         Port::new(input)
     }
 
-    /// Removes the packets whose tails leave now, and adds their inputs to `touched`.
-    fn tails_leave(&mut self, around: &mut Around, first: u32, now: Time, touched: &mut Ports256) {
-        let (Some(pauses), Some(frames)) = (&mut self.pauses, around.links.frames_mut()) else { return };
-        for output in pauses.range(first) {
-            let SentPacket { end, input, space, vl } = pauses.leaving[output];
-            if space > 0 && end == now {
-                frames.remove(pauses.fed_by(input), Vl(vl), space);
-                pauses.leaving[output].space = 0;
-                touched.insert(Port::new((input - first) as usize));
-            }
+    /// Removes the packets whose tails leave now, lets inputs decide whether to send a frame, and lets outputs send packets.
+    /// The inputs are those with changes, of which `touched` has those with arrivals, and those whose links have become free.
+    pub(super) fn leave_and_decide(
+        &mut self,
+        around: &mut Around,
+        first: u32,
+        (now, touched): (Time, Ports256),
+        limits: BinLimits,
+    ) {
+        let Some(outputs) = self.pauses.as_ref().map(|pauses| pauses.places.range(first)) else { return };
+        if now < limits.arrive_before {
+            self.check_inputs(around, first, touched, now);
+        }
+        if now < limits.decide_before {
+            outputs.for_each(|output| self.decide(around, output, now + Time(1)));
         }
     }
 
-    /// Lets the inputs with changes, and those whose links have become free, decide whether to send a frame.
-    fn check_inputs(&mut self, around: &mut Around, first: u32, touched: Ports256, now: Time) {
-        let Some(pauses) = &mut self.pauses else { return };
-        let mut inputs = touched;
-        for at in pauses.range(first) {
+    fn check_inputs(&mut self, around: &mut Around, first: u32, mut inputs: Ports256, now: Time) {
+        let (Some(pauses), Some(frames)) = (&mut self.pauses, around.links.frames_mut()) else { return };
+        for at in pauses.places.range(first) {
+            let SentPacket { end, input, space, vl } = pauses.leaving[at];
+            if space > 0 && end == now {
+                frames.remove(pauses.places.fed_by(input), Vl(vl), space);
+                pauses.leaving[at].space = 0;
+                inputs.insert(Port::new((input - first) as usize));
+            }
             if pauses.due[at] == now {
                 pauses.due[at] = Time::NEVER;
                 inputs.insert(Port::new(at - first as usize));
@@ -536,7 +387,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
             let (Some(pauses), Some(frames)) = (&mut self.pauses, around.links.frames_mut()) else { return };
             let takes_space = frames.spec.bytes > 0;
             let free_at = if takes_space { self.voq.records[at].free_at } else { now };
-            match frames.check(pauses.channels[at].1, now, free_at) {
+            match frames.check(pauses.places.channels[at].1, now, free_at) {
                 SignalCheck::Nothing => {}
                 SignalCheck::Later(time) => pauses.due[at] = time,
                 SignalCheck::Send(lanes) => self.send_frame(around, at, lanes as u16, now),
@@ -547,27 +398,16 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     /// Puts a frame for the sender at an input on the wire of the output at the same port, which is free.
     fn send_frame(&mut self, around: &mut Around, at: usize, lanes: u16, now: Time) {
         let Some(spec) = around.links.frames().map(|frames| frames.spec) else { return };
-        let record = &mut self.voq.records[at];
-        let link = &self.wiring.links[usize::from(record.own.link)].parameters;
-        let end = now + link.pace.time(spec.bytes);
-        if spec.bytes > 0 {
-            debug_assert!(record.free_at <= now, "an output sends one frame at a time");
-            record.free_at = end;
-            record.own.sent_bytes += u64::from(spec.bytes);
-            if record.own.ready_at < Time::NEVER {
-                record.own.ready_at = record.own.ready_at.max(end);
-            }
-            if let Some(recorder) = &mut around.recorder {
-                recorder.message(recorder.channel(at), (now, end));
-            }
-        }
+        // The output sends one frame at a time, and only if its link is free.
+        let end = if spec.bytes > 0 { self.occupy(around, at, now, spec.bytes) } else { now };
         self.events += 1;
-        let time = end + link.delay + spec.response;
+        let time = end + self.link(at).delay + spec.response;
         match self.feeders[at] {
-            Feeder::Output(output) => self.pause_arrives(output, lanes, time),
+            Feeder::Output(output) => self.message_arrives(Arrival::pause(output, lanes, time), time),
             Feeder::Remote(sender) => {
                 let RemoteOutput { partition, output, .. } = self.senders[sender as usize];
-                around.outbox[usize::from(partition)].send_output_pause(OutputPause { output, lanes, time });
+                let frame = Arrival::pause(output, lanes, time);
+                around.outbox[usize::from(partition)].send_output_message(time, frame, None);
             }
             Feeder::Host(channel) => {
                 let data = around.notices.add(Word::Signal(channel, lanes.into()));
@@ -576,16 +416,11 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         }
     }
 
-    /// Receives a frame for an output, which takes effect at a time.
-    pub(super) fn pause_arrives(&mut self, output: u32, lanes: u16, time: Time) {
-        self.arrivals.push(self.arrivals.bin(time), Arrival::pause(output, lanes, time));
-    }
-
     /// Pauses lanes of an output, and resumes all others, as a frame states. All earlier decisions have been made.
     pub(super) fn obey(&mut self, around: &mut Around, frame: &Arrival, now: Time) {
         let (output, lanes) = (frame.output as usize, frame.packet as u16);
         let (Some(pauses), Some(frames)) = (&self.pauses, around.links.frames_mut()) else { return };
-        let resumed = frames.obey(pauses.channel(output), lanes.into(), now);
+        let resumed = frames.obey(pauses.places.channels[output].0, lanes.into(), now);
         let record = &mut self.voq.records[output];
         for (vl, lane) in record.lanes.iter_mut().enumerate() {
             lane.paused = lanes >> vl & 1 != 0;
@@ -598,28 +433,29 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         }
     }
 
-    /// Schedules the next events of a switch whose events were handled in order, and decides whether that continues.
-    fn end_switch(&mut self, around: &mut Around, first: u32) {
-        let Some(pauses) = &self.pauses else { return };
-        for output in pauses.range(first) {
+    /// Whether a lane of a switch may still be paused, so that its events stay in order. If so, schedules the next ones.
+    pub(super) fn stays_paused(&mut self, around: &mut Around, first: u32) -> bool {
+        let Some(pauses) = self.pauses.as_ref().filter(|pauses| pauses.may_pause(first)) else {
+            return false;
+        };
+        for output in pauses.places.range(first) {
             let ready = self.voq.records[output].own.ready_at;
             if ready < Time::NEVER {
                 self.plan(output, ready);
             }
         }
-        let (Some(pauses), Some(frames)) = (&mut self.pauses, around.links.frames()) else { return };
+        let (Some(pauses), Some(frames)) = (&mut self.pauses, around.links.frames()) else { return false };
         // A check that is due must not be lost.
-        if pauses.range(first).all(|input| pauses.due[input] == Time::NEVER)
+        if pauses.places.range(first).all(|input| pauses.due[input] == Time::NEVER)
             && pauses.set_room(frames, first, 0)
         {
-            pauses.is_ordered[first as usize] = false;
-            return;
+            return false;
         }
-        pauses.ordered.push(first);
         let next = pauses.next_of(first);
         if next < Time::NEVER {
             pauses.agenda.schedule(first, next, &mut pauses.slots[first as usize]);
         }
+        true
     }
 }
 
@@ -634,7 +470,9 @@ mod tests {
         let spec = FrameSpec { bytes: 84, response: Time::ZERO, longest: Time::NEVER };
         let channels = [1, 0, 3, 2].map(|reverse| ReceiverSpec { rule, capacity: 0, reverse });
         let frames = Frames::new(spec, (1, 0), &channels, Vec::new());
-        (Pauses::new(vec![(0, 1), (2, 3)], vec![2, 2], Arc::from([0, 0]), Bins::new(4, 64)), frames)
+        let channels = Box::new([(0, 1), (2, 3)]);
+        let places = OutputPlaces { channels, firsts: Box::new([0, 0]), ports: Box::new([2, 2]) };
+        (Pauses::new(Arc::new(places), Bins::new(4, 64)), frames)
     }
 
     #[test]
@@ -642,16 +480,16 @@ mod tests {
         let (mut pauses, mut frames) = switch();
         frames.fill(1, Vl(0), 200);
         pauses.decide(&frames, 0, 60);
-        assert_eq!((pauses.rooms[0], pauses.is_ordered[0]), (40, false));
+        assert_eq!((pauses.rooms[0], pauses.may_pause(0)), (40, false));
         pauses.leaves(&mut frames, (0, 1), 0, 200, Time(70));
         assert_eq!(pauses.next_of(0), Time(70));
         pauses.decide(&frames, 0, 100);
-        assert!(!pauses.is_ordered[0], "exactly the free bytes");
+        assert!(!pauses.may_pause(0), "exactly the free bytes");
         pauses.remove_before(&mut frames, 0, Time(71));
         pauses.decide(&frames, 0, 101);
-        assert_eq!((pauses.rooms[0], pauses.is_ordered[0]), (199, false), "the tail has left");
+        assert_eq!((pauses.rooms[0], pauses.may_pause(0)), (199, false), "the tail has left");
         pauses.decide(&frames, 0, 301);
-        assert_eq!((pauses.is_ordered[0], &pauses.ordered[..]), (true, &[0][..]));
+        assert!(pauses.may_pause(0));
     }
 
     #[test]

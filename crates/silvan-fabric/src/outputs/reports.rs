@@ -3,33 +3,26 @@
 //! A mark at one output sends a notification through another output of the same switch at the same instant. This is the
 //! only way in which outputs affect each other within a bin. The supported marking rules mark packets on arrival, so
 //! the number of bytes that arrive in a bin determines in advance whether an output may mark in that bin. If a switch
-//! has such an output, all its arrivals are handled in the order of time, while the outputs of other switches remain
-//! independent. Like a packet, a notification from another switch is known before its bin begins.
+//! has such an output, its arrivals are handled in the order of time; see [`super::ordered`]. Like a packet, a
+//! notification from another switch is known before its bin begins.
 
 use silvan_engine::saved::Saved;
 use silvan_engine::{Event, Time};
 use silvan_network::port::Port;
 
-use super::{Around, Arrival, Bank, REMOTE, Remote, TO_HOST};
+use super::ordered::{CAME_IN, OWN};
+use super::{Around, Arrival, Bank, ChannelInput, REMOTE, Remote, TO_HOST};
 use crate::link::{Class, key};
-use crate::message::{OutputNotice, SourceReport, Word};
+use crate::message::{SourceReport, Word};
 
 /// Lane number that identifies an [`Arrival`] as a notification.
 pub(super) const NOTICE: u8 = u8::MAX;
-
-/// The order of notifications within an instant, as stored in [`Arrival::input`]: packets come first (0 to 511), then
-/// received notifications by their input, then the switch's own notifications by the output that marked.
-const CAME_IN: u16 = 512;
-const OWN: u16 = 768;
 
 #[derive(Debug, Saved)]
 pub(super) struct Reports {
     /// Bytes of a notification on the wire.
     #[saved(constant)]
     bytes: u32,
-    /// Notifications on their way, indexed by [`Arrival::packet`].
-    slots: Vec<SourceReport>,
-    free: Vec<u32>,
     /// For each output, the start of the forwarding table of its own switch.
     #[saved(constant)]
     rows: Box<[u32]>,
@@ -37,25 +30,8 @@ pub(super) struct Reports {
     /// nonzero values.
     arriving: Box<[u32]>,
     touched: Vec<(u32, u32)>,
-    /// Whether any output of a switch may mark in the current bin, indexed by the first output of the switch.
-    may_mark: Box<[bool]>,
-    switches: Vec<u32>,
-    /// Arrivals at switches that may mark.
-    arrivals: Vec<SwitchArrival>,
     /// Reports of the current instant, with the number of the output that marked.
     pub own: Vec<(u8, SourceReport)>,
-}
-
-/// An arrival, sorted by switch and time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Saved)]
-struct SwitchArrival {
-    /// First output of the switch.
-    first: u32,
-    /// Picoseconds since the start of the bin.
-    since: u32,
-    rank: u16,
-    /// Index into the bin's arrivals.
-    at: u32,
 }
 
 impl Reports {
@@ -63,35 +39,11 @@ impl Reports {
     pub fn new(bytes: u32, rows: Vec<u32>, lanes: usize) -> Self {
         Self {
             bytes,
-            slots: Vec::new(),
-            free: Vec::new(),
-            may_mark: vec![false; rows.len()].into(),
             rows: rows.into(),
             arriving: vec![0; lanes].into(),
             touched: Vec::new(),
-            switches: Vec::new(),
-            arrivals: Vec::new(),
             own: Vec::new(),
         }
-    }
-
-    pub fn add(&mut self, report: SourceReport) -> u32 {
-        if let Some(slot) = self.free.pop() {
-            self.slots[slot as usize] = report;
-            return slot;
-        }
-        self.slots.push(report);
-        (self.slots.len() - 1) as u32
-    }
-
-    pub fn take(&mut self, slot: u32) -> SourceReport {
-        self.free.push(slot);
-        self.slots[slot as usize]
-    }
-
-    /// Number of notifications on their way between switches.
-    pub fn in_flight(&self) -> usize {
-        self.slots.len() - self.free.len()
     }
 }
 
@@ -116,13 +68,12 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         });
     }
 
-    /// Finds the switches with outputs that may mark in the current bin.
+    /// Puts the events of the switches with outputs that may mark in the current bin in order.
     pub(super) fn find_marking_switches(&mut self, arrivals: &[Arrival]) {
-        let Self { wiring, voq, marking, .. } = self;
-        let Some(reports) = &mut wiring.reports else { return };
-        reports.switches.drain(..).for_each(|first| reports.may_mark[first as usize] = false);
+        let Self { wiring, voq, marking, ordered, .. } = self;
+        let (Some(reports), Some(ordered)) = (&mut wiring.reports, ordered) else { return };
         for arrival in arrivals {
-            if !arrival.is_notice() && arrival.head().is_data() {
+            if !arrival.is_message() && arrival.head().is_data() {
                 let slot = arrival.slot::<LANES>();
                 let lane = voq.lane_index(slot.output(), slot.vl());
                 if reports.arriving[lane] == 0 {
@@ -134,87 +85,39 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         for (output, lane) in reports.touched.drain(..) {
             let bytes = std::mem::take(&mut reports.arriving[lane as usize]);
             if marking.marker.may_mark_arrivals(lane as usize, bytes) {
-                let first = output - u32::from(voq.records[output as usize].number);
-                if !std::mem::replace(&mut reports.may_mark[first as usize], true) {
-                    reports.switches.push(first);
-                }
+                ordered.add(output - u32::from(voq.records[output as usize].number));
             }
         }
     }
 
-    /// Stores an arrival for [`Self::run_marking_switches`] if an output of its switch may mark in the current bin.
-    #[inline]
-    pub(super) fn keep_for_switch(&mut self, arrival: &Arrival, at: usize) -> bool {
-        let start = self.start().0 as u32;
-        let Self { wiring, voq, .. } = self;
-        let Some(reports) = &mut wiring.reports else { return false };
-        let first = arrival.output - u32::from(voq.records[arrival.output as usize].number);
-        let is_kept = reports.may_mark[first as usize];
-        if is_kept {
-            let (since, rank) = (arrival.when.wrapping_sub(start), arrival.input);
-            reports.arrivals.push(SwitchArrival { first, since, rank, at: at as u32 });
-        }
-        is_kept
-    }
-
-    /// Handles the arrivals at switches that may mark, ordered by time within each switch.
-    pub(super) fn run_marking_switches(
-        &mut self,
-        around: &mut Around,
-        arrivals: &[Arrival],
-        decide_before: Time,
-    ) {
-        let Some(reports) = &mut self.wiring.reports else { return };
-        if reports.arrivals.is_empty() {
+    /// Sends the reports of a switch at an instant.
+    pub(super) fn send_reports(&mut self, around: &mut Around, first: u32, now: Time, decide_before: Time) {
+        let Some(reports) = self.wiring.reports.as_mut().filter(|reports| !reports.own.is_empty()) else {
             return;
+        };
+        let row = reports.rows[first as usize];
+        let mut own = std::mem::take(&mut reports.own);
+        own.sort_by_key(|&(number, _)| number);
+        for (number, report) in own.drain(..) {
+            let output = first as usize + usize::from(number);
+            if let Some(recorder) = &mut around.recorder
+                && let Some((switch, port)) = around.links.sending_switch(recorder.channel(output))
+            {
+                recorder.reports((switch, port.0), now, report);
+            }
+            let id = around.notices.add(Word::Report(report));
+            let notice = self.notice((first, row), (id, report.to), OWN + u16::from(number), now);
+            self.forward(around, &notice, decide_before);
         }
-        let mut list = std::mem::take(&mut reports.arrivals);
-        list.sort_unstable();
-        for instant in list.chunk_by(|one, other| (one.first, one.since) == (other.first, other.since)) {
-            let Some(&SwitchArrival { first, at, .. }) = instant.first() else { continue };
-            let when = arrivals[at as usize].when;
-            for item in instant {
-                self.land(around, &arrivals[item.at as usize], Time::ZERO, decide_before);
-            }
-            let mut own = self
-                .wiring
-                .reports
-                .as_mut()
-                .map(|reports| std::mem::take(&mut reports.own))
-                .unwrap_or_default();
-            own.sort_by_key(|&(number, _)| number);
-            for (number, report) in own.drain(..) {
-                let output = first as usize + usize::from(number);
-                if let Some(recorder) = &mut around.recorder
-                    && let Some((switch, port)) = around.links.sending_switch(recorder.channel(output))
-                {
-                    recorder.reports((switch, port.0), self.time(when), report);
-                }
-                let notice = self.notice(first, report, OWN + u16::from(number), when);
-                self.forward(around, &notice, decide_before);
-            }
-            if let Some(reports) = &mut self.wiring.reports {
-                reports.own = own;
-            }
-        }
-        list.clear();
         if let Some(reports) = &mut self.wiring.reports {
-            reports.arrivals = list;
+            reports.own = own;
         }
     }
 
-    /// Determines the output of a notification at a switch; `first` is the first output of the switch.
-    fn notice(&mut self, first: u32, report: SourceReport, input: u16, when: u32) -> Arrival {
-        let row = self.wiring.reports.as_ref().map_or(0, |reports| reports.rows[first as usize]);
-        let output = first + u32::from(self.routes.port(row, report.to).0);
-        let packet = self.wiring.reports.as_mut().map_or(0, |reports| reports.add(report));
-        Arrival { output, packet, when, to: report.to, size: 0, space: 0, input, vl: NOTICE }
-    }
-
-    /// Receives a notification from another switch at an input.
-    pub(super) fn notice_arrives(&mut self, first: u32, report: SourceReport, input: u8, time: Time) {
-        let notice = self.notice(first, report, CAME_IN + u16::from(input), time.0 as u32);
-        self.arrivals.push(self.arrivals.bin(time), notice);
+    /// Determines the output of a notification for a host at the switch with the given first output and forwarding table.
+    fn notice(&self, (first, row): (u32, u32), (id, to): (u32, u32), input: u16, time: Time) -> Arrival {
+        let output = first + u32::from(self.routes.port(row, to).0);
+        Arrival { output, packet: id, when: time.0 as u32, to, size: 0, space: 0, input, vl: NOTICE }
     }
 
     /// Puts a notification on the wire, after a packet that leaves at this instant but before all other packets.
@@ -227,36 +130,23 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
             return;
         }
         self.decide(around, output, now + Time(1));
-        let Some(reports) = &mut self.wiring.reports else { return };
-        let report = reports.take(notice.packet);
-        let record = &mut self.voq.records[output];
-        let link = &self.wiring.links[usize::from(record.own.link)].parameters;
-        let start = record.free_at.max(now);
-        record.free_at = start + link.pace.time(reports.bytes);
-        record.own.sent_bytes += u64::from(reports.bytes);
-        if record.own.ready_at < Time::NEVER {
-            record.own.ready_at = record.own.ready_at.max(record.free_at);
-        }
-        let (free_at, delay, head_delay) = (record.free_at, link.delay, link.head_delay);
-        let (peer, row, input) = (record.own.peer(), record.own.row, record.own.input);
-        if let Some(recorder) = &mut around.recorder {
-            recorder.message(recorder.channel(output), (start, free_at));
-        }
+        let Some(reports) = &self.wiring.reports else { return };
+        let end = self.occupy(around, output, now, reports.bytes);
+        let (id, to, own) = (notice.packet, notice.to, &self.voq.records[output].own);
+        let (peer, row, input) = (own.peer(), own.row, own.input);
+        let time = end + self.link(output).head_delay;
         if row == TO_HOST {
-            let data = around.notices.add(Word::Report(report));
             let key = key(Class::HostNotice, peer, Port::FIRST);
-            around.queue.push(Event { time: free_at + delay, key, data });
+            around.queue.push(Event { time: end + self.link(output).delay, key, data: id });
         } else if row == REMOTE {
-            let Remote { partition, entry, .. } = self.remotes[peer as usize];
-            let (first, input, time) = (entry.first, entry.input, free_at + head_delay);
-            around.outbox[usize::from(partition)].send_output_notice(OutputNotice {
-                first,
-                report,
-                input,
-                time,
-            });
+            let Remote { partition, entry: ChannelInput { first, row, input }, .. } =
+                self.remotes[peer as usize];
+            let Some(Word::Report(report)) = around.notices.take(id) else { return };
+            let notice = self.notice((first, row), (id, to), CAME_IN + u16::from(input), time);
+            around.outbox[usize::from(partition)].send_output_message(time, notice, Some(report));
         } else {
-            self.notice_arrives(peer, report, input, free_at + head_delay);
+            let notice = self.notice((peer, row), (id, to), CAME_IN + u16::from(input), time);
+            self.message_arrives(notice, time);
         }
     }
 }

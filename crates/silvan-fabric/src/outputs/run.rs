@@ -1,14 +1,17 @@
 //! Processes a bin: its arrivals, and the decisions of outputs.
 
+use std::sync::Arc;
+
 use silvan_engine::saved::Saved;
 use silvan_engine::{Event, Rate, Time};
 use silvan_network::port::{Port, Vl};
 
 use super::credit::OutputLedgers;
+use super::ordered::BinLimits;
 use super::reports::Reports;
 use super::{
-    Around, Arrival, Bank, Binned, ChannelInput, Company, Feeder, InOrder, NONE, OutputLink, REMOTE, Remote,
-    RemoteOutput, TO_HOST,
+    Around, Arrival, Bank, Binned, ChannelInput, Company, Feeder, InOrder, NONE, OutputLink, OutputPlaces,
+    REMOTE, Remote, RemoteOutput, TO_HOST,
 };
 use crate::link::{ChannelId, Class, CreditWay, LinkParameters, ReturnClock, key};
 use crate::message::{Entering, OutputCredit};
@@ -38,8 +41,7 @@ pub(super) struct OutputLinks {
 #[derive(Debug)]
 pub(super) struct OutputClock {
     pub clock: ReturnClock,
-    /// The channel on which each output sends.
-    pub channels: Box<[ChannelId]>,
+    pub places: Arc<OutputPlaces>,
 }
 
 /// The event of the arrival of a packet's tail at a host, which has a place in its partition.
@@ -257,12 +259,8 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
             self.wait_for_tails(around, &mut arrivals, before);
         }
         self.events += arrivals.len() as u64;
-        if MARKS == ALL_EVENTS && self.pauses.is_some() {
-            self.separate_ordered(&mut arrivals);
-            self.run_ordered(around, before, decide_before);
-        }
-        if MARKS == ALL_EVENTS && self.wiring.reports.is_some() {
-            self.find_marking_switches(&arrivals);
+        if MARKS == ALL_EVENTS && self.ordered.is_some() {
+            self.run_ordered(around, &mut arrivals, BinLimits { arrive_before: before, decide_before });
         }
         // The order of packets that arrive at one instant matters only if they share a queue, if one of them may be trimmed
         // because of the others, or if the marking rule counts the inputs or samples arrivals.
@@ -288,9 +286,6 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         }
         for (at, arrival) in arrivals.iter().enumerate() {
             self.prefetch_landing(around.packets, &arrivals, at);
-            if MARKS == ALL_EVENTS && self.wiring.reports.is_some() && self.keep_for_switch(arrival, at) {
-                continue;
-            }
             let company = self.voq.records[arrival.output as usize].own.company();
             if company == Company::Several {
                 let since = arrival.when.wrapping_sub(start);
@@ -312,9 +307,6 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
             }
             several.clear();
             self.several = several;
-        }
-        if MARKS == ALL_EVENTS {
-            self.run_marking_switches(around, &arrivals, decide_before);
         }
         arrivals.clear();
         self.at_hand = arrivals;

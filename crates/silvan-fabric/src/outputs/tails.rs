@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use silvan_engine::Time;
 
-use super::{Around, Arrival, Bank, MAX_INPUTS};
+use super::{Around, Arrival, Bank, MAX_INPUTS, OutputPlaces};
 
 /// Flag in [`Arrival::input`] of a packet that has waited for its tail. It follows all packets whose heads arrive at the
 /// same instant.
@@ -15,45 +15,32 @@ const READY: u16 = MAX_INPUTS as u16;
 /// [`super::OutputLinks::links`].
 #[derive(Debug)]
 pub(super) struct TailLinks {
-    /// The first output of each output's switch.
-    firsts: Arc<[u32]>,
+    places: Arc<OutputPlaces>,
     of_inputs: Box<[u8]>,
-    /// The links of outputs at the start of the run.
-    of_outputs: Box<[u8]>,
     /// For each output, whether its link may be faster than that of an input of its switch at the start of the run. If not,
     /// and if links do not change, no packet waits there.
     exceeds_input: Box<[bool]>,
-    /// For each ordered pair of links, whether the second one is faster.
-    is_faster: Box<[bool]>,
-    links: usize,
 }
 
 impl TailLinks {
     /// `rates` has the rate of each link in bits per second.
-    pub fn new(firsts: Arc<[u32]>, of_inputs: Box<[u8]>, of_outputs: Box<[u8]>, rates: &[u64]) -> Self {
-        let is_faster = rates.iter().flat_map(|from| rates.iter().map(move |to| to > from)).collect();
+    pub fn new(places: Arc<OutputPlaces>, of_inputs: Box<[u8]>, of_outputs: &[u8], rates: &[u64]) -> Self {
         let rate = |link: u8| rates[usize::from(link)];
         // By the first output of a switch.
+        let firsts = &places.firsts;
         let mut slowest = vec![u64::MAX; firsts.len()];
         for (&first, &input) in firsts.iter().zip(&of_inputs) {
             let slowest = &mut slowest[first as usize];
             *slowest = rate(input).min(*slowest);
         }
-        let outputs = firsts.iter().zip(&of_outputs);
+        let outputs = firsts.iter().zip(of_outputs);
         let exceeds_input = outputs.map(|(&first, &output)| rate(output) > slowest[first as usize]).collect();
-        Self { firsts, of_inputs, of_outputs, exceeds_input, is_faster, links: rates.len() }
+        Self { places, of_inputs, exceeds_input }
     }
 
     #[inline(always)]
     fn input(&self, arrival: &Arrival) -> usize {
-        self.firsts[arrival.output as usize] as usize + arrival.input_index()
-    }
-
-    /// Whether an arriving packet leaves on a faster link than `from`.
-    #[inline(always)]
-    fn speeds_up(&self, from: u8, arrival: &Arrival) -> bool {
-        let to = self.of_outputs[arrival.output as usize];
-        self.is_faster[usize::from(from) * self.links + usize::from(to)]
+        self.places.first(arrival.output) as usize + arrival.input_index()
     }
 }
 
@@ -83,9 +70,6 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         let have_changes = self.changes.is_some();
         let input = tails.input(arrival);
         let from = tails.of_inputs[input];
-        if !have_changes && !tails.speeds_up(from, arrival) {
-            return false;
-        }
         let to = self.voq.records[arrival.output as usize].own.link;
         let mut span = |link: u8| self.wiring.links[usize::from(link)].parameters.span(arrival.size.into());
         // The rate of the last link may have changed since the packet left.
@@ -129,9 +113,10 @@ mod tests {
     #[test]
     fn outputs_that_exceed_an_input_of_their_switch_are_known() {
         // Two switches with two ports each: inputs at 100 and 400 Gbit/s, and at 400 Gbit/s only.
-        let firsts = Arc::from([0, 0, 2, 2]);
+        let (firsts, ports) = (Box::new([0, 0, 2, 2]), Box::new([2; 4]));
+        let places = OutputPlaces { channels: Box::new([(0, 0); 4]), firsts, ports };
         let tails =
-            TailLinks::new(firsts, Box::new([0, 1, 1, 1]), Box::new([0, 1, 1, 0]), &[100_000, 400_000]);
+            TailLinks::new(Arc::new(places), Box::new([0, 1, 1, 1]), &[0, 1, 1, 0], &[100_000, 400_000]);
         assert_eq!(tails.exceeds_input[..], [false, true, false, false]);
     }
 }

@@ -194,7 +194,7 @@ impl Partition {
         let Self { ctx, hosts, outputs, jobs, .. } = self;
         ctx.collect(mailbox);
         if let Some(outputs) = outputs {
-            outputs.collect(mailbox, &mut ctx.packets);
+            outputs.collect(mailbox, &mut ctx.packets, &mut ctx.notices);
         }
         if let Some(jobs) = jobs {
             jobs.collect(mailbox, hosts);

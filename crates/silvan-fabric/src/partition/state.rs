@@ -42,9 +42,9 @@ impl Partition {
 
     /// Number of notifications for sources on their way.
     pub fn reports_on_their_way(&self) -> usize {
-        let of_outputs = self.outputs.as_ref().map_or(0, Outputs::reports_in_flight);
-        let sent: usize = self.ctx.outbox.iter().map(|mailbox| mailbox.output_notices.len()).sum();
-        self.ctx.reports.len() + self.ctx.notices.reports() + of_outputs + sent
+        let sent = self.ctx.outbox.iter().flat_map(|mailbox| &mailbox.output_messages);
+        let sent = sent.filter(|(_, _, report)| report.is_some()).count();
+        self.ctx.reports.len() + self.ctx.notices.reports() + sent
     }
 
     /// Whether there are `space` bytes of credit for some packet on a channel. A node of this partition must send on

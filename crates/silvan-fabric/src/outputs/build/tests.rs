@@ -111,14 +111,13 @@ fn reports_of_packets_that_leave() {
     assert_eq!(choice(&hosts(4), backward(Mechanism::Qcn)), Ok(()), "these mark packets that arrive");
 }
 
-/// Either kind of messages puts the events of a switch in order on its own.
 #[test]
 fn reports_of_switches_that_stop_their_senders() {
-    let reason = NotBinned::ReportsAndPauses;
-    excludes(reason, |config| {
+    let both = |config: &mut Config| {
         backward(Mechanism::Qcn)(config);
         config.flow_control = FlowControl::OnOff(OnOff::default());
-    });
+    };
+    assert_eq!(choice(&hosts(4), both), Ok(()), "the events of a switch are in one order");
 }
 
 #[test]
