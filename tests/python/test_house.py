@@ -239,8 +239,8 @@ CYCLES = {
     ),
     # A trace orders the operations of a rank with `Sequence`, which adds operations to a trace.
     ("silvan-trace", "", "sequence trace"),
-    # `ranks` uses the rounding of `loggp` and the explanations of `stuck`, which both read ranks.
-    ("silvan-trace", "execute", "loggp ranks stuck"),
+    # `ranks` uses the rounding of `loggp`, which transports the parcels of ranks.
+    ("silvan-trace", "execute", "loggp ranks"),
     # The readers of values, JSON and work fill the nodes of `chakra`, which calls them.
     ("silvan-trace", "read", "chakra chakra_json chakra_values work"),
     # `vef` builds a graph from its records, and `vef_graph` names the records.

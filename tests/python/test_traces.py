@@ -85,6 +85,17 @@ def test_large_files_are_read_through(tmp_path: Path) -> None:
     assert streamed["contents"] == traces.check(tmp_path / "ring.bin")["contents"]
 
 
+def test_a_trace_may_be_in_a_temporary_file(tmp_path: Path, ping_pong: Path) -> None:
+    costs = {"latency": "1 us", "bandwidth": "100 Gbit/s", "rendezvous_above": "1 KiB"}
+    for path in (ping_pong, HPCC.with_name("exchange.goal"), HPCC.with_name("chakra") / "graph.0.json"):
+        assert traces.check(path, in_memory=0, **costs) == traces.check(path, **costs), path
+        for ending in ("goal", "bin"):
+            outs = [tmp_path / f"{name}.{ending}" for name in ("memory", "stored")]
+            for out, in_memory in zip(outs, (1 << 20, 0), strict=True):
+                traces.convert(path, out, in_memory=in_memory)
+            assert outs[0].read_bytes() == outs[1].read_bytes()
+
+
 def test_generators_take_sizes(tmp_path: Path) -> None:
     step = tmp_path / "step.goal"
     sizes = {"tensor": 2, "pipeline": 2, "data": 4, "micro_batches": 4, "layers": 4, "flops": 1e14}

@@ -34,6 +34,7 @@ mod resolved;
 mod schedulers;
 mod setup;
 mod starvation;
+mod stored;
 mod tables;
 mod transfers;
 mod trimming;

@@ -15,7 +15,7 @@ use silvan_trace::collective::Choice;
 use silvan_trace::execute::Parameters;
 use silvan_trace::generate::{Kernels, Repeated, Transformer};
 use silvan_trace::read::{Format, Options, read};
-use silvan_trace::trace::{CollectiveUse, MAX_ITEMS};
+use silvan_trace::trace::{CollectiveUse, MAX_ITEMS, MAX_KEPT};
 use silvan_trace::{Trace, write};
 
 use crate::convert::{self, TraceError};
@@ -32,7 +32,8 @@ struct Request {
     ranks: Option<u32>,
     bytes: Option<String>,
     algorithms: BTreeMap<String, String>,
-    limit: u64,
+    limit: Option<u64>,
+    in_memory: u64,
     latency: String,
     overhead: String,
     gap: String,
@@ -52,7 +53,8 @@ impl Default for Request {
             ranks: None,
             bytes: None,
             algorithms: BTreeMap::new(),
-            limit: MAX_ITEMS,
+            limit: None,
+            in_memory: MAX_KEPT,
             latency: "0 ns".to_owned(),
             overhead: "0 ns".to_owned(),
             gap: "0 ns".to_owned(),
@@ -108,6 +110,7 @@ impl Request {
             bytes: bytes.map(|bytes| bytes.0),
             algorithms: self.algorithms()?,
             limit: self.limit,
+            in_memory: self.in_memory,
         })
     }
 
@@ -209,7 +212,7 @@ pub fn trace_generate<'py>(
     let request = Request::parse(request)?;
     let algorithms = request.algorithms()?;
     let done = py.detach(|| {
-        let limit = request.limit;
+        let limit = request.limit.unwrap_or(MAX_ITEMS);
         let trace = match kind {
             "kernel" => sized::<Kernels>(sizes)?.trace(&algorithms, limit),
             "collective" => sized::<Repeated>(sizes)?.trace(&algorithms, limit),

@@ -585,7 +585,8 @@ pub(crate) fn build(spec: &Spec, base: &Path, topology: &Topology) -> Result<(Ve
             is_linked: inner.is_some() && job.is_free(),
         };
         let mut trace = job.trace(base, &at, rates)?;
-        trace.resize_messages(|data| job.protocol.size(data));
+        let resized = trace.resize_messages(|data| job.protocol.size(data));
+        resized.map_err(|error| Fault::new(format!("{at}.program"), error.to_string()))?;
         let mut hosts = places(job, spec.seed, (index, &at), topology, &used, trace.members())?;
         used.extend(&hosts);
         // A switch within a host is where the ranks are that it connects.

@@ -69,7 +69,7 @@ impl Contents {
     pub fn of(trace: &Trace) -> Self {
         let mut contents = Self::new(trace.ranks());
         (0..trace.operations()).for_each(|at| contents.add(&trace.operation(at)));
-        contents.dependencies = trace.dependencies() as u64;
+        contents.dependencies = trace.dependencies();
         contents
     }
 }

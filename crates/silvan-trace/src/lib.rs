@@ -4,6 +4,8 @@
 //! | module | contents |
 //! | --- | --- |
 //! | [`trace`] | the internal representation: a graph of operations per rank, as a structure of arrays |
+//! | `operation` | one operation |
+//! | `pages` | the operations of a large trace in a temporary file |
 //! | [`sequence`] | converts the consecutive calls of an MPI rank to such a graph |
 //! | [`collective`] | expands collective operations to rounds of messages, by named algorithm |
 //! | [`read`] | GOAL (text and binary), SimGrid's time-independent traces, VEF, Chakra, HPCC, SimAI's workloads |
@@ -22,6 +24,8 @@ pub mod collective;
 pub mod error;
 pub mod execute;
 pub mod generate;
+mod operation;
+mod pages;
 pub mod read;
 pub mod reduction;
 pub mod relay;

@@ -65,7 +65,7 @@ impl<'t> Rewritten<'t> {
         let first = trace.first(rank);
         for (index, place) in places.iter().enumerate() {
             for (when, from) in [(When::Finish, place.last), (When::Start, place.first)] {
-                for &later in trace.successors(first + index, when) {
+                for &later in trace.successors(first + index, when).iter() {
                     build.wait(rank, places[later as usize].first, from, when)?;
                 }
             }

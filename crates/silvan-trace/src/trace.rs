@@ -5,125 +5,29 @@
 //! rank are executed one by one; different CPUs work concurrently. Messages are matched as in MPI: first in,
 //! first out for each source, destination and tag, with wildcards for source and tag.
 
-use silvan_engine::saved::Saved;
 use std::collections::HashMap;
-use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::Deref;
+use std::sync::Arc;
 
 use crate::collective::{Algorithm, Call, Misplaced, SWITCH_PARTS, Shares};
+pub use crate::operation::{ANY, ANY_SIZE, Kind, Operation, SWITCH_NIC, When};
+use crate::pages::{Page, PageWriter, Pages, Stored};
 use crate::sequence::{Sequence, Switched};
 
-/// Wildcard. As a peer, it means any source; as a tag, it means any tag below [`COLLECTIVE_TAGS`].
-pub const ANY: u32 = u32::MAX;
-/// The size of a receive that accepts messages of any size.
-pub const ANY_SIZE: u64 = u64::MAX;
 /// First tag for collective operations. Wildcards do not match these tags, and MPI tags are smaller.
 pub const COLLECTIVE_TAGS: u32 = 1 << 31;
-/// Interface of messages to and from a switch that connects the ranks of a host, see [`Trace::switches`]. Files cannot use it.
-pub const SWITCH_NIC: u8 = u8::MAX;
 /// Maximum number of ranks of a trace.
 pub const MAX_RANKS: u32 = 1 << 20;
 /// Maximum number of operations and dependencies together, unless the caller sets another limit. Each uses
 /// at most 40 bytes while a trace is built.
 pub const MAX_ITEMS: u64 = 1 << 27;
-
-/// The kind of an operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Saved)]
-#[repr(u8)]
-pub enum Kind {
-    /// Sends a message.
-    Send,
-    /// Receives a message.
-    Recv,
-    /// Computes, which occupies a CPU.
-    Calc,
-    /// Lets time pass without using a CPU.
-    Delay,
-}
-
-/// One operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Saved)]
-pub struct Operation {
-    /// Kind of the operation.
-    pub kind: Kind,
-    /// Destination or source of a message ([`ANY`] means any source); 0 for other kinds.
-    pub peer: u32,
-    /// Size of a message in bytes ([`ANY_SIZE`] in a receive means any size), or duration in ns.
-    pub size: u64,
-    /// Tag of a message ([`ANY`] in a receive means any tag); 0 for other kinds.
-    pub tag: u32,
-    /// Number of the CPU within the rank.
-    pub cpu: u8,
-    /// Number of the network interface within the rank.
-    pub nic: u8,
-}
-
-impl Operation {
-    /// Sends `bytes` to rank `to`.
-    #[must_use]
-    pub const fn send(to: u32, bytes: u64, tag: u32) -> Self {
-        Self { kind: Kind::Send, peer: to, size: bytes, tag, cpu: 0, nic: 0 }
-    }
-
-    /// Receives up to `bytes` from rank `from`.
-    #[must_use]
-    pub const fn recv(from: u32, bytes: u64, tag: u32) -> Self {
-        Self { kind: Kind::Recv, peer: from, size: bytes, tag, cpu: 0, nic: 0 }
-    }
-
-    /// Computes for `ns` nanoseconds.
-    #[must_use]
-    pub const fn calc(ns: u64) -> Self {
-        Self { kind: Kind::Calc, peer: 0, size: ns, tag: 0, cpu: 0, nic: 0 }
-    }
-
-    /// Waits for `ns` nanoseconds.
-    #[must_use]
-    pub const fn delay(ns: u64) -> Self {
-        Self { kind: Kind::Delay, peer: 0, size: ns, tag: 0, cpu: 0, nic: 0 }
-    }
-
-    /// Returns a message to or from a switch within its host.
-    #[must_use]
-    pub(crate) const fn at_switch(mut self) -> Self {
-        self.nic = SWITCH_NIC;
-        self
-    }
-
-    /// Returns the same operation on another CPU.
-    #[must_use]
-    pub const fn on(mut self, cpu: u8) -> Self {
-        self.cpu = cpu;
-        self
-    }
-}
-
-impl fmt::Display for Operation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { peer, size, tag, .. } = *self;
-        match self.kind {
-            Kind::Send => write!(f, "send {size} bytes to rank {peer}, tag {tag}"),
-            Kind::Recv => {
-                let from = if peer == ANY { "any rank".to_owned() } else { format!("rank {peer}") };
-                let tag = if tag == ANY { "any tag".to_owned() } else { format!("tag {tag}") };
-                if size == ANY_SIZE {
-                    return write!(f, "receive from {from}, {tag}");
-                }
-                write!(f, "receive {size} bytes from {from}, {tag}")
-            }
-            Kind::Calc => write!(f, "compute {size} ns"),
-            Kind::Delay => write!(f, "wait {size} ns"),
-        }
-    }
-}
-
-/// The condition of a dependency.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum When {
-    /// The earlier operation has finished.
-    Finish,
-    /// The earlier operation has started.
-    Start,
-}
+/// The same limit for traces of which a part may be in a temporary file, see [`TraceBuilder::keep`].
+pub const MAX_STORED: u64 = 1 << 36;
+/// Maximum number of operations and dependencies that such a trace keeps in memory, unless the caller sets another one.
+pub const MAX_KEPT: u64 = 1 << 25;
+/// Maximum number of operations of a rank.
+const MAX_OF_RANK: usize = u32::MAX as usize - 1;
 
 /// The reason why a trace cannot be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -146,6 +50,9 @@ pub enum BuildError {
     /// There are more operations and dependencies than allowed.
     #[error("more than {0} operations and dependencies; raise the limit if there is memory for more")]
     TooLarge(u64),
+    /// A rank has more operations than can be numbered.
+    #[error("rank {0}: more than {MAX_OF_RANK} operations")]
+    LargeRank(u32),
     /// An operation names a rank that does not exist.
     #[error("rank {rank}: {operation}: there is no rank {}; there are {ranks}", operation.peer)]
     Peer {
@@ -164,6 +71,9 @@ pub enum BuildError {
         /// The operation.
         operation: Operation,
     },
+    /// The temporary file for a large trace cannot be written.
+    #[error("the trace is too large for memory, and the folder for temporary files cannot store it: {0}")]
+    Unstored(String),
     /// Operations wait for each other in a cycle.
     #[error("rank {rank}: operations wait for each other in a cycle: {}", cycle(.operations))]
     Cycle {
@@ -220,23 +130,34 @@ pub struct Mark {
 }
 
 /// The edges of all operations. Those of operation `i` are `targets[offsets[i]..offsets[i + 1]]`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Edges {
     offsets: Vec<u32>,
     targets: Vec<u32>,
+}
+
+impl Default for Edges {
+    fn default() -> Self {
+        Self { offsets: vec![0], targets: Vec::new() }
+    }
 }
 
 impl Edges {
     fn of(&self, operation: usize) -> &[u32] {
         &self.targets[self.offsets[operation] as usize..self.offsets[operation + 1] as usize]
     }
+
+    /// Adds the edges of the next operation.
+    fn push(&mut self, targets: &[u32]) {
+        self.targets.extend_from_slice(targets);
+        // The number of items in memory is limited to 2^32 - 1.
+        self.offsets.push(self.targets.len() as u32);
+    }
 }
 
-/// A trace: the operations of all ranks, rank by rank. All peers are in range, and the graphs have no cycles.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Trace {
-    /// Index of the first operation of each rank, followed by the total number of operations.
-    first: Vec<usize>,
+/// The operations of all ranks, rank by rank, as a structure of arrays.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Arrays {
     kind: Vec<Kind>,
     peer: Vec<u32>,
     size: Vec<u64>,
@@ -247,6 +168,86 @@ pub struct Trace {
     waits: Vec<u32>,
     after_finish: Edges,
     after_start: Edges,
+}
+
+impl Arrays {
+    fn operation(&self, at: usize) -> Operation {
+        Operation {
+            kind: self.kind[at],
+            peer: self.peer[at],
+            size: self.size[at],
+            tag: self.tag[at],
+            cpu: self.cpu[at],
+            nic: self.nic[at],
+        }
+    }
+
+    fn stored(&self, at: usize) -> Stored<'_> {
+        let (finish, start) = (self.after_finish.of(at), self.after_start.of(at));
+        Stored { operation: self.operation(at), waits: self.waits[at], finish, start }
+    }
+
+    fn push(&mut self, stored: &Stored<'_>) {
+        let Operation { kind, peer, size, tag, cpu, nic } = stored.operation;
+        self.kind.push(kind);
+        self.peer.push(peer);
+        self.size.push(size);
+        self.tag.push(tag);
+        self.cpu.push(cpu);
+        self.nic.push(nic);
+        self.waits.push(stored.waits);
+        self.after_finish.push(stored.finish);
+        self.after_start.push(stored.start);
+    }
+}
+
+/// Where the operations of a trace are.
+#[derive(Debug, Clone)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there are few traces, and each access to an operation uses the arrays"
+)]
+enum Store {
+    Memory(Arrays),
+    /// A temporary file, of which a part is in memory.
+    File(Arc<Pages>),
+}
+
+/// Numbers of operations of a rank.
+#[derive(Debug)]
+pub struct Successors<'t>(List<'t>);
+
+#[derive(Debug)]
+enum List<'t> {
+    Slice(&'t [u32]),
+    OfPage(Arc<Page>, std::ops::Range<usize>),
+}
+
+impl Deref for Successors<'_> {
+    type Target = [u32];
+
+    fn deref(&self) -> &[u32] {
+        match &self.0 {
+            List::Slice(numbers) => numbers,
+            List::OfPage(page, range) => page.numbers(range.clone()),
+        }
+    }
+}
+
+/// A trace: the operations of all ranks, rank by rank. All peers are in range, and the graphs have no cycles.
+///
+/// The operations of a large trace may be in a temporary file, see [`TraceBuilder::keep`]. Two traces are equal if their
+/// contents are, wherever these are stored.
+///
+/// # Panics
+/// Methods that access an operation panic if the temporary file cannot be read.
+#[derive(Debug, Clone)]
+pub struct Trace {
+    /// Index of the first operation of each rank, followed by the total number of operations.
+    first: Vec<usize>,
+    store: Store,
+    /// Number of dependencies of all ranks.
+    dependencies: u64,
     /// Marks of collective operations, in the order of the operations.
     marks: Vec<Mark>,
     /// Collective operations that were expanded into messages.
@@ -258,6 +259,43 @@ pub struct Trace {
     /// For each rank that is a part of the switch that connects the ranks of a host ([`Algorithm::Nvls`]), a rank of this host.
     /// They are the last ranks, in this order; a trace does not have both these and reducers.
     pub switches: Vec<u32>,
+}
+
+impl PartialEq for Trace {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { first, store: _, dependencies, marks, collectives, notes, reducers, switches } = self;
+        let same = *first == other.first
+            && *dependencies == other.dependencies
+            && *marks == other.marks
+            && *collectives == other.collectives
+            && *notes == other.notes
+            && *reducers == other.reducers
+            && *switches == other.switches;
+        same && match (&self.store, &other.store) {
+            (Store::Memory(own), Store::Memory(theirs)) => own == theirs,
+            _ => (0..self.operations()).all(|at| {
+                self.operation(at) == other.operation(at)
+                    && self.waits(at) == other.waits(at)
+                    && [When::Finish, When::Start]
+                        .into_iter()
+                        .all(|when| *self.successors(at, when) == *other.successors(at, when))
+            }),
+        }
+    }
+}
+
+impl Eq for Trace {}
+
+impl Hash for Trace {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self { first, store: _, dependencies: _, marks, collectives, notes, reducers, switches } = self;
+        (first, marks, collectives, notes, reducers, switches).hash(state);
+        for at in 0..self.operations() {
+            self.operation(at).hash(state);
+            self.successors(at, When::Finish).hash(state);
+            self.successors(at, When::Start).hash(state);
+        }
+    }
 }
 
 /// A rank that represents the network in the collective operations of a communicator: it combines the vectors
@@ -289,13 +327,25 @@ impl Trace {
     /// Number of operations of all ranks.
     #[must_use]
     pub fn operations(&self) -> usize {
-        self.kind.len()
+        self.first[self.first.len() - 1]
     }
 
     /// Number of dependencies of all ranks.
     #[must_use]
-    pub fn dependencies(&self) -> usize {
-        self.after_finish.targets.len() + self.after_start.targets.len()
+    pub const fn dependencies(&self) -> u64 {
+        self.dependencies
+    }
+
+    /// Whether the operations are in a temporary file.
+    #[must_use]
+    pub const fn is_stored(&self) -> bool {
+        matches!(self.store, Store::File(_))
+    }
+
+    /// Passes on the page of an operation in the temporary file, and its place there.
+    fn with<R>(&self, pages: &Pages, at: usize, each: impl FnOnce(&Arc<Page>, usize) -> R) -> R {
+        let rank = self.rank_of(at);
+        pages.with(rank, (at - self.first(rank)) as u32, each)
     }
 
     /// The operations of a rank, as numbers over all ranks.
@@ -319,30 +369,35 @@ impl Trace {
     /// One operation, by its number over all ranks.
     #[must_use]
     pub fn operation(&self, at: usize) -> Operation {
-        Operation {
-            kind: self.kind[at],
-            peer: self.peer[at],
-            size: self.size[at],
-            tag: self.tag[at],
-            cpu: self.cpu[at],
-            nic: self.nic[at],
+        match &self.store {
+            Store::Memory(arrays) => arrays.operation(at),
+            Store::File(pages) => self.with(pages, at, |page, place| page.operation(place)),
         }
     }
 
-    /// Number of dependencies of each operation.
+    /// Number of dependencies of an operation.
     #[must_use]
-    pub fn waits(&self) -> &[u32] {
-        &self.waits
+    pub fn waits(&self, at: usize) -> u32 {
+        match &self.store {
+            Store::Memory(arrays) => arrays.waits[at],
+            Store::File(pages) => self.with(pages, at, |page, place| page.waits(place)),
+        }
     }
 
     /// Operations that wait until an operation finishes or starts, as `when` states. They belong to the rank
     /// of the operation and are numbered within it.
     #[must_use]
-    pub fn successors(&self, operation: usize, when: When) -> &[u32] {
-        match when {
-            When::Finish => self.after_finish.of(operation),
-            When::Start => self.after_start.of(operation),
-        }
+    pub fn successors(&self, operation: usize, when: When) -> Successors<'_> {
+        Successors(match &self.store {
+            Store::Memory(arrays) => List::Slice(match when {
+                When::Finish => arrays.after_finish.of(operation),
+                When::Start => arrays.after_start.of(operation),
+            }),
+            Store::File(pages) => self.with(pages, operation, |page, place| {
+                let range = page.successors(place, when);
+                if range.is_empty() { List::Slice(&[]) } else { List::OfPage(Arc::clone(page), range) }
+            }),
+        })
     }
 
     /// The marks of collective operations, in the order of the operations.
@@ -360,23 +415,48 @@ impl Trace {
     }
 
     /// Replaces the size of each message. Receives that accept any size stay as they are.
-    pub fn resize_messages(&mut self, size_of: impl Fn(u64) -> u64) {
-        for (kind, size) in self.kind.iter().zip(&mut self.size) {
-            if *kind == Kind::Send || *kind == Kind::Recv && *size != ANY_SIZE {
-                *size = size_of(*size);
-            }
-        }
+    ///
+    /// # Errors
+    /// [`BuildError::Unstored`] if the temporary file of a large trace cannot be written.
+    pub fn resize_messages(&mut self, size_of: impl Fn(u64) -> u64) -> Result<(), BuildError> {
+        self.resize(|kind, size| match kind {
+            Kind::Send => size_of(size),
+            Kind::Recv if size != ANY_SIZE => size_of(size),
+            _ => size,
+        })
     }
 
     /// Multiplies all durations by a factor and rounds them to nanoseconds. The results saturate at 0 and at
     /// the largest value.
-    pub fn scale_time(&mut self, factor: f64) {
-        for (kind, size) in self.kind.iter().zip(&mut self.size) {
-            if matches!(kind, Kind::Calc | Kind::Delay) {
-                *size = scaled(*size, factor);
+    ///
+    /// # Errors
+    /// [`BuildError::Unstored`] if the temporary file of a large trace cannot be written.
+    pub fn scale_time(&mut self, factor: f64) -> Result<(), BuildError> {
+        self.resize(|kind, size| match kind {
+            Kind::Calc | Kind::Delay => scaled(size, factor),
+            Kind::Send | Kind::Recv => size,
+        })
+    }
+
+    fn resize(&mut self, size_of: impl Fn(Kind, u64) -> u64) -> Result<(), BuildError> {
+        match &mut self.store {
+            Store::Memory(arrays) => {
+                for (kind, size) in arrays.kind.iter().zip(&mut arrays.size) {
+                    *size = size_of(*kind, *size);
+                }
+            }
+            Store::File(pages) => {
+                if let Some(changed) = pages.resized(size_of).map_err(unstored)? {
+                    *pages = Arc::new(changed);
+                }
             }
         }
+        Ok(())
     }
+}
+
+fn unstored(error: std::io::Error) -> BuildError {
+    BuildError::Unstored(error.to_string())
 }
 
 /// Multiplies a duration by a factor and rounds it; the conversion from float to integer saturates.
@@ -391,12 +471,15 @@ struct Rank {
     edges: Vec<(u32, When, u32)>,
     /// First operation, end, kind and communicator of each collective operation.
     marks: Vec<(u32, u32, u16, u32)>,
+    is_closed: bool,
 }
 
 /// Collects operations and dependencies, in any order of ranks. The methods panic if a rank does not exist.
 #[derive(Debug)]
 pub struct TraceBuilder {
     ranks: Vec<Option<Box<Rank>>>,
+    /// The ranks that are complete.
+    built: Built,
     items: u64,
     limit: u64,
     collectives: Vec<CollectiveUse>,
@@ -424,6 +507,7 @@ impl TraceBuilder {
         let ranks = std::iter::repeat_with(|| None).take(count).collect();
         Ok(Self {
             ranks,
+            built: Built::default(),
             items: 0,
             limit,
             collectives: Vec::new(),
@@ -435,13 +519,28 @@ impl TraceBuilder {
         })
     }
 
+    /// Same as [`TraceBuilder::new`], for a trace of any size: if there are more than `kept` operations and dependencies,
+    /// those of the ranks that are [closed](Self::close) are written to a temporary file. `limit` is at most [`MAX_STORED`].
+    ///
+    /// # Errors
+    /// Same as [`TraceBuilder::new`].
+    pub fn keep(ranks: u64, limit: u64, kept: u64) -> Result<Self, BuildError> {
+        if cfg!(target_family = "wasm") {
+            // There is no file system.
+            return Self::new(ranks, limit.min(MAX_ITEMS));
+        }
+        let build = Self::new(ranks, limit)?;
+        let built = Built { kept: kept.min(u64::from(u32::MAX)), ..Built::default() };
+        Ok(Self { limit: limit.min(MAX_STORED), built, ..build })
+    }
+
     /// Number of ranks, including the reducers and switches so far.
     #[must_use]
     pub fn ranks(&self) -> u32 {
         self.ranks.len() as u32
     }
 
-    /// Number of operations that a rank has so far.
+    /// Number of operations that a rank has so far, until it is closed.
     #[must_use]
     pub fn operations(&self, rank: u32) -> u32 {
         self.ranks[rank as usize].as_ref().map_or(0, |rank| rank.operations.len() as u32)
@@ -470,8 +569,8 @@ impl TraceBuilder {
     /// Adds an operation to a rank and returns its number within the rank.
     ///
     /// # Errors
-    /// [`BuildError::TooLarge`] if the limit would be exceeded, or [`BuildError::Peer`] if the peer is out of
-    /// range.
+    /// [`BuildError::TooLarge`] or [`BuildError::LargeRank`] if a limit would be exceeded, or [`BuildError::Peer`] if the peer is
+    /// out of range.
     pub fn push(&mut self, rank: u32, operation: Operation) -> Result<u32, BuildError> {
         // Only collective operations exchange messages with reducers and switches.
         let ranks = if operation.tag < COLLECTIVE_TAGS { self.members() } else { self.ranks() };
@@ -484,6 +583,9 @@ impl TraceBuilder {
             return Err(BuildError::Interface { rank, operation });
         }
         let own = self.rank(rank)?;
+        if own.operations.len() >= MAX_OF_RANK {
+            return Err(BuildError::LargeRank(rank));
+        }
         own.operations.push(operation);
         Ok((own.operations.len() - 1) as u32)
     }
@@ -635,92 +737,224 @@ impl TraceBuilder {
         }
     }
 
+    /// States that a rank is complete: nothing may be added to it. Its memory is reduced, and may be released, see
+    /// [`keep`](Self::keep).
+    ///
+    /// # Errors
+    /// [`BuildError::Cycle`] if operations of the rank wait for each other in a cycle, and [`BuildError::Unstored`].
+    pub fn close(&mut self, rank: u32) -> Result<(), BuildError> {
+        self.ranks[rank as usize].get_or_insert_default().is_closed = true;
+        if self.items > self.built.kept {
+            self.built.store_all(self.ranks.len() as u32)?;
+        }
+        if self.built.pages.is_some() {
+            // Ranks that were closed out of order are still here when the first one is written.
+            for number in if self.built.is_complete { rank..rank + 1 } else { 0..self.ranks() } {
+                self.built.store(number, self.ranks[number as usize].take_if(|rank| rank.is_closed))?;
+            }
+            self.built.is_complete = true;
+            return Ok(());
+        }
+        while let Some(next) = self.ranks.get_mut(self.built.next as usize)
+            && let Some(complete) = next.take_if(|rank| rank.is_closed)
+        {
+            self.built.append(Some(complete))?;
+        }
+        Ok(())
+    }
+
     /// Builds the trace of the ranks.
     fn build(self) -> Result<Trace, BuildError> {
-        let mut trace = Trace {
-            first: Vec::with_capacity(self.ranks.len() + 1),
-            kind: Vec::new(),
-            peer: Vec::new(),
-            size: Vec::new(),
-            tag: Vec::new(),
-            cpu: Vec::new(),
-            nic: Vec::new(),
-            waits: Vec::new(),
-            after_finish: Edges { offsets: vec![0], targets: Vec::new() },
-            after_start: Edges { offsets: vec![0], targets: Vec::new() },
-            marks: Vec::new(),
-            collectives: self.collectives,
-            notes: self.notes,
-            reducers: self.reducers,
-            switches: self.switches,
-        };
-        trace.first.push(0);
+        let Self { ranks, mut built, collectives, notes, reducers, switches, .. } = self;
+        let count = ranks.len();
         // Each rank is consumed here, so its memory is released as soon as its operations are in the arrays.
-        for (number, rank) in self.ranks.into_iter().enumerate() {
-            if let Some(rank) = rank {
-                append(&mut trace, number as u32, *rank)?;
+        let done = if built.pages.is_some() { 0 } else { built.next as usize };
+        for (number, rank) in ranks.into_iter().enumerate().skip(done) {
+            match built.pages {
+                Some(_) => built.store(number as u32, rank)?,
+                None => built.append(rank)?,
             }
-            trace.first.push(trace.kind.len());
+        }
+        let Built { arrays, mut first, pages, marks, dependencies, .. } = built;
+        let store = match pages {
+            None => Store::Memory(arrays),
+            Some(pages) => {
+                let pages = pages.finish(count).map_err(unstored)?;
+                let mut next = 0;
+                first = vec![0];
+                first.extend((0..count as u32).map(|rank| {
+                    next += pages.operations(rank) as usize;
+                    next
+                }));
+                Store::File(Arc::new(pages))
+            }
+        };
+        let mut trace =
+            Trace { first, store, dependencies, marks: Vec::new(), collectives, notes, reducers, switches };
+        let mut marks = marks;
+        marks.sort_by_key(|(rank, _)| *rank);
+        for (rank, marks) in marks {
+            let first = trace.first(rank);
+            trace.marks.extend(marks.into_iter().map(|mark| Mark {
+                first: first + mark.first,
+                end: first + mark.end,
+                ..mark
+            }));
         }
         Ok(trace)
     }
 }
 
-fn append(trace: &mut Trace, number: u32, mut rank: Rank) -> Result<(), BuildError> {
-    let first = trace.kind.len();
-    trace.waits.resize(first + rank.operations.len(), 0);
-    for operation in &rank.operations {
-        trace.kind.push(operation.kind);
-        trace.peer.push(operation.peer);
-        trace.size.push(operation.size);
-        trace.tag.push(operation.tag);
-        trace.cpu.push(operation.cpu);
-        trace.nic.push(operation.nic);
-    }
-    let mut numbers: HashMap<u32, u32> = HashMap::new();
-    for &(from, end, kind, comm) in &rank.marks {
-        let next = numbers.entry(comm).or_default();
-        let (number, from, end) = (*next, first + from as usize, first + end as usize);
-        trace.marks.push(Mark { first: from, end, kind, comm, number });
-        *next += 1;
-    }
-    // Sort the edges, so that the same trace in two formats runs identically.
-    rank.edges.sort_unstable();
-    let mut edges = rank.edges.iter().peekable();
-    for index in 0..rank.operations.len() as u32 {
-        while let Some(&&(_, when, to)) = edges.peek().filter(|edge| edge.0 == index) {
-            trace.waits[first + to as usize] += 1;
-            let list = if when == When::Finish { &mut trace.after_finish } else { &mut trace.after_start };
-            list.targets.push(to);
-            edges.next();
+/// The ranks of a trace that are complete.
+#[derive(Debug)]
+struct Built {
+    /// The first ranks, in memory.
+    arrays: Arrays,
+    /// Index of the first operation of each of these ranks, followed by the number of operations.
+    first: Vec<usize>,
+    /// The number of these ranks.
+    next: u32,
+    /// Maximum number of operations and dependencies in memory.
+    kept: u64,
+    /// The temporary file; `None` while all ranks are in memory.
+    pages: Option<PageWriter>,
+    /// Whether all ranks that are complete are in the file.
+    is_complete: bool,
+    /// The marks of each rank that has any, with the numbers of operations within the rank.
+    marks: Vec<(u32, Vec<Mark>)>,
+    dependencies: u64,
+}
+
+impl Default for Built {
+    fn default() -> Self {
+        Self {
+            arrays: Arrays::default(),
+            first: vec![0],
+            next: 0,
+            kept: u64::MAX,
+            pages: None,
+            is_complete: false,
+            marks: Vec::new(),
+            dependencies: 0,
         }
-        for list in [&mut trace.after_finish, &mut trace.after_start] {
-            list.offsets.push(list.targets.len() as u32);
-        }
-    }
-    trace.first.push(first);
-    let cycle = find_cycle(trace, first);
-    trace.first.pop();
-    match cycle {
-        Some(operations) => Err(BuildError::Cycle { rank: number, operations }),
-        None => Ok(()),
     }
 }
 
-/// Returns operations with numbers from `first` that wait for each other in a cycle, if there are any.
-fn find_cycle(trace: &Trace, first: usize) -> Option<Vec<(u32, Operation)>> {
-    let count = trace.kind.len() - first;
-    let mut left: Vec<u32> = trace.waits[first..].to_vec();
+impl Built {
+    /// Adds the next rank to those in memory.
+    fn append(&mut self, rank: Option<Box<Rank>>) -> Result<(), BuildError> {
+        let number = self.next;
+        if let Some(rank) = rank {
+            let arrays = &mut self.arrays;
+            let (marks, dependencies) = rank.finish(number, &mut |stored| {
+                arrays.push(stored);
+                Ok(())
+            })?;
+            self.add(number, marks, dependencies);
+        }
+        self.first.push(self.arrays.kind.len());
+        self.next += 1;
+        Ok(())
+    }
+
+    fn add(&mut self, rank: u32, marks: Vec<Mark>, dependencies: u64) {
+        self.dependencies += dependencies;
+        if !marks.is_empty() {
+            self.marks.push((rank, marks));
+        }
+    }
+
+    /// Moves the ranks in memory to the file.
+    fn store_all(&mut self, ranks: u32) -> Result<(), BuildError> {
+        if self.pages.is_some() {
+            return Ok(());
+        }
+        let mut pages = PageWriter::new(ranks).map_err(unstored)?;
+        let arrays = std::mem::take(&mut self.arrays);
+        for (rank, range) in (0..).zip(self.first.windows(2)) {
+            pages.begin(rank);
+            (range[0]..range[1]).try_for_each(|at| pages.push(&arrays.stored(at))).map_err(unstored)?;
+            pages.end().map_err(unstored)?;
+        }
+        self.pages = Some(pages);
+        Ok(())
+    }
+
+    /// Adds a rank to those in the file, unless it is there already.
+    fn store(&mut self, number: u32, rank: Option<Box<Rank>>) -> Result<(), BuildError> {
+        let (Some(rank), Some(pages)) = (rank, &mut self.pages) else { return Ok(()) };
+        pages.begin(number);
+        let (marks, dependencies) =
+            rank.finish(number, &mut |stored| pages.push(stored).map_err(unstored))?;
+        pages.end().map_err(unstored)?;
+        self.add(number, marks, dependencies);
+        Ok(())
+    }
+}
+
+impl Rank {
+    /// Passes on the operations with their dependencies. Returns the marks, with the numbers of operations within the rank, and
+    /// the number of dependencies.
+    fn finish(
+        mut self,
+        number: u32,
+        each: &mut dyn FnMut(&Stored<'_>) -> Result<(), BuildError>,
+    ) -> Result<(Vec<Mark>, u64), BuildError> {
+        // Sort the edges, so that the same trace in two formats runs identically.
+        self.edges.sort_unstable();
+        let Self { operations, edges, marks, .. } = self;
+        let mut waits = vec![0; operations.len()];
+        edges.iter().for_each(|&(_, _, to)| waits[to as usize] += 1);
+        if let Some(operations) = find_cycle(&operations, &waits, &edges) {
+            return Err(BuildError::Cycle { rank: number, operations });
+        }
+        let mut rest = &edges[..];
+        let mut lists = [Vec::new(), Vec::new()];
+        for (index, (&operation, &waits)) in (0..).zip(operations.iter().zip(&waits)) {
+            lists.iter_mut().for_each(Vec::clear);
+            while let Some((&(from, when, to), later)) = rest.split_first()
+                && from == index
+            {
+                lists[usize::from(when == When::Start)].push(to);
+                rest = later;
+            }
+            let [finish, start] = &lists;
+            each(&Stored { operation, waits, finish, start })?;
+        }
+        let mut numbers: HashMap<u32, u32> = HashMap::new();
+        let marks = marks.iter().map(|&(first, end, kind, comm)| {
+            let next = numbers.entry(comm).or_default();
+            *next += 1;
+            Mark { first: first as usize, end: end as usize, kind, comm, number: *next - 1 }
+        });
+        Ok((marks.collect(), edges.len() as u64))
+    }
+}
+
+/// Returns operations of a rank that wait for each other in a cycle, if there are any. The dependencies are sorted.
+fn find_cycle(
+    operations: &[Operation],
+    waits: &[u32],
+    edges: &[(u32, When, u32)],
+) -> Option<Vec<(u32, Operation)>> {
+    // Operations that wait only for those before them have no cycle.
+    if edges.iter().all(|&(from, _, to)| from < to) {
+        return None;
+    }
+    let count = operations.len();
+    let successors = |op: u32| {
+        let first = edges.partition_point(|edge| edge.0 < op);
+        edges[first..].iter().take_while(move |edge| edge.0 == op).map(|edge| edge.2)
+    };
+    let mut left: Vec<u32> = waits.to_vec();
     let mut ready: Vec<u32> = (0..count as u32).filter(|&op| left[op as usize] == 0).collect();
     let mut done = 0;
     while let Some(op) = ready.pop() {
         done += 1;
-        for when in [When::Finish, When::Start] {
-            for &next in trace.successors(first + op as usize, when) {
-                left[next as usize] -= 1;
-                if left[next as usize] == 0 {
-                    ready.push(next);
-                }
+        for next in successors(op) {
+            left[next as usize] -= 1;
+            if left[next as usize] == 0 {
+                ready.push(next);
             }
         }
     }
@@ -730,25 +964,20 @@ fn find_cycle(trace: &Trace, first: usize) -> Option<Vec<(u32, Operation)>> {
     // Each remaining operation waits for another remaining one, so following the dependencies must lead to a
     // cycle.
     let mut waits_for = vec![u32::MAX; count];
-    for op in (0..count as u32).filter(|&op| left[op as usize] > 0) {
-        for when in [When::Finish, When::Start] {
-            trace
-                .successors(first + op as usize, when)
-                .iter()
-                .for_each(|&next| waits_for[next as usize] = op);
-        }
+    for &(from, _, to) in edges.iter().filter(|edge| left[edge.0 as usize] > 0) {
+        waits_for[to as usize] = from;
     }
     let mut at = (0..count).find(|&op| left[op] > 0)?;
     for _ in 0..count {
         at = waits_for[at] as usize;
     }
     let start = at;
-    let mut operations = Vec::new();
+    let mut found = Vec::new();
     loop {
-        operations.push((at as u32, trace.operation(first + at)));
+        found.push((at as u32, operations[at]));
         at = waits_for[at] as usize;
         if at == start {
-            return Some(operations);
+            return Some(found);
         }
     }
 }

@@ -15,5 +15,7 @@ mod moe;
 mod msccl;
 mod nvls;
 mod reduction;
+mod stored;
+mod wildcards;
 mod workload;
 mod wrong;

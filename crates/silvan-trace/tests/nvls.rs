@@ -49,7 +49,7 @@ fn known(trace: &Trace) -> Vec<u64> {
         .map(|at| trace.rank_of(at))
         .map(|rank| if rank < trace.members() { 1 << rank } else { 0 })
         .collect();
-    let mut waits = trace.waits().to_vec();
+    let mut waits: Vec<u32> = (0..trace.operations()).map(|at| trace.waits(at)).collect();
     let mut ready: VecDeque<usize> = (0..trace.operations()).filter(|&at| waits[at] == 0).collect();
     let mut arrived: BTreeMap<(u32, u32, u32), VecDeque<(u64, u64)>> = BTreeMap::new();
     let mut posted: BTreeMap<(u32, u32, u32), VecDeque<usize>> = BTreeMap::new();
@@ -85,7 +85,7 @@ fn known(trace: &Trace) -> Vec<u64> {
             done += 1;
             let first = trace.first(trace.rank_of(at));
             for when in [When::Finish, When::Start] {
-                for &later in trace.successors(at, when) {
+                for &later in trace.successors(at, when).iter() {
                     let later = first + later as usize;
                     known[later] |= known[at];
                     waits[later] -= 1;

@@ -69,7 +69,7 @@ fn workload_of(text: &str) -> Parsed {
 }
 
 fn small(options: Options) -> Options {
-    Options { limit: 10, ..options }
+    Options { limit: Some(10), ..options }
 }
 
 /// The error message of a result, or "accepted" if there is no error.

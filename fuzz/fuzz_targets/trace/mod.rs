@@ -10,7 +10,7 @@ use silvan_trace::{Kind, Trace, write};
 
 /// Limits that are small enough for every parsed trace to run quickly.
 pub fn options() -> Options {
-    Options { limit: 20_000, ..Options::default() }
+    Options { limit: Some(20_000), ..Options::default() }
 }
 
 /// Runs a trace, writes it in both forms, and reads them again.
@@ -35,7 +35,7 @@ pub fn check(trace: &Trace) {
     if write::text(trace, &mut text).is_err() {
         return;
     }
-    let options = Options { limit: 2 * options().limit, ..options() };
+    let options = Options { limit: options().limit.map(|limit| 2 * limit), ..options() };
     let source = Source::new(&text[..], "again").expect("memory can be read");
     let again = goal::read(source, &options).expect("a written trace can be parsed");
     let mut binary = Vec::new();

@@ -24,7 +24,10 @@
 //!
 //! The model is based on Alexandrov et al., "LogGP" (1995), and Hoefler, Schneider and Lumsdaine, "LogGOPSim"
 //! (2010). LogGOPSim differs in three points: it charges `n - 1` bytes, the CPU time per byte overlaps with
-//! the network, and a rendezvous ends at the sender when the receive is matched.
+//! the network, and a rendezvous ends at the sender when the receive is matched. It also orders simultaneous events
+//! differently: of the operations of a CPU that become ready at once, sends precede receives, and computations are last, and
+//! messages that arrive at once are in the order in which their sends became ready. Here, the orders are those of the file and
+//! of the ranks.
 
 //!
 //! | type | purpose |
@@ -40,6 +43,7 @@ mod ranks;
 mod repeated;
 mod stuck;
 mod turns;
+mod waits;
 
 use silvan_engine::saved::Saved;
 use silvan_engine::{Rate, Time};

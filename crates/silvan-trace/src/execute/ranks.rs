@@ -10,14 +10,12 @@ use silvan_engine::saved::{Saved, Writer};
 
 use super::loggp::per_byte;
 use super::matching::Matching;
+use super::waits::Waits;
 use super::{Call, Execution, Parameters, TooLong, stuck};
 use crate::trace::{ANY_SIZE, Kind, Operation, Trace, When};
 
 /// Maximum number of faults of each kind that are reported.
 const KEPT: usize = 10;
-
-/// Marks a finished operation in the list of dependency counts.
-pub(super) const DONE: u32 = u32::MAX;
 
 /// The latest representable time, 106 days in ps.
 const END: u64 = u64::MAX / 2;
@@ -208,8 +206,7 @@ pub struct Ranks<T: Deref<Target = Trace>> {
     #[saved(constant)]
     parameters: Parameters,
     pub(super) agenda: Agenda,
-    /// Number of unfinished dependencies of each operation; [`DONE`] after the operation has finished.
-    pub(super) waits: Vec<u32>,
+    pub(super) waits: Waits,
     pub(super) ranks: Vec<Rank>,
     pub(super) matching: Matching,
     /// The matched receive of each rendezvous in progress, by the number of its send.
@@ -263,7 +260,7 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         for rank in (0..trace.ranks()).filter(|&rank| has(rank)) {
             for (index, operation) in trace.of_rank(rank).enumerate() {
                 unfinished += 1;
-                if trace.waits()[operation] == 0 {
+                if trace.waits(operation) == 0 {
                     agenda.push(start.0, What::Ready, rank, index as u32);
                 }
             }
@@ -272,7 +269,7 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         Self {
             parameters: *parameters,
             agenda,
-            waits: trace.waits().to_vec(),
+            waits: Waits::new(count),
             ranks: std::iter::repeat_with(Rank::default).take(count).collect(),
             matching: Matching::new(count),
             receives: HashMap::new(),
@@ -338,16 +335,17 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
 
     /// Adds the results of ranks that were executed separately; `has` selects these ranks.
     pub fn join(&mut self, other: Self, has: impl Fn(u32) -> bool) {
-        let Self { trace, waits, agenda, ranks, matching, receives, open, outcome, .. } = self;
+        let Self { waits, agenda, ranks, matching, receives, open, outcome, .. } = self;
         let theirs = other.outcome;
         let lists = ranks.iter_mut().zip(other.ranks).zip(matching.0.iter_mut().zip(other.matching.0));
-        for (rank, ((own, of_rank), (own_matching, of_matching))) in (0..).zip(lists) {
+        let lists = lists.zip(waits.0.iter_mut().zip(other.waits.0));
+        for (rank, (((own, of_rank), (own_matching, of_matching)), (own_waits, of_waits))) in (0..).zip(lists)
+        {
             if !has(rank) {
                 continue;
             }
-            (*own, *own_matching) = (of_rank, of_matching);
-            let (at, operations) = (rank as usize, trace.of_rank(rank));
-            waits[operations.clone()].copy_from_slice(&other.waits[operations]);
+            (*own, *own_matching, *own_waits) = (of_rank, of_matching, of_waits);
+            let at = rank as usize;
             outcome.finished[at] = theirs.finished[at];
             outcome.computing[at] = theirs.computing[at];
             outcome.busy[at] = theirs.busy[at];
@@ -597,7 +595,7 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
     }
 
     fn finish(&mut self, now: u64, rank: u32, at: usize) {
-        self.waits[at] = DONE;
+        self.waits.finish(&self.trace, rank, at);
         self.outcome.unfinished -= 1;
         let latest = &mut self.outcome.finished[rank as usize];
         *latest = (*latest).max(Time(now));
@@ -612,10 +610,8 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
 
     fn release(&mut self, now: u64, rank: u32, at: usize, when: When) {
         let Self { trace, waits, agenda, .. } = self;
-        for &next in trace.successors(at, when) {
-            let waits = &mut waits[trace.first(rank) + next as usize];
-            *waits -= 1;
-            if *waits == 0 {
+        for &next in trace.successors(at, when).iter() {
+            if waits.release(trace, rank, next) == 0 {
                 agenda.push(now, What::Ready, rank, next);
             }
         }

@@ -11,17 +11,20 @@ use std::ops::Deref;
 use silvan_engine::Time;
 use silvan_engine::saved::{Change, Damaged, Reader, Saved, Writer};
 
-use super::ranks::{DONE, Ranks};
+use super::ranks::Ranks;
 use crate::trace::{Trace, When};
+
+/// The programs of larger ranks are not examined for repetition, because that takes 50 bytes per operation.
+const MOST_WATCHED: usize = 1 << 22;
 
 fn put_length(length: usize, to: &mut Writer<'_>) {
     to.put_state(&(length as u64).to_le_bytes());
 }
 
 /// Saves numbers that are equal in equal states.
-fn put_states(values: &[u32], to: &mut Writer<'_>) {
+fn put_states<'v>(values: impl ExactSizeIterator<Item = &'v u32>, to: &mut Writer<'_>) {
     put_length(values.len(), to);
-    values.iter().for_each(|value| to.put_state(&value.to_le_bytes()));
+    values.for_each(|value| to.put_state(&value.to_le_bytes()));
 }
 
 /// The positions of the ranks and the progress of collective operations at a time.
@@ -41,10 +44,9 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         self.agenda.save(to);
         to.label("Ranks.waits");
         for rank in 0..count {
-            let (origin, touched) = self.window(rank);
-            to.put_operation(origin, rank);
-            let start = self.trace.first(rank);
-            put_states(&self.waits[start + origin as usize..start + touched as usize], to);
+            let window = self.waits.window(rank);
+            to.put_operation(window.origin(), rank);
+            put_states(window.values(), to);
         }
         to.label("Ranks.ranks");
         self.ranks.save(to);
@@ -78,17 +80,12 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
     pub(super) fn restore_relative(&mut self, from: &mut Reader<'_>) -> Result<(), Damaged> {
         self.agenda.restore(from)?;
         for rank in 0..self.trace.ranks() {
-            let (start, origin) = (self.trace.first(rank), u32::load(from)? as usize);
-            let values = Vec::<u32>::load(from)?;
-            let of_rank = &mut self.waits[self.trace.of_rank(rank)];
-            if origin.checked_add(values.len()).is_none_or(|end| end > of_rank.len()) {
+            let (origin, values) = (u32::load(from)?, Vec::<u32>::load(from)?);
+            let operations = self.trace.of_rank(rank).len();
+            if (origin as usize).checked_add(values.len()).is_none_or(|end| end > operations) {
                 return Err(Damaged::Wrong(format!("rank {rank} has operations after the last one")));
             }
-            of_rank[..origin].fill(DONE);
-            of_rank[origin..origin + values.len()].copy_from_slice(&values);
-            let rest = origin + values.len();
-            let all = self.trace.of_rank(rank).end - start;
-            of_rank[rest..].copy_from_slice(&self.trace.waits()[start + rest..start + all]);
+            self.waits.restore(rank, origin, values);
         }
         self.ranks.restore(from)?;
         self.matching.restore(from)?;
@@ -106,19 +103,14 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
 
     /// The position of a rank, and the end of the operations that have started or for which an earlier operation has finished.
     fn window(&self, rank: u32) -> (u32, u32) {
-        let operations = self.trace.of_rank(rank);
-        let (waits, initial) = (&self.waits[operations.clone()], &self.trace.waits()[operations]);
-        let origin = waits.iter().position(|waits| *waits != DONE).unwrap_or(waits.len());
-        let changed = waits.iter().zip(initial).rposition(|(waits, initial)| waits != initial);
-        (origin as u32, changed.map_or(0, |last| last + 1).max(origin) as u32)
+        let window = self.waits.window(rank);
+        (window.origin(), window.end())
     }
 
     /// The position of a rank, if it is at least `from`.
     #[must_use]
     pub fn position(&self, rank: u32, from: u32) -> u32 {
-        let operations = self.trace.of_rank(rank);
-        let rest = &self.waits[(operations.start + from as usize).min(operations.end)..operations.end];
-        from + rest.iter().position(|waits| *waits != DONE).unwrap_or(rest.len()) as u32
+        self.waits.window(rank).unfinished(from)
     }
 
     /// The positions of the ranks and the progress of collective operations.
@@ -160,7 +152,7 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         let same_edges = |when: When| {
             let (own, earlier) = (trace.successors(at, when), trace.successors(before, when));
             own.len() == earlier.len()
-                && own.iter().zip(earlier).all(|(own, earlier)| *own == earlier + period)
+                && own.iter().zip(earlier.iter()).all(|(own, earlier)| *own == earlier + period)
         };
         let same_marks = || match (trace.mark_of(at), trace.mark_of(before)) {
             (None, None) => true,
@@ -174,7 +166,7 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
             _ => false,
         };
         trace.operation(at) == trace.operation(before)
-            && trace.waits()[at] == trace.waits()[before]
+            && trace.waits(at) == trace.waits(before)
             && same_edges(When::Finish)
             && same_edges(When::Start)
             && same_marks()
@@ -254,9 +246,12 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
     }
 
     /// The number of operations after which the program of a rank repeats itself up to its end, apart from dependencies;
-    /// `None` if it does not.
+    /// `None` if it does not, or if it is too long to be examined.
     #[must_use]
     pub fn period(&self, rank: u32) -> Option<u32> {
+        if self.trace.of_rank(rank).len() > MOST_WATCHED {
+            return None;
+        }
         // The longest proper suffix that is also a prefix (Knuth, Morris and Pratt). Operations of collective operations are
         // equal if they have the same place in them.
         let place = |at: usize| self.trace.mark_of(at).map(|mark| at - self.trace.marks()[mark].first);

@@ -1,7 +1,7 @@
 //! Explains which operations never finish, and why.
 
 use super::Parameters;
-use super::ranks::DONE;
+use super::waits::{DONE, Waits};
 use crate::trace::{ANY, COLLECTIVE_TAGS, Kind, Operation, Trace};
 use silvan_engine::saved::Saved;
 
@@ -54,7 +54,7 @@ impl std::fmt::Display for Stuck {
 /// Returns the first operations that wait for another rank, and ranks that wait for each other in a cycle.
 pub(super) fn explain(
     trace: &Trace,
-    waits: &[u32],
+    waits: &Waits,
     parameters: &Parameters,
     most: usize,
 ) -> (Vec<Stuck>, Vec<u32>) {
@@ -69,7 +69,7 @@ pub(super) fn explain(
                 Kind::Send => operation.size > parameters.rendezvous_above,
                 Kind::Calc | Kind::Delay => false,
             };
-            waiting && waits[at] == 0
+            waiting && waits.of(trace, rank, at) == 0
         });
         // The search for a partner is expensive. Beyond the operations to report, examine only the first
         // operation of each rank.
@@ -89,12 +89,12 @@ pub(super) fn explain(
 }
 
 /// The first rank that has a matching operation but has not reached it, if there is one.
-fn partner(trace: &Trace, waits: &[u32], rank: u32, operation: Operation) -> Option<u32> {
+fn partner(trace: &Trace, waits: &Waits, rank: u32, operation: Operation) -> Option<u32> {
     let others = if operation.peer == ANY { 0..trace.ranks() } else { operation.peer..operation.peer + 1 };
-    let fits = |at: &usize| {
-        let other = trace.operation(*at);
+    let fits = |of: u32, at: usize| {
+        let other = trace.operation(at);
         let (send, recv) = if operation.kind == Kind::Send { (operation, other) } else { (other, operation) };
-        let source = if operation.kind == Kind::Send { rank } else { trace.rank_of(*at) };
+        let source = if operation.kind == Kind::Send { rank } else { of };
         let to = if operation.kind == Kind::Send { operation.peer } else { rank };
         let of_tag = recv.tag == send.tag || (recv.tag == ANY && send.tag < COLLECTIVE_TAGS);
         send.kind == Kind::Send
@@ -102,15 +102,14 @@ fn partner(trace: &Trace, waits: &[u32], rank: u32, operation: Operation) -> Opt
             && send.peer == to
             && (recv.peer == ANY || recv.peer == source)
             && of_tag
-            && waits[*at] != 0
-            && waits[*at] != DONE
+            && !matches!(waits.of(trace, of, at), 0 | DONE)
     };
-    others.into_iter().find(|&other| trace.of_rank(other).any(|at| fits(&at)))
+    others.into_iter().find(|&other| trace.of_rank(other).any(|at| fits(other, at)))
 }
 
 /// For a receive, a finished receive with a wildcard in its rank that may have taken a message that fits
 /// both; `None` if there is none.
-fn wildcard(trace: &Trace, waits: &[u32], rank: u32, operation: Operation) -> Option<u32> {
+fn wildcard(trace: &Trace, waits: &Waits, rank: u32, operation: Operation) -> Option<u32> {
     if operation.kind != Kind::Recv {
         return None;
     }
@@ -130,7 +129,9 @@ fn wildcard(trace: &Trace, waits: &[u32], rank: u32, operation: Operation) -> Op
     let took = |at: usize| {
         let other = trace.operation(at);
         let is_wild = other.kind == Kind::Recv && (other.peer == ANY || other.tag == ANY);
-        is_wild && waits[at] == DONE && sends.iter().any(|&(source, send)| fits(other, source, send))
+        is_wild
+            && waits.of(trace, rank, at) == DONE
+            && sends.iter().any(|&(source, send)| fits(other, source, send))
     };
     trace.of_rank(rank).position(took).map(|index| index as u32)
 }

@@ -22,7 +22,7 @@ use super::protobuf::{Fields, Messages, Value, numbers, varint};
 use super::work::Work;
 use super::{chakra_json, shares, source};
 use crate::collective::{Call, Collective, Sizes};
-use crate::error::{TraceError, clip};
+use crate::error::{Place, TraceError, clip};
 use crate::read::Options;
 use crate::sequence::Sequence;
 use crate::trace::{BuildError, COLLECTIVE_TAGS, Operation, Trace, TraceBuilder, When, scaled};
@@ -262,7 +262,7 @@ pub fn read(ranks: usize, open: Open<'_, '_>, options: &Options) -> Result<Trace
     let mut ranks_of: Vec<(String, Vec<u32>)> =
         groups.into_iter().map(|(name, members)| (name, members.into_iter().collect())).collect();
     ranks_of.insert(0, (String::new(), (0..ranks as u32).collect()));
-    let build = TraceBuilder::new(ranks as u64, options.limit).map_err(whole)?;
+    let build = options.large(ranks as u64).map_err(whole)?;
     let mut reader = Reader {
         build,
         options,
@@ -273,11 +273,12 @@ pub fn read(ranks: usize, open: Open<'_, '_>, options: &Options) -> Result<Trace
         alone: 0,
         waiting: Vec::new(),
         rank: 0,
+        file: String::new(),
     };
     each_node(ranks, open, &mut ignored, &mut |rank, node, fault| {
-        if rank != reader.rank {
+        while rank != reader.rank {
             reader.close()?;
-            reader.rank = rank;
+            reader.rank += 1;
         }
         reader.add(node, fault)
     })?;
@@ -347,22 +348,39 @@ struct Reader<'o> {
     /// For the current rank, the last operation of each node.
     ends: HashMap<u64, u32>,
     alone: u64,
-    /// For the current rank, operations with the nodes for which they wait, and the error to report if the
-    /// node is missing.
-    waiting: Vec<(u32, u64, TraceError)>,
+    /// For the current rank, operations with the nodes for which they wait.
+    waiting: Vec<Waiting>,
     rank: u32,
+    /// The file of the current rank.
+    file: String,
+}
+
+/// An operation that waits for a node.
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    later: u32,
+    /// The node of the operation.
+    node: u64,
+    earlier: u64,
+    /// The position of the node in the file.
+    place: Place,
 }
 
 impl Reader<'_> {
     /// Finishes a rank. Dependencies are resolved here, because nodes may wait for later nodes.
     fn close(&mut self) -> Result<(), TraceError> {
-        for (later, id, error) in std::mem::take(&mut self.waiting) {
-            let Some(&earlier) = self.ends.get(&id) else { return Err(error) };
-            let built = self.build.wait(self.rank, later, earlier, When::Finish);
-            built.map_err(|too_large| TraceError { message: too_large.to_string(), ..error })?;
+        for Waiting { later, node, earlier, place } in std::mem::take(&mut self.waiting) {
+            let fault = |message: String| TraceError { file: self.file.clone(), place, message };
+            let found = self.ends.get(&earlier).copied();
+            let found = found.ok_or_else(|| {
+                fault(format!("node {node} waits for node {earlier}, which does not exist"))
+            })?;
+            let built = self.build.wait(self.rank, later, found, When::Finish);
+            built.map_err(|too_large| fault(too_large.to_string()))?;
         }
-        self.ends.clear();
-        Ok(())
+        self.ends = HashMap::new();
+        let closed = self.build.close(self.rank);
+        closed.map_err(|error| TraceError::new("the trace", error.to_string()))
     }
 
     fn add(&mut self, node: ChakraNode, at: At<'_>) -> Result<(), TraceError> {
@@ -371,13 +389,14 @@ impl Reader<'_> {
         if self.ends.insert(node.id, last).is_some() {
             return Err(at(format!("node {} is defined twice", node.id)));
         }
-        for id in node.waits_for {
+        if node.waits_for.is_empty() {
+            return Ok(());
+        }
+        let TraceError { file, place, .. } = at(String::new());
+        self.file = file;
+        for earlier in node.waits_for {
             self.build.allow(1 + self.waiting.len() as u64).map_err(|error| at(error.to_string()))?;
-            self.waiting.push((
-                first,
-                id,
-                at(format!("node {} waits for node {id}, which does not exist", node.id)),
-            ));
+            self.waiting.push(Waiting { later: first, node: node.id, earlier, place });
         }
         Ok(())
     }

@@ -16,9 +16,10 @@
 //! irequires b` means that it may start when `b` has started. Labels are local to their rank, and must be
 //! defined before the line that uses them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use crate::error::{TraceError, clip};
+use crate::read::labels::Labels;
 use crate::read::source::Source;
 use crate::read::{Fault, Options};
 use crate::trace::{ANY, COLLECTIVE_TAGS, Kind, Operation, Trace, TraceBuilder, When, scaled};
@@ -57,13 +58,12 @@ pub fn read(mut source: Source<'_>, options: &Options) -> Result<Trace, TraceErr
         rank: None,
         seen: HashSet::new(),
         last: None,
-        labels: HashMap::new(),
+        labels: Labels::default(),
         twice: None,
         out_of_order: false,
         any_tag: false,
         high_tag: false,
-        time_scale: options.time_scale,
-        limit: options.limit,
+        options,
     };
     let mut in_comment = false;
     let mut cleaned = String::new();
@@ -172,24 +172,23 @@ fn lex(line: &str) -> Result<Vec<Token<'_>>, String> {
     Ok(tokens)
 }
 
-struct Reader {
+struct Reader<'o> {
     /// `None` until the number of ranks is known.
     build: Option<TraceBuilder>,
     /// The rank whose schedule is being read.
     rank: Option<u32>,
     seen: HashSet<u32>,
     last: Option<u32>,
-    labels: HashMap<String, u32>,
+    labels: Labels,
     /// The first label that was defined twice, with its rank.
     twice: Option<String>,
     out_of_order: bool,
     any_tag: bool,
     high_tag: bool,
-    time_scale: f64,
-    limit: u64,
+    options: &'o Options,
 }
 
-impl Reader {
+impl Reader<'_> {
     fn line(&mut self, tokens: &[Token<'_>]) -> Result<(), Fault> {
         let mut at = Cursor { tokens, next: 0 };
         while !at.is_at_end() {
@@ -202,7 +201,7 @@ impl Reader {
         let Some(build) = &mut self.build else {
             at.word("num_ranks", "a schedule starts with `num_ranks N`")?;
             let ranks = at.number("the number of ranks")?;
-            self.build = Some(TraceBuilder::new(ranks, self.limit)?);
+            self.build = Some(self.options.large(ranks)?);
             return Ok(());
         };
         let Some(rank) = self.rank else {
@@ -225,7 +224,7 @@ impl Reader {
         match at.take("a statement")? {
             Token::Close => {
                 self.rank = None;
-                Ok(())
+                Ok(build.close(rank)?)
             }
             Token::Word(word @ ("send" | "recv" | "calc")) if at.peek() != Some(Token::Colon) => {
                 self.operation(rank, word, at)?;
@@ -250,10 +249,8 @@ impl Reader {
                 return Err("a label is followed by an operation: send, recv or calc".to_owned().into());
             };
             let made = self.operation(rank, operation, at)?;
-            if self.labels.contains_key(word) {
+            if !self.labels.insert(word, made) {
                 self.twice.get_or_insert_with(|| format!("{} of rank {rank}", clip(word)));
-            } else {
-                self.labels.insert(word.to_owned(), made);
             }
             return at.end_of_statement();
         }
@@ -267,7 +264,7 @@ impl Reader {
             return Err("a dependency names a label: `a requires b`".to_owned().into());
         };
         let find = |label: &str| {
-            self.labels.get(label).copied().ok_or_else(|| {
+            self.labels.get(label).ok_or_else(|| {
                 format!("label {} is not defined in rank {rank} before this line", clip(label))
             })
         };
@@ -282,7 +279,7 @@ impl Reader {
         let mut operation = match word {
             "calc" => {
                 let duration = at.number("a duration in ns")?;
-                Operation::calc(scaled(duration, self.time_scale))
+                Operation::calc(scaled(duration, self.options.time_scale))
             }
             "send" | "recv" => self.message(word, at)?,
             _ => return Err(unknown(word, true).into()),

@@ -45,6 +45,14 @@ pub struct Record {
     pub start: (u32, u32),
 }
 
+/// The numbers and positions of the dependencies of an operation, see [`Record`].
+#[derive(Debug, Clone, Copy)]
+struct Links {
+    waits: u32,
+    finish: (u32, u32),
+    start: (u32, u32),
+}
+
 /// Positions of the sections of a rank's schedule, in bytes of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Section {
@@ -263,7 +271,7 @@ impl<R: BufRead + Seek> File<R> {
 pub fn read<R: BufRead + Seek>(from: R, name: &str, options: &Options) -> Result<Trace, TraceError> {
     let mut file = File::open(from, name)?;
     let whole = |error: crate::trace::BuildError| TraceError::new(name, error.to_string());
-    let mut build = TraceBuilder::new(u64::from(file.ranks()), options.limit).map_err(whole)?;
+    let mut build = options.large(u64::from(file.ranks())).map_err(whole)?;
     let (mut any_tag, mut high_tag, mut highest) = (false, false, [0; 2]);
     for rank in 0..file.ranks() {
         let section = file.section(rank)?;
@@ -281,10 +289,11 @@ pub fn read<R: BufRead + Seek>(from: R, name: &str, options: &Options) -> Result
             any_tag |= operation.kind == Kind::Recv && tag == ANY;
             high_tag |= operation.kind != Kind::Calc && tag >= COLLECTIVE_TAGS && tag != ANY;
             build.push(rank, operation).map_err(whole)?;
-            records.push(record);
+            records.push(Links { waits: record.waits, finish: record.finish, start: record.start });
         }
         let counted = edges(&mut file, &section, &records, rank, &mut build)?;
         check_counts(&mut file, &section, &records, &counted)?;
+        build.close(rank).map_err(whole)?;
     }
     for (what, used, stated) in [("cpu", highest[0], file.highest[0]), ("nic", highest[1], file.highest[1])] {
         if used > stated {
@@ -303,7 +312,7 @@ pub fn read<R: BufRead + Seek>(from: R, name: &str, options: &Options) -> Result
 fn edges<R: BufRead + Seek>(
     file: &mut File<R>,
     section: &Section,
-    records: &[Record],
+    records: &[Links],
     rank: u32,
     build: &mut TraceBuilder,
 ) -> Result<Vec<u32>, TraceError> {
@@ -341,7 +350,7 @@ fn edges<R: BufRead + Seek>(
 fn check_counts<R: BufRead + Seek>(
     file: &mut File<R>,
     section: &Section,
-    records: &[Record],
+    records: &[Links],
     counted: &[u32],
 ) -> Result<(), TraceError> {
     for (index, (record, &count)) in records.iter().zip(counted).enumerate() {

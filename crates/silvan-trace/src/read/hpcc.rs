@@ -45,7 +45,7 @@ struct Event {
 /// Reads a recording.
 ///
 /// # Errors
-/// If the recording cannot be read, is invalid, or exceeds `options.limit`. Errors of a line contain its
+/// If the recording cannot be read, is invalid, or exceeds `options.limit()`. Errors of a line contain its
 /// number.
 pub fn read(mut source: Source<'_>, options: &Options) -> Result<Trace, TraceError> {
     let name = source.name.clone();
@@ -58,8 +58,8 @@ pub fn read(mut source: Source<'_>, options: &Options) -> Result<Trace, TraceErr
             recording.begin(line).map_err(at)?;
         } else if !line.trim().is_empty() && !line.starts_with('#') {
             recording.add(number, line).map_err(at)?;
-            if recording.count > options.limit {
-                return Err(at(format!("more than {} calls and members of communicators", options.limit)));
+            if recording.count > options.limit() {
+                return Err(at(format!("more than {} calls and members of communicators", options.limit())));
             }
         }
     }
@@ -328,7 +328,7 @@ impl Recording {
         options: &Options,
         [collectives, messages]: [Doubts; 2],
     ) -> Result<Trace, TraceError> {
-        let mut build = TraceBuilder::new(self.ranks.len() as u64, options.limit)
+        let mut build = TraceBuilder::new(self.ranks.len() as u64, options.limit())
             .map_err(|error| TraceError::new(name, error.to_string()))?;
         let left_out = collectives.left_out + messages.left_out;
         if left_out > 0 {

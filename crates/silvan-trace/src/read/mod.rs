@@ -26,6 +26,7 @@ pub mod fields;
 pub mod goal;
 pub mod goal_binary;
 pub mod hpcc;
+mod labels;
 pub mod msccl;
 mod protobuf;
 pub mod relatives;
@@ -43,7 +44,7 @@ use silvan_engine::Rate;
 
 use crate::collective::{Choice, part};
 use crate::error::TraceError;
-use crate::trace::{BuildError, MAX_ITEMS, Trace};
+use crate::trace::{BuildError, MAX_ITEMS, MAX_KEPT, MAX_STORED, Trace, TraceBuilder};
 use archive::Unpacked;
 use source::Source;
 
@@ -132,11 +133,24 @@ pub struct Options {
     pub bytes: Option<u64>,
     /// Algorithms of collective operations.
     pub algorithms: Choice,
-    /// Maximum number of operations and dependencies together.
-    pub limit: u64,
+    /// Maximum number of operations and dependencies together. By default, it is [`MAX_ITEMS`], and [`MAX_STORED`] for GOAL and
+    /// Chakra.
+    pub limit: Option<u64>,
+    /// Number of operations and dependencies above which a GOAL or Chakra trace is in a temporary file.
+    pub in_memory: u64,
 }
 
 impl Options {
+    /// Maximum number of operations and dependencies of a trace in memory.
+    fn limit(&self) -> u64 {
+        self.limit.unwrap_or(MAX_ITEMS)
+    }
+
+    /// Starts a trace that may be larger than memory.
+    fn large(&self, ranks: u64) -> Result<TraceBuilder, BuildError> {
+        TraceBuilder::keep(ranks, self.limit.unwrap_or(MAX_STORED), self.in_memory)
+    }
+
     /// Speed of a host for SimGrid's traces, in flop/s.
     fn flops(&self) -> f64 {
         self.host_flops.unwrap_or(USUAL_FLOPS)
@@ -154,7 +168,8 @@ impl Default for Options {
             ranks: None,
             bytes: None,
             algorithms: Choice::default(),
-            limit: MAX_ITEMS,
+            limit: None,
+            in_memory: MAX_KEPT,
         }
     }
 }
@@ -219,27 +234,28 @@ fn read_file(path: &Path, options: &Options) -> Result<Read, TraceError> {
         return Err(TraceError::new(&name, message));
     }
     let scaled = |mut trace: Trace, files: Vec<PathBuf>| {
-        trace.scale_time(options.compute_scale);
-        Read { trace, format, files }
+        let scaled = trace.scale_time(options.compute_scale);
+        scaled.map_err(|error| TraceError::new(&name, error.to_string()))?;
+        Ok(Read { trace, format, files })
     };
     let one = || vec![path.to_owned()];
     match format {
-        Format::Goal => Ok(scaled(goal::read(Source::open(path)?, options)?, one())),
+        Format::Goal => scaled(goal::read(Source::open(path)?, options)?, one()),
         Format::GoalBinary => {
             let file = source::open(path)?;
-            Ok(scaled(goal_binary::read(std::io::BufReader::new(file), &name, options)?, one()))
+            scaled(goal_binary::read(std::io::BufReader::new(file), &name, options)?, one())
         }
-        Format::Vef => Ok(scaled(vef::read(Source::open(path)?, options)?, one())),
-        Format::Hpcc => Ok(scaled(hpcc::read(Source::open(path)?, options)?, one())),
-        Format::Workload => Ok(scaled(workload::read(Source::open(path)?, options)?, one())),
-        Format::Msccl => Ok(scaled(msccl::read(source::open(path)?, &name, options)?, one())),
+        Format::Vef => scaled(vef::read(Source::open(path)?, options)?, one()),
+        Format::Hpcc => scaled(hpcc::read(Source::open(path)?, options)?, one()),
+        Format::Workload => scaled(workload::read(Source::open(path)?, options)?, one()),
+        Format::Msccl => scaled(msccl::read(source::open(path)?, &name, options)?, one()),
         Format::Ti => {
             let files = family::of_ti(path)?;
-            Ok(scaled(ti::read_files(&files, options)?, files))
+            scaled(ti::read_files(&files, options)?, files)
         }
         Format::Chakra => {
             let files = family::of_numbered(path)?;
-            Ok(scaled(chakra::read_files(&files, options)?, files))
+            scaled(chakra::read_files(&files, options)?, files)
         }
     }
 }

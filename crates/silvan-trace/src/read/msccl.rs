@@ -127,7 +127,7 @@ struct Reader<'o> {
 ///
 /// # Errors
 /// If the file cannot be read or is invalid, [`Options::bytes`] is missing or no multiple of the number of chunks, or the
-/// trace exceeds `options.limit`. Errors contain the line.
+/// trace exceeds `options.limit()`. Errors contain the line.
 pub fn read(from: impl Read, name: &str, options: &Options) -> Result<Trace, TraceError> {
     let unreadable = |error: std::io::Error| TraceError::new(name, format!("cannot be read: {error}"));
     let mut bytes = Vec::new();
@@ -273,7 +273,7 @@ impl Reader<'_> {
             return Err(message.into());
         }
         self.chunk_bytes = bytes / chunks;
-        self.build = Some(TraceBuilder::new(u64::from(self.ranks), self.options.limit)?);
+        self.build = Some(TraceBuilder::new(u64::from(self.ranks), self.options.limit())?);
         self.seen = vec![false; self.ranks as usize];
         Ok(())
     }

@@ -18,7 +18,7 @@ use crate::trace::{BuildError, MAX_RANKS, Trace, TraceBuilder};
 /// Reads the files of a trace.
 ///
 /// # Errors
-/// If a file cannot be read or is invalid, or the trace exceeds `options.limit`. Errors of a line contain its
+/// If a file cannot be read or is invalid, or the trace exceeds `options.limit()`. Errors of a line contain its
 /// number.
 pub fn read_files(files: &[PathBuf], options: &Options) -> Result<Trace, TraceError> {
     read(files.len(), &|file| Source::open(&files[file]), options)
@@ -28,7 +28,7 @@ pub fn read_files(files: &[PathBuf], options: &Options) -> Result<Trace, TraceEr
 /// actions.
 ///
 /// # Errors
-/// If a source cannot be read or is invalid, or the trace exceeds `options.limit`. Errors of a line contain
+/// If a source cannot be read or is invalid, or the trace exceeds `options.limit()`. Errors of a line contain
 /// its number.
 pub fn read<'r>(
     count: usize,
@@ -61,7 +61,7 @@ pub fn read<'r>(
         let message = format!("rank {missing} has no actions, although there are ranks up to {}", ranks - 1);
         return Err(TraceError::new(&name, message));
     }
-    let mut build = TraceBuilder::new(u64::from(ranks), options.limit)
+    let mut build = TraceBuilder::new(u64::from(ranks), options.limit())
         .map_err(|error| TraceError::new(&name, error.to_string()))?;
     let mut processes: Vec<Process> = (0..ranks).map(Process::new).collect();
     let mut caught = 0;

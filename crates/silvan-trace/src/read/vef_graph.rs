@@ -57,7 +57,7 @@ pub(super) struct Graph<'o> {
 impl<'o> Graph<'o> {
     pub(super) fn new(name: &str, header: &Header, options: &'o Options) -> Result<Self, TraceError> {
         let mut build =
-            TraceBuilder::new(u64::from(header.tasks), options.limit).map_err(at_line(name, 1))?;
+            TraceBuilder::new(u64::from(header.tasks), options.limit()).map_err(at_line(name, 1))?;
         if header.only_send {
             build.notes.push("not used: onlySend, which is TRUE".to_owned());
         }

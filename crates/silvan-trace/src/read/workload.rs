@@ -326,7 +326,7 @@ struct Reader<'o> {
 ///
 /// # Errors
 /// If the workload cannot be read, is invalid, does not state the number of ranks although
-/// [`Options::ranks`] is omitted, or exceeds `options.limit`. Errors of a line contain its number.
+/// [`Options::ranks`] is omitted, or exceeds `options.limit()`. Errors of a line contain its number.
 pub fn read(mut source: Source<'_>, options: &Options) -> Result<Trace, TraceError> {
     let name = source.name.clone();
     let Some((line, text)) = next(&mut source)? else {
@@ -342,7 +342,7 @@ pub fn read(mut source: Source<'_>, options: &Options) -> Result<Trace, TraceErr
             at("the number of ranks (all_gpus) is not in the file: give it, `--ranks`, or `ranks` in a scenario".to_owned())
         })?,
     };
-    let build = TraceBuilder::new(u64::from(ranks), options.limit).map_err(at_line(&name, line))?;
+    let build = TraceBuilder::new(u64::from(ranks), options.limit()).map_err(at_line(&name, line))?;
     let groups = Groups::new(&header, ranks).map_err(at)?;
     let mut reader = Reader {
         name: name.clone(),
@@ -573,9 +573,8 @@ impl Reader<'_> {
                     let key = (exchange.operation, exchange.kind);
                     let messages = match known.get(&key) {
                         Some(&messages) => messages,
-                        None => {
-                            messages(exchange, self.groups, algorithms, self.options.limit).map_err(fault)?
-                        }
+                        None => messages(exchange, self.groups, algorithms, self.options.limit())
+                            .map_err(fault)?,
                     };
                     known.insert(key, messages);
                     messages + update

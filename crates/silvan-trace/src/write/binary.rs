@@ -18,8 +18,8 @@ pub fn binary(trace: &Trace, out: &mut impl Write) -> Result<()> {
     let mut start = 6 + 16 * u64::from(trace.ranks());
     for rank in 0..trace.ranks() {
         let operations = trace.of_rank(rank);
-        let roots = operations.clone().filter(|&at| trace.waits()[at] == 0).count() as u64;
-        let edges: u64 = operations.clone().map(|at| u64::from(trace.waits()[at])).sum();
+        let roots = operations.clone().filter(|&at| trace.waits(at) == 0).count() as u64;
+        let edges: u64 = operations.clone().map(|at| u64::from(trace.waits(at))).sum();
         let end = start + 8 + 4 * (roots + edges) + RECORD * operations.len() as u64;
         out.write_all(&start.to_le_bytes())?;
         out.write_all(&end.to_le_bytes())?;
@@ -46,7 +46,7 @@ fn section(trace: &Trace, rank: u32, out: &mut impl Write) -> Result<()> {
     let operations = trace.of_rank(rank);
     let first = operations.start;
     let roots: Vec<u32> =
-        operations.clone().filter(|&at| trace.waits()[at] == 0).map(|at| (at - first) as u32).collect();
+        operations.clone().filter(|&at| trace.waits(at) == 0).map(|at| (at - first) as u32).collect();
     out.write_all(&(operations.len() as u32).to_le_bytes())?;
     out.write_all(&(roots.len() as u32).to_le_bytes())?;
     for root in roots {
@@ -54,7 +54,7 @@ fn section(trace: &Trace, rank: u32, out: &mut impl Write) -> Result<()> {
     }
     let mut place = 0u32;
     for at in operations.clone() {
-        record(out, lanes.written(trace, at), trace.waits()[at])?;
+        record(out, lanes.written(trace, at), trace.waits(at))?;
         for when in [When::Finish, When::Start] {
             let count = trace.successors(at, when).len() as u32;
             out.write_all(&count.to_le_bytes())?;
@@ -64,7 +64,7 @@ fn section(trace: &Trace, rank: u32, out: &mut impl Write) -> Result<()> {
     }
     for at in operations {
         for when in [When::Finish, When::Start] {
-            for later in trace.successors(at, when) {
+            for later in trace.successors(at, when).iter() {
                 out.write_all(&later.to_le_bytes())?;
             }
         }

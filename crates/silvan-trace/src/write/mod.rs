@@ -63,7 +63,7 @@ impl Lanes {
 /// which they can be executed.
 fn assign(trace: &Trace, rank: u32, lowest: u8) -> Vec<u8> {
     let (begin, count) = (trace.first(rank), trace.of_rank(rank).len());
-    let mut waits: Vec<u32> = trace.waits()[trace.of_rank(rank)].to_vec();
+    let mut waits: Vec<u32> = trace.of_rank(rank).map(|at| trace.waits(at)).collect();
     // The CPUs whose latest delay has ended when an operation starts, each with the number of its delays.
     let mut known: Vec<Vec<(u8, u32)>> = vec![Vec::new(); count];
     // The number of delays of each CPU.
@@ -89,7 +89,7 @@ fn assign(trace: &Trace, rank: u32, lowest: u8) -> Vec<u8> {
             (lane as u8, delays[lane])
         });
         for (when, own) in [(When::Finish, own), (When::Start, None)] {
-            for &later in trace.successors(begin + at, when) {
+            for &later in trace.successors(begin + at, when).iter() {
                 let later = later as usize;
                 for &lane in own.iter().chain(&ended) {
                     let there = &mut known[later];

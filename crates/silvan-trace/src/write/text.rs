@@ -24,7 +24,7 @@ pub fn text(trace: &Trace, out: &mut impl Write) -> Result<()> {
         // dependency may refer to a later operation.
         for at in trace.of_rank(rank) {
             for (when, word) in [(When::Finish, "requires"), (When::Start, "irequires")] {
-                for later in trace.successors(at, when) {
+                for later in trace.successors(at, when).iter() {
                     writeln!(out, "l{later} {word} l{}", at - first)?;
                 }
             }
