@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -394,6 +395,35 @@ def test_bounds_are_orderings_or_say_where_they_come_from() -> None:
         for name, row in rows
         if row.tolerance in ONE_SIDED and row.kind != "ordering" and not row.basis
     ] == []
+
+
+def _assumptions(name: str, texts: dict[str, str], seen: set[str]) -> str:
+    """Return the assumptions of an experiment and of those to which they refer."""
+    seen.add(name)
+    others = [other for other in re.findall(r"\b[A-Z]\d+\b", texts[name]) if other in texts]
+    return " ".join([texts[name], *(_assumptions(own, texts, seen) for own in others if own not in seen)])
+
+
+def test_assumptions_state_each_value_that_a_scenario_marks_as_not_published() -> None:
+    experiments = list_experiments()
+    texts = {e.id: " ".join(e.assumption.split()) for e in experiments}
+    silent = []
+    for own in experiments:
+        files = {own.folder / scenario for scenario, _ in own.code.runs(True).values()}
+        scenarios = [path.read_text() for path in sorted(files) if path.suffix == ".toml"]
+        values = re.findall(r'= (?:{ \w+ = )?"?([\w ]*\w)"?(?: })? +# not published', "\n".join(scenarios))
+        stated = _assumptions(own.id, texts, set())
+        silent += [(own.id, value) for value in values if not re.search(rf"\b{value}\b", stated)]
+    assert silent == []
+
+
+def test_the_page_of_papers_explains_each_tolerance() -> None:
+    found = {row.tolerance for e in list_experiments() for row in e.rows if isinstance(row.tolerance, float)}
+    page_text = (ROOT / "docs" / "papers.md").read_text()
+    explained = {
+        float(percent) / 100 for percent in re.findall(r"^\| ([\d.]+) % \|", page_text, re.MULTILINE)
+    }
+    assert {tolerance for tolerance in found if tolerance > 0.001} == explained
 
 
 def test_other_sources_and_compatible_draws_are_counted_on_their_own(
