@@ -417,6 +417,10 @@ def test_assumptions_state_each_value_that_a_scenario_marks_as_not_published() -
     assert silent == []
 
 
+def test_each_row_has_a_unit() -> None:
+    assert [(own.id, row.key) for own in list_experiments() for row in own.rows if not row.unit] == []
+
+
 def test_the_page_of_papers_explains_each_tolerance() -> None:
     found = {row.tolerance for e in list_experiments() for row in e.rows if isinstance(row.tolerance, float)}
     page_text = (ROOT / "docs" / "papers.md").read_text()
