@@ -335,6 +335,8 @@ CALIBRATED = (
     *("T9.b_random_latency", "T9.c_random_bandwidth", "F5.gain_10", "F6.gain_10", "T2.together_hardware"),
     *("H7.EcoCC_over_HFDI_4", "H7.EcoCC_over_HFDI_6", "M1.none_peak", "F1.hotspots_loss", "H6.EcoCC_1VL_1"),
     *("F5.gain_falls", "F6.gain_falls"),
+    *(f"H5.{name}" for name in ("EcoCC_over_HFDI_4", "EcoCC_victims_6", "IB-ITh_4", "1VL_worst_4", "best")),
+    *(f"H7.{name}" for name in ("HFDI_4_over_1", "HFDI_6_over_4", "HFDI_stays_4", "HFDI_stays_6")),
 )
 
 
