@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -334,6 +335,8 @@ CALIBRATED = (
     *("T9.b_random_latency", "T9.c_random_bandwidth", "F5.gain_10", "F6.gain_10", "T2.together_hardware"),
     *("H7.EcoCC_over_HFDI_4", "H7.EcoCC_over_HFDI_6", "M1.none_peak", "F1.hotspots_loss", "H6.EcoCC_1VL_1"),
     *("F5.gain_falls", "F6.gain_falls"),
+    *(f"H5.{name}" for name in ("EcoCC_over_HFDI_4", "EcoCC_victims_6", "IB-ITh_4", "1VL_worst_4", "best")),
+    *(f"H7.{name}" for name in ("HFDI_4_over_1", "HFDI_6_over_4", "HFDI_stays_4", "HFDI_stays_6")),
 )
 
 
@@ -394,6 +397,39 @@ def test_bounds_are_orderings_or_say_where_they_come_from() -> None:
         for name, row in rows
         if row.tolerance in ONE_SIDED and row.kind != "ordering" and not row.basis
     ] == []
+
+
+def _assumptions(name: str, texts: dict[str, str], seen: set[str]) -> str:
+    """Return the assumptions of an experiment and of those to which they refer."""
+    seen.add(name)
+    others = [other for other in re.findall(r"\b[A-Z]\d+\b", texts[name]) if other in texts]
+    return " ".join([texts[name], *(_assumptions(own, texts, seen) for own in others if own not in seen)])
+
+
+def test_assumptions_state_each_value_that_a_scenario_marks_as_not_published() -> None:
+    experiments = list_experiments()
+    texts = {e.id: " ".join(e.assumption.split()) for e in experiments}
+    silent = []
+    for own in experiments:
+        files = {own.folder / scenario for scenario, _ in own.code.runs(True).values()}
+        scenarios = [path.read_text() for path in sorted(files) if path.suffix == ".toml"]
+        values = re.findall(r'= (?:{ \w+ = )?"?([\w ]*\w)"?(?: })? +# not published', "\n".join(scenarios))
+        stated = _assumptions(own.id, texts, set())
+        silent += [(own.id, value) for value in values if not re.search(rf"\b{value}\b", stated)]
+    assert silent == []
+
+
+def test_each_row_has_a_unit() -> None:
+    assert [(own.id, row.key) for own in list_experiments() for row in own.rows if not row.unit] == []
+
+
+def test_the_page_of_papers_explains_each_tolerance() -> None:
+    found = {row.tolerance for e in list_experiments() for row in e.rows if isinstance(row.tolerance, float)}
+    page_text = (ROOT / "docs" / "papers.md").read_text()
+    explained = {
+        float(percent) / 100 for percent in re.findall(r"^\| ([\d.]+) % \|", page_text, re.MULTILINE)
+    }
+    assert {tolerance for tolerance in found if tolerance > 0.001} == explained
 
 
 def test_other_sources_and_compatible_draws_are_counted_on_their_own(
