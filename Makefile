@@ -34,8 +34,8 @@ TYPES := python/silvan/types/_summary.py
 # The extension module has no tests in Rust. `bench` compiles the benchmarks, and `lint` checks them.
 RUST_TESTS := --workspace --exclude silvan-python --exclude silvan-bench
 # Crates whose unit tests `test-crates` runs. `examples-check` runs those of `silvan-congestion` and `silvan-fabric`.
-CRATES := -p silvan-engine -p silvan-trace -p silvan-network -p silvan-delays -p silvan-scenario -p silvan-library \
-          -p silvan-capi -p silvan-web
+CRATES := -p silvan-engine -p silvan-trace -p silvan-network -p silvan-delays -p silvan-import -p silvan-scenario \
+          -p silvan-library -p silvan-capi -p silvan-web
 # Number of scenarios of `make swarm` and `make same`, or of mutants. FIRST is the first seed of `make same`.
 N ?= 300
 same: N = 2000

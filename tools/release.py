@@ -42,6 +42,7 @@ CRATES = (
     "silvan-congestion",
     "silvan-fabric",
     "silvan-delays",
+    "silvan-import",
     "silvan-scenario",
     "silvan-library",
 )

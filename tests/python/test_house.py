@@ -234,8 +234,7 @@ CYCLES = {
     (
         "silvan-scenario",
         "",
-        "estimate fluid jobs network ports prepare reduction report rows "
-        "scenario schema shape spec transfers validate",
+        "estimate fluid jobs network ports prepare reduction report rows scenario schema shape spec validate",
     ),
     # A trace orders the operations of a rank with `Sequence`, which adds operations to a trace.
     ("silvan-trace", "", "sequence trace"),

@@ -27,8 +27,9 @@ use silvan_fabric::simulation::Simulation;
 use silvan_network::routing::Tables;
 use silvan_network::topology::Topology;
 
+use crate::import::plain;
 use crate::source::MAX_TEXT_BYTES;
-use crate::{Scenario, ScenarioError, Threads, plain};
+use crate::{Scenario, ScenarioError, Threads};
 
 /// The first bytes of each checkpoint.
 const MAGIC: &[u8] = b"Silvan checkpoint\n";

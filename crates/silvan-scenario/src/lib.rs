@@ -13,7 +13,7 @@
 //! | [`report`] | the network and routes of a scenario, without a run |
 //! | [`opensm`] | congestion control as options of OpenSM |
 //! | [`describe`] | networks, samples and results as JSON, for displays of a run |
-//! | [`import`] | readers and writers for topologies and tables of real fabrics |
+//! | [`import`] | readers and writers for topologies and tables of real fabrics (the crate `silvan-import`) |
 //! | `source`, `shape`, `validate`, `network` | the checks, from the text to the connected network |
 
 pub mod checkpoint;
@@ -22,11 +22,9 @@ mod error;
 mod estimate;
 mod files;
 mod fluid;
-pub mod import;
 pub mod jobs;
 mod network;
 pub mod opensm;
-mod plain;
 pub mod ports;
 mod prepare;
 mod ranges;
@@ -49,4 +47,5 @@ pub use prepare::FAT_TREES;
 pub use report::{LinkLoad, Report};
 pub use scenario::Scenario;
 pub use schema::schema;
+pub use silvan_import as import;
 pub use threads::Threads;

@@ -18,10 +18,9 @@ use toml::Table;
 
 use crate::error::{Fault, ScenarioError};
 use crate::fluid;
-use crate::import::{FilePorts, Wiring, unicode};
+use crate::import::{FilePorts, Wiring, plain, unicode};
 use crate::jobs::{self, Program};
 use crate::network;
-use crate::plain;
 use crate::ports::{self, PortsOfJobs};
 use crate::prepare::prepare;
 use crate::ranges;

@@ -1,8 +1,5 @@
 //! Reads distributions of message sizes and lists of transfers, in the formats in which they are published.
 
-mod rows;
-mod sizes;
-
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,8 +8,8 @@ use silvan_network::topology::Topology;
 use silvan_network::traffic::{Listed, ListedTransfer, Pattern, Sizes, Traffic};
 
 use crate::error::Fault;
-use crate::import::ImportError;
 use crate::import::text::{read_text, without_exponent};
+use crate::import::{ImportError, sizes, transfers};
 
 /// The largest transfer of a list: 1 TiB. Traffic that generates messages has the smaller limit of messages.
 const LARGEST_TRANSFER: u64 = 1 << 40;
@@ -61,13 +58,6 @@ fn stay_in_parts(list: &[ListedTransfer], topology: &Topology, path: &str) -> Re
     }
 }
 
-/// The lines of a text with their numbers, without comments and empty lines.
-fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let numbered = (1..).zip(text.lines());
-    let bare = numbered.map(|(number, line)| (number, line.split('#').next().unwrap_or("").trim()));
-    bare.filter(|(_, line)| !line.is_empty())
-}
-
 /// Finds hosts by the names in a list.
 struct Names<'t> {
     topology: &'t Topology,
@@ -111,7 +101,7 @@ fn list(
 ) -> Result<(Vec<ListedTransfer>, Vec<String>), ImportError> {
     let path = base.join(&listed.file);
     let (text, origin) = (read_text(&path)?, path.display().to_string());
-    let (rows, notes) = rows::read(&text, &path, &origin, topology.end_hosts())?;
+    let (rows, notes) = transfers::read(&text, &path, &origin, topology.end_hosts())?;
     let names = Names::of(topology);
     let slowest = topology.links.iter().map(|link| link.rate).min().unwrap_or(Rate(1));
     let by_rate = u128::from(slowest.0) * u128::from(LONGEST_TRANSFER_S) / 8;

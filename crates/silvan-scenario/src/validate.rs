@@ -10,7 +10,7 @@ use silvan_fabric::queueing::{HostQueues, Memory, Queues};
 use silvan_network::routing::RoutingSpec;
 use silvan_network::topology::is_visible;
 use silvan_network::traffic::forest::MOST_HOTSPOTS;
-use silvan_network::traffic::{Arrivals, Forest, Pattern, Traffic};
+use silvan_network::traffic::{Arrivals, Forest, LARGEST_MESSAGE, Pattern, Traffic};
 
 use crate::error::Fault;
 use crate::jobs;
@@ -33,8 +33,6 @@ pub const LONGEST: Time = Time(3_600 * 1_000_000_000_000);
 const LONGEST_DELAY: Time = Time(1_000_000_000_000);
 /// The largest buffer of a port.
 const LARGEST_BUFFER: Bytes = Bytes(1 << 30);
-/// The largest message.
-pub(crate) const LARGEST_MESSAGE: Bytes = Bytes(1 << 30);
 /// Below this rate, the time of a large message would not fit the clock.
 const SLOWEST: Rate = Rate(1_000);
 type Check = Result<(), Fault>;

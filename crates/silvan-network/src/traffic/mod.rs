@@ -17,6 +17,9 @@ pub use job::{ArrivalPort, InnerLinks, Job, JobPorts, MOST_SHARING, Piece, PortU
 pub use listed::{Incast, Listed, ListedTransfer, MOST_LISTED};
 pub use sizes::{Cdf, Sizes};
 
+/// The largest message of sources that generate messages. Transfers of lists, and messages of jobs, can be larger.
+pub const LARGEST_MESSAGE: Bytes = Bytes(1 << 30);
+
 /// A flow from one host to another, with its own time series of throughput.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -2,9 +2,9 @@
 
 use silvan_congestion::Components;
 use silvan_engine::{Bytes, Time};
-use silvan_network::traffic::{Arrivals, Bursts, Incast, Pattern, Traffic};
+use silvan_network::traffic::{Arrivals, Bursts, Incast, LARGEST_MESSAGE, Pattern, Traffic};
 
-use super::{Check, LARGEST_MESSAGE, LONGEST_DELAY, delay, ensure};
+use super::{Check, LONGEST_DELAY, delay, ensure};
 use crate::spec::Spec;
 
 /// Checks one pattern of traffic.

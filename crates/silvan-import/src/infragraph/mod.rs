@@ -50,7 +50,7 @@ use silvan_network::traffic::PortUse;
 use super::ibnetdiscover::Options;
 use super::machines::{Cluster, ClusterLink, Side};
 use super::{FilePorts, ImportError, Wiring, clip};
-use crate::import::yaml;
+use crate::yaml;
 use edges::{Ends, Pairs};
 use read::{Device, Edge, Infrastructure, Kind, LinkKind, Place};
 

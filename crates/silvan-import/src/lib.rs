@@ -1,4 +1,4 @@
-//! Readers and writers for the files of InfiniBand tools, which describe real fabrics.
+//! Readers and writers for the files of other tools: real fabrics, their tables, and traffic.
 //!
 //! | module | contents |
 //! | --- | --- |
@@ -19,6 +19,8 @@
 //! | [`htsim`] | the topology in the format of htsim (`.topo`) |
 //! | [`simai`] | the topology in the format of SimAI: GPUs, NVSwitches and a network |
 //! | [`infragraph`] | the topology in the format of InfraGraph: devices, instances and edges |
+//! | [`sizes`], [`transfers`] | distributions of message sizes, and lists of transfers |
+//! | [`plain`] | opens regular files only |
 //! | [`identity`] | LIDs and GUIDs for topologies that have none |
 //!
 //! These files come from unknown sources, so the readers limit the memory that they allocate. Errors state
@@ -42,14 +44,17 @@ mod natural;
 pub mod net_dump;
 mod noise;
 mod notes;
+pub mod plain;
 pub mod ports;
 mod records;
 mod scan;
 pub mod sections;
 pub mod simai;
 pub mod site;
+pub mod sizes;
 mod speed;
-pub(crate) mod text;
+pub mod text;
+pub mod transfers;
 mod yaml;
 
 use std::fmt;
@@ -102,7 +107,7 @@ impl Wiring {
     /// Moves the latencies of switches into the network: the smallest one is the result, and half of the rest
     /// is added to the delay of each link of a switch, so that every path through the switch has its latency.
     /// `None` if the file states no latencies.
-    pub(crate) fn settle_latencies(&mut self) -> Option<Time> {
+    pub fn settle_latencies(&mut self) -> Option<Time> {
         let common = self.latencies.iter().copied().min()?;
         let half = |node: NodeRef| match node {
             NodeRef::Host(_) => Time::ZERO,

@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use silvan_network::topology::{End, NodeRef, Topology, TopologyError};
 
-use crate::import::MAX_PORTS;
-use crate::import::identity::Identities;
-use crate::import::speed;
+use crate::MAX_PORTS;
+use crate::identity::Identities;
+use crate::speed;
 
 /// Writes a topology in the format of `ibnetdiscover`, which `ibsim` reads as a netlist and
 /// [`super::parse`] reads back.

@@ -4,7 +4,7 @@ use silvan_engine::{Rate, Time};
 
 use super::units::{Dialect, TRANSFERS, current_units};
 use super::{ImportError, clip};
-use crate::import::yaml::{Content, Value};
+use crate::yaml::{Content, Value};
 
 /// Maximum number of components of a device, all kinds together.
 const MAX_COMPONENTS: u64 = 65_536;

@@ -5,9 +5,9 @@ use silvan_engine::{Rate, Time};
 use silvan_network::topology::Topology;
 use silvan_network::traffic::{InnerLinks, PortUse};
 
-use crate::import::infragraph::is_infragraph;
-use crate::import::infragraph::tests::{assert_errors, read};
-use crate::import::{FilePorts, Wiring};
+use crate::infragraph::is_infragraph;
+use crate::infragraph::tests::{assert_errors, read};
+use crate::{FilePorts, Wiring};
 
 /// Two hosts of two xpu components and two adapters on two leaves, and a spine. The counts of adapters, ports and leaves are
 /// those of the connections.

@@ -7,9 +7,9 @@ use silvan_network::topology::{End, Host, Link, Machine, NodeRef, Shape, Switch,
 
 use super::Options;
 use super::read::{Id, Node, Port};
-use crate::import::lids::Lids;
-use crate::import::notes::{Notes, What};
-use crate::import::{ImportError, natural};
+use crate::lids::Lids;
+use crate::notes::{Notes, What};
+use crate::{ImportError, natural};
 
 /// A port: index of the node in the file, and port number.
 type Place = (usize, u16);
@@ -27,14 +27,14 @@ struct Named<'a> {
 }
 
 /// A topology, and facts about its nodes that it does not contain.
-pub(in crate::import) struct Built {
-    pub(in crate::import) topology: Topology,
+pub(crate) struct Built {
+    pub(crate) topology: Topology,
     /// GUID of the adapter of each host.
-    pub(in crate::import) node_guids: Vec<Option<u64>>,
+    pub(crate) node_guids: Vec<Option<u64>>,
 }
 
 /// Builds the topology; see the documentation of the parent module.
-pub(in crate::import) fn topology(
+pub(crate) fn topology(
     nodes: &[Node],
     origin: &str,
     options: Options,

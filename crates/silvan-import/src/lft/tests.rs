@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::import::{ibnetdiscover, read_text};
+use crate::{ibnetdiscover, read_text};
 
 fn file(name: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/fabrics");

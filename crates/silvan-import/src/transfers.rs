@@ -6,10 +6,9 @@ use std::path::Path;
 use silvan_network::traffic::MOST_LISTED;
 use silvan_trace::read::{fields::Handling, relatives};
 
-use super::lines;
-use crate::import::ImportError;
-use crate::import::fields::CONNECTION_MATRIX;
-use crate::import::text::without_exponent;
+use crate::ImportError;
+use crate::fields::CONNECTION_MATRIX;
+use crate::text::{lines, without_exponent};
 
 /// Largest number of a port of TCP or UDP.
 const LAST_PORT: u64 = 65_535;
@@ -18,12 +17,19 @@ const COLUMNS: &str = "source, destination, priority, port, bytes and start in s
 const OLD_COLUMNS: &str = "source, destination, priority, packets, start and stop";
 
 /// A row of a list.
-pub(super) struct Row<'t> {
+#[derive(Debug)]
+pub struct Row<'t> {
+    /// Number of the line.
     pub number: usize,
+    /// The sender, a name or a number.
     pub from: &'t str,
+    /// The receiver, a name or a number.
     pub to: &'t str,
+    /// Payload bytes.
     pub bytes: &'t str,
+    /// The service level.
     pub level: &'t str,
+    /// When the transfer starts.
     pub start: &'t str,
     /// The unit of `start`.
     pub unit: &'static str,
@@ -33,7 +39,10 @@ pub(super) struct Row<'t> {
 
 /// Reads the rows of a list for a network with a number of hosts. Also returns notes about parts that are not
 /// used.
-pub(super) fn read<'t>(
+///
+/// # Errors
+/// If the text has none of the formats, no transfers or too many, or a line has a wrong number of fields.
+pub fn read<'t>(
     text: &'t str,
     path: &Path,
     origin: &str,
@@ -185,7 +194,7 @@ fn matrix<'t>(text: &'t str, origin: &str, hosts: u32) -> Result<(Vec<Row<'t>>, 
 }
 
 /// Reads CSV with a line of column names.
-pub(super) fn csv<'t>(text: &'t str, origin: &str) -> Result<Vec<Row<'t>>, ImportError> {
+fn csv<'t>(text: &'t str, origin: &str) -> Result<Vec<Row<'t>>, ImportError> {
     const KNOWN: [&str; 5] = ["from", "to", "bytes", "start_ns", "sl"];
     let mut rows = lines(text);
     let (number, header) = rows.next().unwrap_or((1, ""));

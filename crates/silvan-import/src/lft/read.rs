@@ -6,8 +6,8 @@ use silvan_network::routing::Tables;
 use silvan_network::topology::{NodeRef, Topology};
 
 use super::{Forwarding, SwitchRoutes};
-use crate::import::scan::{self, Cursor, Lines};
-use crate::import::{ImportError, MAX_UNICAST_LID, clip, noise};
+use crate::scan::{self, Cursor, Lines};
+use crate::{ImportError, MAX_UNICAST_LID, clip, noise};
 
 /// First words of a table in `opensm.fdbs` or `ibdiagnet2.fdbs`.
 const FDBS_HEADER: &str = "dump_ucast_routes: Switch ";

@@ -116,12 +116,19 @@ fn check_lines(bytes: &[u8], origin: &str) -> Result<(), ImportError> {
     Ok(())
 }
 
+/// The lines of a text with their numbers, without comments and empty lines.
+pub(crate) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let numbered = (1..).zip(text.lines());
+    let bare = numbered.map(|(number, line)| (number, line.split('#').next().unwrap_or("").trim()));
+    bare.filter(|(_, line)| !line.is_empty())
+}
+
 /// Largest exponent of a number, which limits the length of the number without exponent.
 const MOST_EXPONENT: i32 = 30;
 
 /// A decimal number without its exponent, such as 0.00001 for 1e-5, so that it can be parsed without rounding.
 /// `None` if it has an exponent that is no number from -30 to 30, or another part is not a decimal number.
-pub(crate) fn without_exponent(number: &str) -> Option<String> {
+pub fn without_exponent(number: &str) -> Option<String> {
     let Some((digits, exponent)) = number.split_once(['e', 'E']) else { return Some(number.to_owned()) };
     let exponent = exponent.parse::<i32>().ok().filter(|exponent| exponent.abs() <= MOST_EXPONENT)?;
     let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));

@@ -28,7 +28,7 @@ use super::read::{
 };
 use super::units::Dialect;
 use super::{ImportError, clip};
-use crate::import::yaml::{Content, Value};
+use crate::yaml::{Content, Value};
 
 /// The key of the whole content of a file.
 const WHOLE: &str = "infrastructure";

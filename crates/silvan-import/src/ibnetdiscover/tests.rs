@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use silvan_network::topology::{End, Host, Link, Machine, NodeRef, Switch};
 
 use super::*;
-use crate::import::read_text;
+use crate::read_text;
 use silvan_network::topology::Topology;
 
 /// Two switches, two hosts; the second host has two connected ports.
@@ -360,7 +360,7 @@ fn malicious_and_empty_files_are_rejected() {
         read(&format!("Switch {digits} \"S-1\"\n")).unwrap_err(),
         format!("f:1: the number of ports is `{}...`; it must be a number from 1 to 254", "9".repeat(60))
     );
-    let many: String = (0..=crate::import::MAX_NODES).map(|i| format!("Ca 1 \"H-{i:x}\"\n")).collect();
+    let many: String = (0..=crate::MAX_NODES).map(|i| format!("Ca 1 \"H-{i:x}\"\n")).collect();
     assert_eq!(read(&many).unwrap_err(), "f:200001: there are more than 200000 nodes, which is the maximum");
     let cut = &SMALL[..SMALL.find("caguid").unwrap()];
     assert_eq!(

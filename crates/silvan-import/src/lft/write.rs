@@ -8,8 +8,8 @@ use silvan_network::routing::Tables;
 use silvan_network::topology::{NodeRef, Topology, TopologyError, Wiring};
 
 use super::SwitchRoutes;
-use crate::import::identity::Identities;
-use crate::import::lids::Lids;
+use crate::identity::Identities;
+use crate::lids::Lids;
 
 /// Hop count that OpenSM writes if there is no path.
 const NO_HOPS: usize = 255;
@@ -47,7 +47,7 @@ pub fn write(
 }
 
 /// Writes tables in the format of `opensm.fdbs`, which `ibdmchk -f` reads together with the list of links
-/// of [`crate::import::lst::write`]. The routes to switches are those of [`write`].
+/// of [`crate::lst::write`]. The routes to switches are those of [`write`].
 ///
 /// # Errors
 /// Same as [`write`].

@@ -3,15 +3,16 @@
 
 use std::path::Path;
 
-use silvan_network::traffic::Cdf;
+use silvan_network::traffic::{Cdf, LARGEST_MESSAGE};
 
-use super::lines;
-use crate::import::ImportError;
-use crate::import::text::{read_text, without_exponent};
-use crate::validate::LARGEST_MESSAGE;
+use crate::ImportError;
+use crate::text::{lines, read_text, without_exponent};
 
 /// Reads a distribution of sizes. Also returns a note if the unit of its sizes is uncertain.
-pub(super) fn read(path: &Path) -> Result<(Cdf, Option<String>), ImportError> {
+///
+/// # Errors
+/// If the file cannot be read, or is not a distribution.
+pub fn read(path: &Path) -> Result<(Cdf, Option<String>), ImportError> {
     let (text, origin) = (read_text(path)?, path.display().to_string());
     let mut points = Vec::new();
     let mut numbers = Vec::new();

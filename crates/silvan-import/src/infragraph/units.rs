@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::import::yaml::{Content, Value};
+use crate::yaml::{Content, Value};
 
 /// Files up to September 2025 have `connections`, later ones `edges`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

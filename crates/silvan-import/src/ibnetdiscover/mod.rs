@@ -25,8 +25,8 @@
 //! - Rates are data rates after line coding. The rate of a link without width or speed is
 //!   [`Options::default_rate`].
 
-pub(in crate::import) mod build;
-pub(in crate::import) mod read;
+pub(crate) mod build;
+pub(crate) mod read;
 mod write;
 
 use silvan_engine::{Rate, Time};

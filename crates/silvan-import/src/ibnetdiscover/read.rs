@@ -2,15 +2,15 @@
 
 use silvan_engine::Rate;
 
-use crate::import::lids::{self, Lids};
-use crate::import::notes::Notes;
-use crate::import::scan::{self, Cursor, Lines};
-use crate::import::{ImportError, MAX_NODES, MAX_PORTS, clip, speed};
+use crate::lids::{self, Lids};
+use crate::notes::Notes;
+use crate::scan::{self, Cursor, Lines};
+use crate::{ImportError, MAX_NODES, MAX_PORTS, clip, speed};
 
 /// The identifier by which other lines refer to a node. The tools print `"S-<GUID>"`, padded or not;
 /// hand-written netlists may use any text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(in crate::import) enum Id<'a> {
+pub(crate) enum Id<'a> {
     Guid(char, u64),
     Text(&'a str),
 }
@@ -29,31 +29,31 @@ impl<'a> Id<'a> {
 
 /// A `Switch`, `Ca` or `Rt` line, with the port lines that follow it.
 #[derive(Debug)]
-pub(in crate::import) struct Node<'a> {
-    pub(in crate::import) line: usize,
-    pub(in crate::import) is_switch: bool,
-    pub(in crate::import) ports: u16,
-    pub(in crate::import) id: Id<'a>,
-    pub(in crate::import) id_text: &'a str,
-    pub(in crate::import) description: &'a str,
-    pub(in crate::import) guid: Option<u64>,
+pub(crate) struct Node<'a> {
+    pub(crate) line: usize,
+    pub(crate) is_switch: bool,
+    pub(crate) ports: u16,
+    pub(crate) id: Id<'a>,
+    pub(crate) id_text: &'a str,
+    pub(crate) description: &'a str,
+    pub(crate) guid: Option<u64>,
     /// LID of a switch. Hosts have one LID per port instead.
-    pub(in crate::import) lids: Option<Lids>,
-    pub(in crate::import) links: Vec<Port<'a>>,
+    pub(crate) lids: Option<Lids>,
+    pub(crate) links: Vec<Port<'a>>,
 }
 
 /// A port line: one end of a link.
 #[derive(Debug)]
-pub(in crate::import) struct Port<'a> {
-    pub(in crate::import) line: usize,
-    pub(in crate::import) number: u16,
-    pub(in crate::import) guid: Option<u64>,
-    pub(in crate::import) peer: Id<'a>,
-    pub(in crate::import) peer_text: &'a str,
-    pub(in crate::import) peer_port: u16,
-    pub(in crate::import) peer_guid: Option<u64>,
-    pub(in crate::import) lids: Option<Lids>,
-    pub(in crate::import) rate: Option<Rate>,
+pub(crate) struct Port<'a> {
+    pub(crate) line: usize,
+    pub(crate) number: u16,
+    pub(crate) guid: Option<u64>,
+    pub(crate) peer: Id<'a>,
+    pub(crate) peer_text: &'a str,
+    pub(crate) peer_port: u16,
+    pub(crate) peer_guid: Option<u64>,
+    pub(crate) lids: Option<Lids>,
+    pub(crate) rate: Option<Rate>,
 }
 
 /// Keys of lines without information about the topology.
@@ -63,7 +63,7 @@ const GUID_KEYS: [&str; 4] = ["switchguid", "caguid", "rtguid", "hcaguid"];
 const IGNORED_STARTS: [&str; 3] = ["Chassis ", "Non-Chassis Nodes", "Hostname:"];
 
 /// Reads all nodes.
-pub(in crate::import) fn nodes<'a>(
+pub(crate) fn nodes<'a>(
     text: &'a str,
     origin: &'a str,
     notes: &'a Notes,
