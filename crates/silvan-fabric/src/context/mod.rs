@@ -428,7 +428,7 @@ impl Context {
             return false;
         }
         let ledger = self.packets.ledger(id);
-        self.remove_lost(channel, id, is_dropped);
+        self.remove_lost(channel, id, is_dropped, self.now);
         if is_binned {
             // The output that sent the packet has already returned its credit.
             return true;
@@ -450,11 +450,11 @@ impl Context {
     }
 
     /// Counts and removes a packet that was lost on a channel, or dropped by its receiver.
-    fn remove_lost(&mut self, channel: ChannelId, id: PacketId, is_dropped: bool) {
+    pub fn remove_lost(&mut self, channel: ChannelId, id: PacketId, is_dropped: bool, now: Time) {
         let packet = &self.packets[id];
         if let Some(recorder) = &mut self.recorder {
             let kind = if is_dropped { RecordedLossKind::Dropped } else { RecordedLossKind::OnLink };
-            recorder.lost(id, channel, self.now, kind);
+            recorder.lost(id, channel, now, kind);
         }
         self.links.count_lost(channel, packet, is_dropped);
         self.meters.was_lost(packet);
@@ -565,7 +565,7 @@ impl Context {
         let was_open = retry.is_open(channel);
         for id in retry.reset(channel) {
             let (packet, ledger) = (self.packets[id], self.packets.ledger(id));
-            self.remove_lost(channel, id, false);
+            self.remove_lost(channel, id, false, self.now);
             let way = CreditWay { channel, vl: packet.vl, dst: packet.dst };
             let times = ReturnTimes::new(self.now, self.now);
             self.links.release((way, ledger), packet.space, times, &mut self.queue);

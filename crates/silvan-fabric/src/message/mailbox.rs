@@ -66,16 +66,6 @@ pub(crate) struct HeadArrival {
 
 const _: () = assert!(size_of::<HeadArrival>() == 24);
 
-/// Credit on its way to an output of the binned scheduler.
-#[derive(Debug, Clone, Copy, Saved)]
-pub(crate) struct OutputCredit {
-    pub output: u32,
-    pub space: u32,
-    /// The time at which the output receives the credit.
-    pub back: Time,
-    pub vl: u8,
-}
-
 /// A parcel of a job on its way to another rank.
 #[derive(Debug, Clone, Copy, Saved)]
 #[saved(relative(Self::save_relative))]
@@ -144,7 +134,6 @@ pub(crate) struct Mailbox {
     pub notices: Vec<(Time, u32, Word)>,
     /// Each entry contains the time at which the head is ready for arbitration.
     pub heads: Vec<(Time, HeadArrival, Carried)>,
-    pub output_credits: Vec<OutputCredit>,
     /// Pause frames and notifications for outputs of the binned scheduler, with the time of arrival. A notification has its
     /// report, which the receiver stores.
     pub output_messages: Vec<(Time, HeadArrival, Option<SourceReport>)>,
@@ -159,7 +148,6 @@ impl Default for Mailbox {
             credits: Vec::new(),
             notices: Vec::new(),
             heads: Vec::new(),
-            output_credits: Vec::new(),
             output_messages: Vec::new(),
             jobs: Vec::new(),
             earliest: Time::NEVER,
@@ -192,12 +180,6 @@ impl Mailbox {
         self.heads.push((when, arrival, carried));
     }
 
-    /// Adds credit for an output.
-    pub fn send_output_credit(&mut self, credit: OutputCredit) {
-        self.note(credit.back);
-        self.output_credits.push(credit);
-    }
-
     #[inline]
     fn note(&mut self, time: Time) {
         self.earliest = self.earliest.min(time);
@@ -219,7 +201,6 @@ impl Mailbox {
                 && self.credits.is_empty()
                 && self.notices.is_empty()
                 && self.heads.is_empty()
-                && self.output_credits.is_empty()
                 && self.output_messages.is_empty()
                 && self.jobs.is_empty(),
             "every message has a receiver"
@@ -260,11 +241,10 @@ mod tests {
             ledger: NO_LEDGER,
         };
         mailbox.send_credit(credit, Time(25));
-        mailbox.send_output_credit(OutputCredit { output: 0, space: 64, back: Time(30), vl: 0 });
+        mailbox.send_credit(credit, Time(30));
         assert_eq!(mailbox.earliest(), Time(25));
         mailbox.jobs.clear();
         mailbox.credits.clear();
-        mailbox.output_credits.clear();
         mailbox.emptied();
         assert!(mailbox.is_empty());
     }

@@ -11,7 +11,7 @@ use crate::link::{ChannelId, Signal};
 use crate::packet::{Kind, PacketId};
 use crate::queueing::isolation::Notice;
 pub(crate) use mailbox::{
-    CreditReturn, HeadArrival, JobMessage, LoggedArrival, Mailbox, OutputCredit, PacketMessage, Travel,
+    CreditReturn, HeadArrival, JobMessage, LoggedArrival, Mailbox, PacketMessage, Travel,
 };
 
 /// A report that a switch sends to the source of a packet, instead of marking the packet.

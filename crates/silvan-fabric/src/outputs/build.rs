@@ -149,9 +149,9 @@ impl Outputs {
         let mut next = vec![0; partitioning.count];
         let mut binned = Vec::with_capacity(switches.len());
         for (index, mut ports) in switches.into_iter().enumerate() {
-            builder.add(&mut ports);
             let partition = partitioning.of_switch[index];
             let first = next[usize::from(partition)];
+            builder.add(&mut ports, first);
             next[usize::from(partition)] += ports.count() as u32;
             binned.push(BinnedSwitch { ports, first });
         }
@@ -182,6 +182,8 @@ struct OutputsBuilder<'a> {
     /// One entry per switch.
     markings: Vec<Option<SwitchMarking>>,
     trimmers: Vec<Option<Box<Trimmer>>>,
+    /// The partition and the output that send on each channel; `None` if a host does.
+    senders: Vec<Option<(u16, u32)>>,
     /// Whether the packets of all inputs share a queue.
     is_fifo: bool,
 }
@@ -189,11 +191,17 @@ struct OutputsBuilder<'a> {
 impl<'a> OutputsBuilder<'a> {
     fn new(plan: &'a Plan<'a>, partition: &'a Partitioning, reach: Reach) -> Self {
         let is_fifo = matches!(plan.queues, Some(OutputQueues::Fifo { .. }));
-        Self { plan, partition, reach, markings: Vec::new(), trimmers: Vec::new(), is_fifo }
+        let senders = vec![None; plan.effects.receivers.len()];
+        Self { plan, partition, reach, markings: Vec::new(), trimmers: Vec::new(), senders, is_fifo }
     }
 
-    /// Takes the marking rule and the trimming from a switch.
-    fn add(&mut self, ports: &mut Ports) {
+    /// Takes the marking rule and the trimming from a switch, whose first output has the index `first` in its partition.
+    fn add(&mut self, ports: &mut Ports, first: u32) {
+        for (output, wiring) in (first..).zip(ports.wiring.iter()) {
+            if let Some(wiring) = wiring {
+                self.senders[wiring.out as usize] = Some((ports.partition, output));
+            }
+        }
         let none = SwitchMarking::new(Marker::None, ports.count(), self.plan.full_space);
         self.markings.push(Some(std::mem::replace(&mut ports.marking, none)));
         self.trimmers.push(ports.trimmer.take());
@@ -324,26 +332,17 @@ impl<'a> OutputsBuilder<'a> {
 
     /// Returns the sender for each input of a partition, and the list of senders that are outputs of other partitions.
     fn feeders(&self, partition: u16, switches: &[BinnedSwitch]) -> (Box<[Feeder]>, Vec<RemoteOutput>) {
-        let mut output_of = vec![None; self.plan.effects.receivers.len()];
-        for switch in switches {
-            let partition = switch.ports.partition;
-            for (output, wiring) in (switch.first..).zip(switch.ports.wiring.iter()) {
-                if let Some(wiring) = wiring {
-                    output_of[wiring.out as usize] = Some((partition, output));
-                }
-            }
-        }
         let parameters = self.plan.effects.links.all_parameters();
         let mut senders = Vec::new();
         let inputs = own(switches, partition).flat_map(|switch| switch.ports.wiring.iter());
         let feeders = inputs.map(|wiring| {
             let into = wiring.map_or(ChannelId::MAX, |wiring| wiring.into);
-            match output_of.get(into as usize).copied().flatten() {
+            match self.senders.get(into as usize).copied().flatten() {
                 None => Feeder::Host(into),
                 Some((there, output)) if there == partition => Feeder::Output(output),
                 Some((there, output)) => {
                     let delay = parameters[self.plan.effects.links.parameters_index(into)].delay;
-                    senders.push(RemoteOutput { partition: there, output, delay });
+                    senders.push(RemoteOutput { partition: there, output, channel: into, delay });
                     Feeder::Remote(senders.len() as u32 - 1)
                 }
             }
@@ -403,13 +402,9 @@ impl<'a> OutputsBuilder<'a> {
         let (feeders, senders) = self.feeders(partition, switches);
         let (count, lanes) = (records.len(), usize::from(self.plan.lanes));
         let width = own_ports(switches, partition);
-        let mut output_of = vec![NONE; channels];
-        let wirings = own(switches, partition).flat_map(|switch| switch.ports.wiring.iter());
-        for (output, wiring) in (0..).zip(wirings) {
-            if let Some(wiring) = wiring {
-                output_of[wiring.out as usize] = output;
-            }
-        }
+        let output_of = |&sender: &Option<(u16, u32)>| {
+            sender.filter(|&(there, _)| there == partition).map_or(NONE, |(_, output)| output)
+        };
         // Channels of outputs in other partitions have no entry in this partition.
         let entry = |&far: &Receiver| {
             let (there, entry) = self.entry(switches, far)?;
@@ -444,13 +439,7 @@ impl<'a> OutputsBuilder<'a> {
             voq,
             marking,
             trimmer: self.trimmer(partition),
-            wiring: OutputLinks {
-                credits,
-                links: self.links(),
-                reports,
-                clock: self.clock(&places),
-                broken: None,
-            },
+            wiring: OutputLinks { credits, links: self.links(), reports, clock: self.clock(&places) },
             are_many: count >= MANY,
             prefetches: count >= MANY || hashing.is_some(),
             acts_on_all: self.plan.acknowledges || self.plan.may_reorder,
@@ -466,7 +455,7 @@ impl<'a> OutputsBuilder<'a> {
             remotes: remotes.into(),
             routes: switches.first().map(|one| Arc::clone(&one.ports.table().routes)).unwrap_or_default(),
             hashing,
-            output_of: output_of.into(),
+            output_of: self.senders.iter().map(output_of).collect(),
             entries,
             hops: 0,
             events: 0,

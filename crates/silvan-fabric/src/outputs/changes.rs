@@ -9,7 +9,6 @@ use super::run::host_arrival;
 use super::{Around, Arrival, Bank, OutputPlaces, Outputs, with_bank};
 use crate::link::{ChannelId, CreditWay};
 use crate::message::CreditReturn;
-use crate::recorder::RecordedLossKind;
 use crate::voq::Sending;
 
 /// See the module.
@@ -35,7 +34,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
             }
             if let Some(places) = self.changes.as_ref().and_then(|changes| changes.switches.as_ref()) {
                 let ports = &around.switches[places[first as usize] as usize].ports;
-                arrival.output = first + u32::from(ports.output_now(around.packets, arrival.packet).0);
+                arrival.output = first + u32::from(ports.output_now(&around.ctx.packets, arrival.packet).0);
             }
             true
         });
@@ -46,24 +45,19 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         let Some(changes) = &self.changes else { return false };
         let feeder = first as usize + arrival.input_index();
         let (channel, now) = (changes.places.fed_by(feeder as u32), self.time(arrival.when));
-        let packet = around.packets[arrival.packet];
-        if !around.links.was_lost(channel, &packet, now) {
+        let packet = around.ctx.packets[arrival.packet];
+        if !around.ctx.links.was_lost(channel, &packet, now) {
             return false;
         }
-        if let Some(recorder) = &mut around.recorder {
-            recorder.lost(arrival.packet, channel, now, RecordedLossKind::OnLink);
-        }
-        around.links.count_lost(channel, &packet, false);
-        around.meters.was_lost(&packet);
-        around.packets.remove(arrival.packet);
-        let times = (now + around.links.lag(channel, &packet), now);
+        around.ctx.remove_lost(channel, arrival.packet, false, now);
+        let times = (now + around.ctx.links.lag(channel, &packet), now);
         self.return_credit(around, feeder, (packet.vl.index(), packet.dst), times, packet.space);
         true
     }
 
     /// Schedules the arrival of a packet that starts to leave for a host, if the packet is lost on its way, or if its time
     /// in the buffer of the host is not known yet. Returns whether this is the case. The credit of a lost packet returns
-    /// now; a host that shares a rate in both directions returns the credit itself ([`Outputs::free`]).
+    /// now; a host that shares a rate in both directions returns the credit itself ([`Self::free`]).
     #[inline(never)]
     pub(super) fn leaves_to_host(
         &mut self,
@@ -76,41 +70,32 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         let Some(changes) = &self.changes else { return false };
         let channel = changes.places.channels[slot.output()].0;
         let link = self.link(slot.output());
-        let (delay, lag) = (link.delay, around.packets[head.packet].tail_lag);
-        let is_lost = around.links.will_be_lost(channel, head.packet, (tail_at - delay - lag, tail_at));
-        if !is_lost && !around.sinks[host as usize].is_shared {
+        let (delay, lag) = (link.delay, around.ctx.packets[head.packet].tail_lag);
+        let is_lost = around.ctx.links.will_be_lost(channel, head.packet, (tail_at - delay - lag, tail_at));
+        if !is_lost && !around.ctx.sinks[host as usize].is_shared {
             return false;
         }
-        around.queue.push(host_arrival(host, tail_at, head.packet));
+        around.ctx.queue.push(host_arrival(host, tail_at, head.packet));
         if is_lost {
             self.credit(slot.output(), slot.vl(), tail_at + delay, head.space);
         }
         true
     }
 
-    fn free(&mut self, credit: CreditReturn) {
+    /// Receives credit from a host or another partition.
+    pub(super) fn free(&mut self, credit: CreditReturn) {
         let CreditWay { channel, vl, .. } = credit.way;
         let Some(output) = self.sender(channel) else { return };
         self.credit(output, vl.index(), credit.leaves_at + self.link(output).delay, credit.space);
     }
-
-    fn use_parameters(&mut self, channel: ChannelId, index: usize) {
-        if let Some(output) = self.sender(channel) {
-            self.voq.records[output].own.link = index as u8;
-        }
-    }
 }
 
 impl Outputs {
-    /// Receives the credit that hosts return for packets of these outputs. It leaves the hosts later than all decisions made
-    /// so far.
-    pub fn free(&mut self, credits: &mut Vec<CreditReturn>) {
-        with_bank!(self, bank => credits.drain(..).for_each(|credit| bank.free(credit)));
-    }
-
     /// Uses other parameters of the link of a channel from now on, if one of these outputs sends on it. There are at most
     /// 255 sets of parameters.
     pub fn use_parameters(&mut self, channel: ChannelId, index: usize) {
-        with_bank!(self, bank => bank.use_parameters(channel, index));
+        with_bank!(self, bank => if let Some(output) = bank.sender(channel) {
+            bank.voq.records[output].own.link = index as u8;
+        });
     }
 }

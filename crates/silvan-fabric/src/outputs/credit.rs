@@ -230,16 +230,16 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         space: u32,
     ) {
         let CreditWay { channel, vl, .. } = way;
-        let link = &self.wiring.links[around.links.parameters_index(channel)];
+        let link = &self.wiring.links[around.ctx.links.parameters_index(channel)];
         let back = freed + link.parameters.delay;
         let until_back = back.0 - self.start.0;
         let is_ample = |available: u32| link.leaves(available, until_back, 3);
-        if around.links.book_early((channel, vl), space, is_ample) {
+        if around.ctx.links.book_early((channel, vl), space, is_ample) {
             let lane = channel as usize * self.wiring.credits.lanes + vl.index();
             self.wiring.credits.early_of_hosts.note(lane, back, space);
         } else {
             let times = ReturnTimes { leaves_at: freed, now, passed: around.hosts_at };
-            around.links.release((way, NO_LEDGER), space, times, around.queue);
+            around.ctx.links.release((way, NO_LEDGER), space, times, &mut around.ctx.queue);
         }
     }
 
@@ -261,11 +261,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         // The output may still make decisions at any time in this bin, so the current time is the start of the bin.
         ledger.give_back(back, space, self.start);
         if waits && let Some(ready) = ledger.ready_at() {
-            let ready = ready.max(record.free_at);
-            if ready < record.own.ready_at {
-                record.own.ready_at = ready;
-                self.plan(output, ready);
-            }
+            self.wake(output, ready);
         }
     }
 }

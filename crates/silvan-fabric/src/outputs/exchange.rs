@@ -3,23 +3,21 @@
 use silvan_engine::Time;
 
 use super::{Bank, Outputs, with_bank};
-use crate::message::{Mailbox, Notices, OutputCredit, Word};
-use crate::packet::Pool;
+use crate::context::Context;
+use crate::message::{Mailbox, Word};
 
 impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, FIFO> {
-    fn collect(&mut self, mailbox: &mut Mailbox, packets: &mut Pool, notices: &mut Notices) {
+    fn collect(&mut self, mailbox: &mut Mailbox, ctx: &mut Context) {
         for (when, mut arrival, (packet, marks, telemetry)) in mailbox.heads.drain(..) {
-            arrival.packet = packets.insert(packet);
-            packets.set_marks(arrival.packet, marks);
-            packets.set_telemetry(arrival.packet, telemetry);
+            arrival.packet = ctx.packets.insert(packet);
+            ctx.packets.set_marks(arrival.packet, marks);
+            ctx.packets.set_telemetry(arrival.packet, telemetry);
             self.arrivals.push(when.0 >> self.shift, arrival);
         }
-        for OutputCredit { output, space, back, vl } in mailbox.output_credits.drain(..) {
-            self.credit(output as usize, usize::from(vl), back, space);
-        }
+        mailbox.credits.drain(..).for_each(|credit| self.free(credit));
         for (time, mut message, report) in mailbox.output_messages.drain(..) {
             if let Some(report) = report {
-                message.packet = notices.add(Word::Report(report));
+                message.packet = ctx.notices.add(Word::Report(report));
             }
             self.message_arrives(message, time);
         }
@@ -28,8 +26,8 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
 
 impl Outputs {
     /// Receives the messages sent by the outputs of another partition.
-    pub fn collect(&mut self, mailbox: &mut Mailbox, packets: &mut Pool, notices: &mut Notices) {
-        with_bank!(self, bank => bank.collect(mailbox, packets, notices));
+    pub fn collect(&mut self, mailbox: &mut Mailbox, ctx: &mut Context) {
+        with_bank!(self, bank => bank.collect(mailbox, ctx));
     }
 
     /// The number of bins between two exchanges of messages, given a lookahead.

@@ -35,15 +35,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use silvan_engine::saved::Saved;
-use silvan_engine::{Bins, EventQueue, Time};
+use silvan_engine::{Bins, Time};
 
-use crate::link::{ChannelId, LinkParameters, Links};
-use crate::message::{Entering, HeadArrival as Arrival, Mailbox, Notices};
-use crate::meters::Meters;
-use crate::packet::Pool;
-use crate::recorder::Recorder;
+use crate::context::Context;
+use crate::link::{ChannelId, LinkParameters};
+use crate::message::HeadArrival as Arrival;
 use crate::routes::{Hasher, Routes};
-use crate::sink::HostSink;
 use crate::switch::Ports;
 use crate::switch_marking::SwitchMarking;
 use crate::trimming::Trimmer;
@@ -57,23 +54,11 @@ use tails::TailLinks;
 
 /// The state that outputs share with the rest of the partition.
 pub(crate) struct Around<'a> {
-    pub packets: &'a mut Pool,
-    pub queue: &'a mut EventQueue,
-    /// The links on which hosts send.
-    pub links: &'a mut Links,
-    pub meters: &'a mut Meters,
-    /// The input buffers of hosts, indexed by the host's place in the partition.
-    pub sinks: &'a mut [HostSink],
-    /// Notifications on their way to hosts.
-    pub notices: &'a mut Notices,
-    /// Messages for other partitions, indexed by partition.
-    pub outbox: &'a mut [Mailbox],
+    pub ctx: &'a mut Context,
     /// The switches of the partition.
     pub switches: &'a [BinnedSwitch],
     /// Hosts have handled all events before this time.
     pub hosts_at: Time,
-    /// Present if departures are recorded.
-    pub recorder: Option<&'a mut Recorder>,
 }
 
 /// The number of packets that arrive at an output in a bin. The bits of a smaller value are a subset of those of a
@@ -228,6 +213,8 @@ struct ChannelInput {
 struct RemoteOutput {
     partition: u16,
     output: u32,
+    /// The channel on which it sends.
+    channel: ChannelId,
     delay: Time,
 }
 
@@ -460,10 +447,16 @@ impl Outputs {
         with_bank!(self, bank => bank.wiring.credits.sample(now));
     }
 
-    /// Accepts the packets that hosts have begun to send.
+    /// Accepts the packets that hosts have begun to send, and the credit that they return. It leaves the hosts later than
+    /// all decisions made so far.
     #[inline]
-    pub fn enter(&mut self, packets: &Pool, entering: &mut Vec<Entering>) {
-        with_bank!(self, bank => entering.drain(..).for_each(|entering| bank.enter(packets, entering)));
+    pub fn enter(&mut self, ctx: &mut Context) {
+        with_bank!(self, bank => {
+            let mut entering = std::mem::take(&mut ctx.entering);
+            entering.drain(..).for_each(|entering| bank.enter(ctx, entering));
+            ctx.entering = entering;
+            ctx.freed.drain(..).for_each(|credit| bank.free(credit));
+        });
     }
 
     /// The output that sends on a channel; `None` for a host's channel.

@@ -9,30 +9,9 @@ use crate::link::{Balance, ChannelId, LedgerView};
 use crate::packet::Pool;
 
 impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, FIFO> {
-    fn is_idle(&self) -> bool {
-        self.arrivals.is_empty()
-            && self.planned.is_empty()
-            && self.pauses.as_ref().is_none_or(|pauses| pauses.is_idle())
-    }
-
     fn ledger(&self, output: usize, vl: Vl) -> LedgerView<'_> {
         let at = self.voq.lane_index(output, vl.index());
         self.wiring.credits.view(at, self.voq.lane(output, vl))
-    }
-
-    fn sent_by(&self, output: usize, now: Time) -> u64 {
-        let record = &self.voq.records[output];
-        let unsent = self.link(output).rate.bytes_in(record.free_at.saturating_sub(now));
-        record.own.sent_bytes.saturating_sub(unsent)
-    }
-
-    fn log(&self, output: usize) -> &[MarkEvent] {
-        self.marking.log(output)
-    }
-
-    fn state(&self, output: usize) -> (u64, bool) {
-        let lanes = (0..self.voq.lanes()).map(|vl| self.voq.lane_index(output, vl));
-        self.marking.state(output, lanes)
     }
 
     /// Calls `add` with the output, the input, the virtual lane and the space of each packet that has not reached its
@@ -43,24 +22,15 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
             add(slot.output(), slot.input(), Vl::new(slot.vl()), arrival.space.into());
         }
     }
-
-    fn balance(&self, output: usize, vl: Vl) -> Balance {
-        let mut balance = Balance::default();
-        let at = self.voq.lane_index(output, vl.index());
-        balance.add(self.ledger(output, vl), self.wiring.credits.capacities[at]);
-        balance
-    }
 }
 
 impl Outputs {
     /// Whether no packets are on their way and no decisions are pending.
     pub fn is_idle(&self) -> bool {
-        with_bank!(self, bank => bank.is_idle())
-    }
-
-    /// The first impossible state, and the channel that it concerns, if it is known.
-    pub fn broken(&self) -> Option<&(Option<ChannelId>, String)> {
-        with_bank!(self, bank => bank.wiring.broken.as_ref())
+        with_bank!(self, bank => {
+            let is_idle = bank.arrivals.is_empty() && bank.planned.is_empty();
+            is_idle && bank.pauses.as_ref().is_none_or(|pauses| pauses.is_idle())
+        })
     }
 
     pub fn queued_bytes(&self, output: usize) -> u32 {
@@ -69,7 +39,10 @@ impl Outputs {
 
     /// The number of data packets that an output marked first, and whether it is in the congestion state.
     pub fn state(&self, output: usize) -> (u64, bool) {
-        with_bank!(self, bank => bank.state(output))
+        with_bank!(self, bank => {
+            let lanes = (0..bank.voq.lanes()).map(|vl| bank.voq.lane_index(output, vl));
+            bank.marking.state(output, lanes)
+        })
     }
 
     /// The number of packets that an output has trimmed.
@@ -79,12 +52,16 @@ impl Outputs {
 
     /// The congestion log of an output.
     pub fn log(&self, output: usize) -> &[MarkEvent] {
-        with_bank!(self, bank => bank.log(output))
+        with_bank!(self, bank => bank.marking.log(output))
     }
 
     /// See [`crate::link::Links::sent_by`].
     pub fn sent_by(&self, output: usize, now: Time) -> u64 {
-        with_bank!(self, bank => bank.sent_by(output, now))
+        with_bank!(self, bank => {
+            let record = &bank.voq.records[output];
+            let unsent = bank.link(output).rate.bytes_in(record.free_at.saturating_sub(now));
+            record.own.sent_bytes.saturating_sub(unsent)
+        })
     }
 
     /// See [`crate::link::Links::outstanding`].
@@ -144,6 +121,11 @@ impl Outputs {
 
     /// See [`crate::link::Links::balance`].
     pub fn balance(&self, output: usize, vl: Vl) -> Balance {
-        with_bank!(self, bank => bank.balance(output, vl))
+        with_bank!(self, bank => {
+            let mut balance = Balance::default();
+            let at = bank.voq.lane_index(output, vl.index());
+            balance.add(bank.ledger(output, vl), bank.wiring.credits.capacities[at]);
+            balance
+        })
     }
 }

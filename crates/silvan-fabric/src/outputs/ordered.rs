@@ -173,7 +173,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         if record.own.ready_at < Time::NEVER {
             record.own.ready_at = record.own.ready_at.max(end);
         }
-        if let Some(recorder) = &mut around.recorder {
+        if let Some(recorder) = &mut around.ctx.recorder {
             recorder.message(recorder.channel(output), (start, end));
         }
         end

@@ -261,7 +261,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     /// are handled in order are stored later.
     pub(super) fn store_heads(&mut self, around: &mut Around, arrivals: &[Arrival], before: Time) {
         let start = self.start;
-        let Some(frames) = around.links.frames_mut() else { return };
+        let Some(frames) = around.ctx.links.frames_mut() else { return };
         let Self { pauses: Some(pauses), ordered: Some(ordered), voq, .. } = self else { return };
         let from = start.max(pauses.handled);
         pauses.handled = before;
@@ -301,7 +301,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
                     pauses.remove_before(frames, first, from);
                 } else {
                     let outputs = pauses.places.range(first);
-                    let packets = &*around.packets;
+                    let packets = &around.ctx.packets;
                     pauses.recount(frames, first, from, |add| {
                         voq.all_packets(packets, outputs, |input, vl, id| add(input, vl, packets[id].space));
                     });
@@ -342,7 +342,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         now: Time,
     ) -> Port {
         let input = arrival.input_index();
-        let (Some(pauses), Some(frames)) = (&self.pauses, around.links.frames_mut()) else {
+        let (Some(pauses), Some(frames)) = (&self.pauses, around.ctx.links.frames_mut()) else {
             return Port::new(input);
         };
         let channel = pauses.places.fed_by(first + input as u32);
@@ -369,7 +369,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     }
 
     fn check_inputs(&mut self, around: &mut Around, first: u32, mut inputs: Ports256, now: Time) {
-        let (Some(pauses), Some(frames)) = (&mut self.pauses, around.links.frames_mut()) else { return };
+        let (Some(pauses), Some(frames)) = (&mut self.pauses, around.ctx.links.frames_mut()) else { return };
         for at in pauses.places.range(first) {
             let SentPacket { end, input, space, vl } = pauses.leaving[at];
             if space > 0 && end == now {
@@ -384,7 +384,9 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         }
         for input in inputs.iter() {
             let at = first as usize + input.index();
-            let (Some(pauses), Some(frames)) = (&mut self.pauses, around.links.frames_mut()) else { return };
+            let (Some(pauses), Some(frames)) = (&mut self.pauses, around.ctx.links.frames_mut()) else {
+                return;
+            };
             let takes_space = frames.spec.bytes > 0;
             let free_at = if takes_space { self.voq.records[at].free_at } else { now };
             match frames.check(pauses.places.channels[at].1, now, free_at) {
@@ -397,7 +399,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
 
     /// Puts a frame for the sender at an input on the wire of the output at the same port, which is free.
     fn send_frame(&mut self, around: &mut Around, at: usize, lanes: u16, now: Time) {
-        let Some(spec) = around.links.frames().map(|frames| frames.spec) else { return };
+        let Some(spec) = around.ctx.links.frames().map(|frames| frames.spec) else { return };
         // The output sends one frame at a time, and only if its link is free.
         let end = if spec.bytes > 0 { self.occupy(around, at, now, spec.bytes) } else { now };
         self.events += 1;
@@ -407,11 +409,11 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
             Feeder::Remote(sender) => {
                 let RemoteOutput { partition, output, .. } = self.senders[sender as usize];
                 let frame = Arrival::pause(output, lanes, time);
-                around.outbox[usize::from(partition)].send_output_message(time, frame, None);
+                around.ctx.outbox[usize::from(partition)].send_output_message(time, frame, None);
             }
             Feeder::Host(channel) => {
-                let data = around.notices.add(Word::Signal(channel, lanes.into()));
-                around.queue.push(Event { time, key: Stage::Obeyed.key(), data });
+                let data = around.ctx.notices.add(Word::Signal(channel, lanes.into()));
+                around.ctx.queue.push(Event { time, key: Stage::Obeyed.key(), data });
             }
         }
     }
@@ -419,17 +421,15 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     /// Pauses lanes of an output, and resumes all others, as a frame states. All earlier decisions have been made.
     pub(super) fn obey(&mut self, around: &mut Around, frame: &Arrival, now: Time) {
         let (output, lanes) = (frame.output as usize, frame.packet as u16);
-        let (Some(pauses), Some(frames)) = (&self.pauses, around.links.frames_mut()) else { return };
+        let (Some(pauses), Some(frames)) = (&self.pauses, around.ctx.links.frames_mut()) else { return };
         let resumed = frames.obey(pauses.places.channels[output].0, lanes.into(), now);
         let record = &mut self.voq.records[output];
         for (vl, lane) in record.lanes.iter_mut().enumerate() {
             lane.paused = lanes >> vl & 1 != 0;
             lane.short &= resumed >> vl & 1 == 0;
         }
-        let ready = now.max(record.free_at);
-        if record.waiting & resumed != 0 && ready < record.own.ready_at {
-            record.own.ready_at = ready;
-            self.plan(output, ready);
+        if record.waiting & resumed != 0 {
+            self.wake(output, now);
         }
     }
 
@@ -444,7 +444,9 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
                 self.plan(output, ready);
             }
         }
-        let (Some(pauses), Some(frames)) = (&mut self.pauses, around.links.frames()) else { return false };
+        let (Some(pauses), Some(frames)) = (&mut self.pauses, around.ctx.links.frames()) else {
+            return false;
+        };
         // A check that is due must not be lost.
         if pauses.places.range(first).all(|input| pauses.due[input] == Time::NEVER)
             && pauses.set_room(frames, first, 0)

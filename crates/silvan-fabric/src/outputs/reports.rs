@@ -100,12 +100,12 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         own.sort_by_key(|&(number, _)| number);
         for (number, report) in own.drain(..) {
             let output = first as usize + usize::from(number);
-            if let Some(recorder) = &mut around.recorder
-                && let Some((switch, port)) = around.links.sending_switch(recorder.channel(output))
+            if let Some(recorder) = &mut around.ctx.recorder
+                && let Some((switch, port)) = around.ctx.links.sending_switch(recorder.channel(output))
             {
                 recorder.reports((switch, port.0), now, report);
             }
-            let id = around.notices.add(Word::Report(report));
+            let id = around.ctx.notices.add(Word::Report(report));
             let notice = self.notice((first, row), (id, report.to), OWN + u16::from(number), now);
             self.forward(around, &notice, decide_before);
         }
@@ -137,13 +137,13 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         let time = end + self.link(output).head_delay;
         if row == TO_HOST {
             let key = key(Class::HostNotice, peer, Port::FIRST);
-            around.queue.push(Event { time: end + self.link(output).delay, key, data: id });
+            around.ctx.queue.push(Event { time: end + self.link(output).delay, key, data: id });
         } else if row == REMOTE {
             let Remote { partition, entry: ChannelInput { first, row, input }, .. } =
                 self.remotes[peer as usize];
-            let Some(Word::Report(report)) = around.notices.take(id) else { return };
+            let Some(Word::Report(report)) = around.ctx.notices.take(id) else { return };
             let notice = self.notice((first, row), (id, to), CAME_IN + u16::from(input), time);
-            around.outbox[usize::from(partition)].send_output_message(time, notice, Some(report));
+            around.ctx.outbox[usize::from(partition)].send_output_message(time, notice, Some(report));
         } else {
             let notice = self.notice((peer, row), (id, to), CAME_IN + u16::from(input), time);
             self.message_arrives(notice, time);

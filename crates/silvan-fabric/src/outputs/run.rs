@@ -10,14 +10,15 @@ use super::credit::OutputLedgers;
 use super::ordered::BinLimits;
 use super::reports::Reports;
 use super::{
-    Around, Arrival, Bank, Binned, ChannelInput, Company, Feeder, InOrder, NONE, OutputLink, OutputPlaces,
-    REMOTE, Remote, RemoteOutput, TO_HOST,
+    Around, Arrival, Bank, Binned, ChannelInput, Company, Feeder, Hashing, InOrder, NONE, OutputLink,
+    OutputPlaces, REMOTE, Remote, RemoteOutput, TO_HOST,
 };
+use crate::context::Context;
 use crate::link::{ChannelId, Class, CreditWay, LinkParameters, ReturnClock, key};
-use crate::message::{Entering, OutputCredit};
-use crate::packet::{PacketId, Pool};
+use crate::message::{CreditReturn, Entering};
+use crate::packet::{NO_LEDGER, PacketId, Pool};
 use crate::recorder::RecordedLossKind;
-use crate::routes::fields;
+use crate::routes::{Hasher, fields};
 use crate::schedule::{Applied, Need, Schedule};
 use crate::trimming::Freed;
 use crate::voq::{ALL_EVENTS, Head, Output, QueueRoom, Sending, Slot, UNMARKED};
@@ -33,8 +34,6 @@ pub(super) struct OutputLinks {
     /// Present if receivers return credits at certain times only. Then no credit is booked early.
     #[saved(constant)]
     pub clock: Option<Box<OutputClock>>,
-    /// The first impossible state, and the channel that it concerns, if it is known. The next sample reports it.
-    pub broken: Option<(Option<ChannelId>, String)>,
 }
 
 /// The times at which receivers return credits to outputs.
@@ -61,7 +60,7 @@ impl<const L: usize> Schedule for BinnedLinks<'_, '_, L> {
 
     #[inline(always)]
     fn packets(&mut self) -> &mut Pool {
-        self.around.packets
+        &mut self.around.ctx.packets
     }
 
     #[inline(always)]
@@ -88,16 +87,16 @@ impl<const L: usize> Schedule for BinnedLinks<'_, '_, L> {
     }
 
     fn note_applied(&mut self, output: &Self::Output, applied: Applied) {
-        self.around.meters.fecn_marks += u64::from(applied.is_mark);
-        self.around.meters.validations += u64::from(applied.is_validation);
+        self.around.ctx.meters.fecn_marks += u64::from(applied.is_mark);
+        self.around.ctx.meters.validations += u64::from(applied.is_validation);
         if let (Some(report), Some(reports)) = (applied.report, &mut self.links.reports) {
             reports.own.push((output.number, report));
         }
     }
 
     #[cold]
-    fn report_broken(&mut self, _output: &Self::Output, what: &str) {
-        self.links.broken.get_or_insert_with(|| (None, what.into()));
+    fn report_broken(&mut self, output: &Self::Output, what: &str) {
+        self.around.ctx.report_broken(format!("output {}: {what}", output.number));
     }
 }
 
@@ -155,56 +154,52 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
 
     /// See [`super::Outputs::enter`].
     #[inline(always)]
-    pub(super) fn enter(&mut self, packets: &Pool, entering: Entering) {
+    pub(super) fn enter(&mut self, ctx: &mut Context, entering: Entering) {
         let Entering { channel, packet: id, when } = entering;
         let Some(entry) = self.entries[channel as usize] else {
-            let what = "it leads to no switch of its partition";
-            self.wiring.broken.get_or_insert_with(|| (Some(channel), what.into()));
+            ctx.report_broken(format!("channel {channel} leads to no switch of its partition"));
             return;
         };
-        let packet = &packets[id];
-        self.arrive(packets, entry, Head::of(id, packet), packet.vl.0, when);
+        let packet = &ctx.packets[id];
+        self.arrive(&ctx.packets, entry, Head::of(id, packet), packet.vl.0, when);
+    }
+
+    /// The arrival of a packet at an input of a switch, whose table and hash function determine the output.
+    #[inline(always)]
+    fn arrival(
+        &self,
+        packets: &Pool,
+        (entry, hasher): (ChannelInput, impl Fn(&Hashing) -> Hasher),
+        (head, vl): (Head, u8),
+        when: Time,
+    ) -> Arrival {
+        let port = match &self.hashing {
+            None => self.routes.port(entry.row, head.dst()),
+            Some(all) => self.routes.hashed(hasher(all), head.dst(), || fields(packets, head.packet)),
+        };
+        Arrival::new(entry.first + u32::from(port.0), head, (entry.input, vl), when)
     }
 
     /// Determines the output of a packet on its way to a switch.
     #[inline(always)]
-    fn arrive(
-        &mut self,
-        packets: &Pool,
-        ChannelInput { first, row, input }: ChannelInput,
-        head: Head,
-        vl: u8,
-        when: Time,
-    ) {
+    fn arrive(&mut self, packets: &Pool, entry: ChannelInput, head: Head, vl: u8, when: Time) {
         debug_assert!(when >= self.end(), "a packet arrives after the lookahead at the earliest");
-        let port = match &self.hashing {
-            None => self.routes.port(row, head.dst()),
-            Some(hashing) => {
-                let hasher = hashing.own[first as usize];
-                self.routes.hashed(hasher, head.dst(), || fields(packets, head.packet))
-            }
-        };
-        let output = first + u32::from(port.0);
-        self.arrivals.push(when.0 >> self.shift, Arrival::new(output, head, (input, vl), when));
+        let hasher = |all: &Hashing| all.own[entry.first as usize];
+        let arrival = self.arrival(packets, (entry, hasher), (head, vl), when);
+        self.arrivals.push(when.0 >> self.shift, arrival);
     }
 
     /// Same as [`Self::arrive`], but for a switch of another partition.
     #[inline(never)]
     fn arrive_elsewhere(&mut self, around: &mut Around, remote: u32, head: Head, vl: u8, when: Time) {
         let Remote { partition, entry, .. } = self.remotes[remote as usize];
-        let port = match &self.hashing {
-            None => self.routes.port(entry.row, head.dst()),
-            Some(hashing) => {
-                let hasher = hashing.remote[remote as usize];
-                self.routes.hashed(hasher, head.dst(), || fields(around.packets, head.packet))
-            }
-        };
-        let output = entry.first + u32::from(port.0);
-        let arrival = Arrival::new(output, head, (entry.input, vl), when);
-        let (id, packets) = (head.packet, &mut *around.packets);
+        let packets = &mut around.ctx.packets;
+        let hasher = |all: &Hashing| all.remote[remote as usize];
+        let arrival = self.arrival(packets, (entry, hasher), (head, vl), when);
+        let id = head.packet;
         let carried = (packets[id], packets.marks(id), packets.take_telemetry(id));
-        around.outbox[usize::from(partition)].send_head(when, arrival, carried);
-        around.packets.remove(head.packet);
+        packets.remove(id);
+        around.ctx.outbox[usize::from(partition)].send_head(when, arrival, carried);
     }
 
     /// Schedules a decision of an output, unless one is scheduled for an earlier bin.
@@ -213,13 +208,24 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         self.planned.schedule(output as u32, ready, &mut self.voq.records[output].own.planned);
     }
 
+    /// Has an output decide at a time, or when its link is free, unless it decides earlier.
+    #[inline(always)]
+    pub(super) fn wake(&mut self, output: usize, time: Time) {
+        let record = &mut self.voq.records[output];
+        let ready = time.max(record.free_at);
+        if ready < record.own.ready_at {
+            record.own.ready_at = ready;
+            self.plan(output, ready);
+        }
+    }
+
     /// See [`super::Outputs::run`].
     pub(super) fn run(&mut self, around: &mut Around, arrive_before: Time, decide_before: Time) {
         self.run_arrivals(around, arrive_before, decide_before);
         let mut planned = std::mem::take(&mut self.to_decide);
         self.planned.take(&mut planned);
         for (at, &output) in planned.iter().enumerate() {
-            self.prefetch_decisions(around.packets, &planned, at);
+            self.prefetch_decisions(&around.ctx.packets, &planned, at);
             if !self.planned.is_due(self.voq.records[output as usize].own.planned) {
                 continue;
             }
@@ -268,7 +274,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         let needs_order = FIFO || trims || MARKS != UNMARKED && self.marking.needs_order();
         let (start, width) = (self.start().0 as u32, 1u32 << self.shift);
         for (at, arrival) in arrivals.iter().enumerate() {
-            self.prefetch_arrivals(around.packets, &arrivals, at);
+            self.prefetch_arrivals(&around.ctx.packets, &arrivals, at);
             let own = &mut self.voq.records[arrival.output as usize].own;
             if own.stamp.wrapping_sub(start) < width {
                 let in_order = needs_order || own.stamp != arrival.when;
@@ -285,7 +291,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
             }
         }
         for (at, arrival) in arrivals.iter().enumerate() {
-            self.prefetch_landing(around.packets, &arrivals, at);
+            self.prefetch_landing(&around.ctx.packets, &arrivals, at);
             let company = self.voq.records[arrival.output as usize].own.company();
             if company == Company::Several {
                 let since = arrival.when.wrapping_sub(start);
@@ -356,7 +362,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         if MARKS == ALL_EVENTS
             && let Some(trimmer) = &self.trimmer
         {
-            trimmer.note_headers(Vl::new(vl), head.size, around.meters);
+            trimmer.note_headers(Vl::new(vl), head.size, &mut around.ctx.meters);
         }
         self.events += 1;
         self.transmit(around, Sending { slot, head }, now);
@@ -391,13 +397,14 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     fn trim(&mut self, around: &mut Around, now: Time, slot: Slot, id: PacketId) {
         let Some(trimmer) = &mut self.trimmer else { return };
         let output = slot.output();
-        let Freed { vl, dst, space } = trimmer.cut(output, around.packets, around.meters, id);
-        if let Some(recorder) = &mut around.recorder {
+        let Freed { vl, dst, space } =
+            trimmer.cut(output, &mut around.ctx.packets, &mut around.ctx.meters, id);
+        if let Some(recorder) = &mut around.ctx.recorder {
             recorder.lost(id, recorder.channel(output), now, RecordedLossKind::Trimmed);
         }
         let feeder = output - usize::from(self.voq.records[output].number) + slot.input();
         self.return_credit(around, feeder, (vl.index(), dst), (now, now), space);
-        let header = &around.packets[id];
+        let header = &around.ctx.packets[id];
         let (slot, head) = (Slot::new(output, header.vl.index(), slot.input()), Head::of(id, header));
         self.push(around, now, slot, head);
         self.note_headers(around, slot);
@@ -407,7 +414,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     fn note_headers(&self, around: &mut Around, slot: Slot) {
         if let Some(trimmer) = &self.trimmer {
             let bytes = self.voq.records[slot.output()].lanes[slot.vl()].sum;
-            trimmer.note_headers(Vl::new(slot.vl()), bytes, around.meters);
+            trimmer.note_headers(Vl::new(slot.vl()), bytes, &mut around.ctx.meters);
         }
     }
 
@@ -415,11 +422,8 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     fn push(&mut self, around: &mut Around, now: Time, slot: Slot, head: Head) {
         let Self { voq, marking, wiring, .. } = self;
         let may_send = voq.enqueue(&mut BinnedLinks { links: wiring, around }, marking, slot, head, now);
-        let record = &mut voq.records[slot.output()];
-        let ready = now.max(record.free_at);
-        if may_send && ready < record.own.ready_at {
-            record.own.ready_at = ready;
-            self.plan(slot.output(), ready);
+        if may_send {
+            self.wake(slot.output(), now);
         }
     }
 
@@ -459,21 +463,21 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         if IS_WATCHED && self.leaves_to_host(around, sending, host, tail_at) {
             return;
         }
-        let packet = &mut around.packets[head.packet];
+        let packet = &mut around.ctx.packets[head.packet];
         let is_data = packet.is_data();
-        let sink = &mut around.sinks[host as usize];
-        let done = sink.take_in(around.meters, packet, (head_at, tail_at), self.may_reorder);
-        if IS_WATCHED && let Some(recorder) = &mut around.recorder {
+        let sink = &mut around.ctx.sinks[host as usize];
+        let done = sink.take_in(&mut around.ctx.meters, packet, (head_at, tail_at), self.may_reorder);
+        if IS_WATCHED && let Some(recorder) = &mut around.ctx.recorder {
             recorder.drained(recorder.channel(output), tail_at, done);
         }
-        let is_quiet = !packet.fecn && !self.acts_on_all && !around.meters.ends_message(packet);
+        let is_quiet = !packet.fecn && !self.acts_on_all && !around.ctx.meters.ends_message(packet);
         if is_data && is_quiet {
             self.events += 1;
-            around.meters.will_deliver(packet, (tail_at, done));
-            around.packets.remove(head.packet);
+            around.ctx.meters.will_deliver(packet, (tail_at, done));
+            around.ctx.packets.remove(head.packet);
         } else {
             packet.tail_lag = done - tail_at;
-            around.queue.push(host_arrival(host, tail_at, head.packet));
+            around.ctx.queue.push(host_arrival(host, tail_at, head.packet));
         }
         let back = done + self.link(output).delay;
         // If packets get lost, the space of data becomes free earlier than a host could drain it.
@@ -511,7 +515,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
             && let Some(trimmer) = &self.trimmer
         {
             // The memory of a packet that was trimmed here has already been returned.
-            head.space = trimmer.leaves(&mut around.packets[head.packet]);
+            head.space = trimmer.leaves(&mut around.ctx.packets[head.packet]);
         }
         let at = self.wiring.credits.index::<LANES>(output, vl);
         let record = &mut self.voq.records[output];
@@ -528,15 +532,15 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         let (peer, row, far_input, feeder) =
             (own.peer(), own.row, own.input, output - usize::from(record.number) + input);
         if MARKS == ALL_EVENTS
-            && let (Some(pauses), Some(frames)) = (&mut self.pauses, around.links.frames_mut())
+            && let (Some(pauses), Some(frames)) = (&mut self.pauses, around.ctx.links.frames_mut())
         {
             pauses.leaves(frames, (feeder, output), vl, head.space, end);
         }
         if IS_WATCHED {
-            around.packets[head.packet].tail_lag = span;
-            if let Some(recorder) = &mut around.recorder {
+            around.ctx.packets[head.packet].tail_lag = span;
+            if let Some(recorder) = &mut around.ctx.recorder {
                 let arrives_at = if row == TO_HOST { end + delay } else { arrives_at };
-                let (from, packet) = ((recorder.channel(output), false), (head.packet, &*around.packets));
+                let (from, packet) = ((recorder.channel(output), false), (head.packet, &around.ctx.packets));
                 recorder.departs(from, packet, (now, end, arrives_at));
             }
         }
@@ -546,7 +550,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
             self.arrive_elsewhere(around, peer, head, vl as u8, arrives_at);
         } else {
             let entry = ChannelInput { first: peer, row, input: far_input };
-            self.arrive(around.packets, entry, head, vl as u8, arrives_at);
+            self.arrive(&around.ctx.packets, entry, head, vl as u8, arrives_at);
         }
         if occupied > 0 {
             self.return_credit(around, feeder, (vl, head.dst()), (end, now), occupied);
@@ -569,9 +573,10 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
                 self.credit(feeder, vl, freed + self.link(feeder).delay, space);
             }
             Feeder::Remote(sender) => {
-                let RemoteOutput { partition, output, delay } = self.senders[sender as usize];
-                let credit = OutputCredit { output, space, back: freed + delay, vl: vl as u8 };
-                around.outbox[usize::from(partition)].send_output_credit(credit);
+                let RemoteOutput { partition, channel, delay, .. } = self.senders[sender as usize];
+                let way = CreditWay { channel, vl: Vl::new(vl), dst };
+                let credit = CreditReturn { way, space, leaves_at: freed, ledger: NO_LEDGER };
+                around.ctx.outbox[usize::from(partition)].send_credit(credit, freed + delay);
             }
             Feeder::Host(channel) => {
                 self.credit_host(around, CreditWay { channel, vl: Vl::new(vl), dst }, (freed, now), space);

@@ -73,7 +73,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         let to = self.voq.records[arrival.output as usize].own.link;
         let mut span = |link: u8| self.wiring.links[usize::from(link)].parameters.span(arrival.size.into());
         // The rate of the last link may have changed since the packet left.
-        let lag = if have_changes { around.packets[arrival.packet].tail_lag } else { span(from) };
+        let lag = if have_changes { around.ctx.packets[arrival.packet].tail_lag } else { span(from) };
         let own = span(to);
         if lag <= own {
             return false;

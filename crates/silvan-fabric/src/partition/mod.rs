@@ -192,10 +192,11 @@ impl Partition {
             return;
         }
         let Self { ctx, hosts, outputs, jobs, .. } = self;
-        ctx.collect(mailbox);
+        // With outputs, all credit is for them.
         if let Some(outputs) = outputs {
-            outputs.collect(mailbox, &mut ctx.packets, &mut ctx.notices);
+            outputs.collect(mailbox, ctx);
         }
+        ctx.collect(mailbox);
         if let Some(jobs) = jobs {
             jobs.collect(mailbox, hosts);
         }
@@ -213,30 +214,11 @@ impl Partition {
     #[inline]
     fn run_outputs(&mut self, arrive_before: Time, decide_before: Time) -> u64 {
         let Self { outputs: Some(outputs), ctx, binned, .. } = self else { return self.has_no_bins() };
-        let Context {
-            packets, queue, links, meters, sinks, notices, outbox, entering, freed, recorder, ..
-        } = ctx;
-        outputs.enter(packets, entering);
-        if !freed.is_empty() {
-            outputs.free(freed);
-        }
-        let (switches, hosts_at) = (&binned[..], decide_before);
-        let recorder = recorder.as_deref_mut();
-        let around = &mut Around {
-            packets,
-            queue,
-            links,
-            meters,
-            sinks,
-            notices,
-            outbox,
-            switches,
-            hosts_at,
-            recorder,
-        };
+        outputs.enter(ctx);
+        let around = &mut Around { ctx: &mut *ctx, switches: binned, hosts_at: decide_before };
         outputs.run(around, arrive_before, decide_before);
         let (hops, events) = outputs.take_counts();
-        links.packet_hops += hops;
+        ctx.links.packet_hops += hops;
         events
     }
 

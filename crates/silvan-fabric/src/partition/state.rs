@@ -7,7 +7,7 @@ use super::Partition;
 use crate::congestion_log::MarkEvent;
 use crate::context::Context;
 use crate::link::{Balance, ChannelId, Class, CreditWay, EventKey, Retry, unkey};
-use crate::message::{CreditReturn, Entering, Mailbox, OutputCredit, PacketMessage};
+use crate::message::{CreditReturn, Entering, Mailbox, PacketMessage};
 use crate::outputs::{BinnedSwitch, Outputs};
 use crate::packet::Packet;
 use crate::switch::Ports;
@@ -130,11 +130,6 @@ impl Partition {
         }
     }
 
-    /// The first impossible state of the outputs of the binned scheduler, and the channel that it concerns, if it is known.
-    pub fn broken_output(&self) -> Option<&(Option<ChannelId>, String)> {
-        self.outputs.as_ref().and_then(Outputs::broken)
-    }
-
     /// See [`crate::link::Links::change_credit`].
     #[cfg(test)]
     pub fn change_credit(&mut self, channel: ChannelId, by: i32) {
@@ -241,11 +236,6 @@ impl Partition {
     pub fn returning_from(&self, mailbox: &Mailbox, add: &mut impl FnMut(ChannelId, Vl, u32)) {
         for &CreditReturn { way: CreditWay { channel, vl, .. }, space, .. } in &mailbox.credits {
             add(channel, vl, space);
-        }
-        for &OutputCredit { output, space, vl, .. } in &mailbox.output_credits {
-            let switch = self.switch_of(output as usize);
-            let port = Port::new(output as usize - switch.first as usize);
-            add(switch.ports.out(port), Vl(vl), space);
         }
     }
 }

@@ -348,11 +348,6 @@ impl<'a> View<'a> {
         self.partitions.iter().filter_map(|partition| partition.ctx.broken()).min()
     }
 
-    /// See [`Partition::broken_output`].
-    pub fn broken_output(self) -> Option<&'a (Option<ChannelId>, String)> {
-        self.partitions.iter().find_map(Partition::broken_output)
-    }
-
     /// The error message about a packet that overtook another packet of its flow, if there is one.
     #[cfg(debug_assertions)]
     pub fn out_of_order(self) -> Option<&'a String> {

@@ -156,46 +156,30 @@ fn credit_of_hosts_is_booked_under_the_same_condition() {
     let Partition { outputs, ctx, .. } = &mut partition;
     let Some(Outputs::One(bank)) = outputs else { panic!("one lane and no marking rule") };
     bank.wiring.credits.expect_sample(Time(10));
-    let crate::context::Context { packets, queue, links, meters, sinks, notices, outbox, .. } = ctx;
-    let around = &mut Around {
-        packets,
-        queue,
-        links,
-        meters,
-        sinks,
-        notices,
-        outbox,
-        switches: &[],
-        hosts_at: now,
-        recorder: None,
-    };
+    let around = &mut Around { ctx, switches: &[], hosts_at: now };
     let way = CreditWay { channel: out, vl: Vl::FIRST, dst: 3 };
     bank.credit_host(around, way, (Time(1_000), now), 512);
-    assert!(around.links.has_credit(way, capacity - 512, now), "there is ample credit");
+    assert!(around.ctx.links.has_credit(way, capacity - 512, now), "there is ample credit");
     assert_eq!(bank.wiring.credits.early_of_host(out, Vl::FIRST), 512);
     let never_ample = Time::from_us(10_000);
     bank.credit_host(around, way, (never_ample, now), 512);
-    assert!(!around.links.has_credit(way, capacity - 511, now));
-    assert!(around.links.has_credit(way, capacity, never_ample + around.links.delay(out)));
+    assert!(!around.ctx.links.has_credit(way, capacity - 511, now));
+    assert!(around.ctx.links.has_credit(way, capacity, never_ample + around.ctx.links.delay(out)));
     bank.wiring.credits.sample(Time::from_us(100));
     assert_eq!(bank.wiring.credits.early_of_host(out, Vl::FIRST), 0);
 }
 
 #[test]
-fn a_packet_on_a_channel_without_an_entry_is_reported_at_the_next_sample() {
+fn a_packet_on_a_channel_without_an_entry_is_reported() {
     let mut partition = partition();
     let id = partition.ctx.packets.insert(crate::tests::packet(0, 3));
     let channel = partition.hosts[0].into;
-    assert_eq!(partition.broken_output(), None);
-    let when = Time::from_us(1);
     let Partition { outputs, ctx, .. } = &mut partition;
-    ctx.entering.push(crate::message::Entering { channel, packet: id, when });
-    let outputs = outputs.as_mut().unwrap();
-    outputs.enter(&ctx.packets, &mut ctx.entering);
-    assert_eq!(
-        partition.broken_output(),
-        Some(&(Some(channel), "it leads to no switch of its partition".into()))
-    );
+    ctx.entering.push(crate::message::Entering { channel, packet: id, when: Time::from_us(1) });
+    assert_eq!(ctx.broken(), None);
+    outputs.as_mut().unwrap().enter(ctx);
+    let (_, what) = ctx.broken().unwrap();
+    assert_eq!(what, format!("channel {channel} leads to no switch of its partition"));
 }
 
 #[test]
