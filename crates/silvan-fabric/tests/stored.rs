@@ -75,7 +75,7 @@ fn continued(first: &Config, second: &Config) -> Outcome {
     let network = network();
     let tables = tables(&network);
     let mut simulation = Simulation::new(&network, &tables, first).unwrap();
-    assert!(!simulation.advance(20_000).unwrap().done);
+    assert!(!simulation.advance(5_000).unwrap().done);
     let mut bytes = Vec::new();
     let mut writer = Writer::new(&mut bytes);
     simulation.save(&mut writer);

@@ -4,7 +4,7 @@
 //! memory. A rank executes its operations roughly in their order, so it needs a page again only if an operation waits for one far
 //! before it, or if a message is matched late; the page is then read again. So the results do not depend on what is in memory.
 //!
-//! An operation takes about 10 bytes: a byte states its kind, the numbers of its dependencies if they are small, and whether it
+//! An operation takes 5 to 10 bytes: a byte states its kind, the numbers of its dependencies if they are small, and whether it
 //! uses another CPU or interface than the first. Numbers of variable length (7 bits per byte, LEB128) follow.
 
 use std::fs::File;
