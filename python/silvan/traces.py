@@ -47,8 +47,8 @@ def check(path: str | PathLike[str], *, stream: bool = False, **request: Any) ->
     `request` contains the options of the reader (`format`, `time_scale`, `compute_scale`, `host_flops` in
     flop/s, `host_bandwidth` of the memory, such as ``"2000 GB/s"``, `ranks` of a workload without
     ``all_gpus``, `bytes` of an algorithm of MSCCL, such as ``"16 MiB"``, `algorithms` as a mapping such as
-    ``{"all-reduce": "ring"}``, `limit` of operations and dependencies, the number of them above which a GOAL or
-    Chakra trace is in a temporary file, `in_memory`) and the costs of communication:
+    ``{"all-reduce": "ring"}``, `limit` of operations and dependencies, the number of them above which a GOAL
+    or Chakra trace is in a temporary file, `in_memory`) and the costs of communication:
     `latency`, `overhead` and `gap` per message (strings such as ``"1 us"``), `bandwidth` of a network
     interface and `copy` of a CPU (``"100 Gbit/s"``), and the size of the largest eager
     message, `rendezvous_above` (``"64 KiB"``). Costs default to zero.
