@@ -147,8 +147,11 @@ pub(super) fn first_window(seed: u64, full: u64, congestion: &mut Table) {
         put(nscc, "rule", rule);
     }
     let mut draw = Draw { random: Stream::new(seed, "swarm window level", 0), cycle: None, is_crowd: false };
-    if is_nscc && draw.chance(50) {
-        put(nscc, "level", draw.word(&["destination", "destination", "destination", "qp"]));
+    if draw.chance(50) {
+        // Credit belongs to queue pairs.
+        let levels: &[_] =
+            if is_nscc { &["destination", "destination", "destination", "qp"] } else { &["qp"] };
+        put(nscc, "level", draw.word(levels));
     }
 }
 
