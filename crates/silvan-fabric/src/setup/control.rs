@@ -222,10 +222,11 @@ impl Builder<'_> {
 
     /// Lets the ports of each group share the states of their reactions.
     pub(super) fn share_windows(&self, hosts: &mut [Host], groups: &[Vec<u32>]) {
-        let mut host_of: Vec<u32> = vec![0; hosts.len()];
-        for (at, machine) in (0..).zip(&self.topology.machines) {
-            machine.ports.iter().for_each(|&port| host_of[port as usize] = at);
+        if groups.is_empty() {
+            return;
         }
+        let mut host_of: Vec<u32> = vec![0; hosts.len()];
+        self.ports_of_machines().for_each(|(port, at)| host_of[port as usize] = at);
         let host_of: Arc<[u32]> = host_of.into();
         for group in groups {
             let first = group.first().and_then(|&port| hosts[port as usize].reactor.take());

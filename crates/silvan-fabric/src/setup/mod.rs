@@ -632,8 +632,13 @@ impl<'a> Builder<'a> {
         if self.model.config.shared_injection.is_none() {
             return FxHashMap::default();
         }
+        self.ports_of_machines().collect()
+    }
+
+    /// The ports of hosts with several ports, each with the index of its host.
+    fn ports_of_machines(&self) -> impl Iterator<Item = (u32, u32)> {
         let machines = (0..).zip(&self.topology.machines);
-        machines.flat_map(|(at, machine)| machine.ports.iter().map(move |&port| (port, at))).collect()
+        machines.flat_map(|(at, machine)| machine.ports.iter().map(move |&port| (port, at)))
     }
 
     fn host_spec(
