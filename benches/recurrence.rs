@@ -1,13 +1,14 @@
-//! Measures how often the relative state of a network recurs where jobs begin to repeat their programs, and what differs if it
-//! does not.
+//! Measures how often the relative state of a network recurs where jobs begin to repeat parts of their programs, and what
+//! differs if it does not.
 //!
 //! ```text
 //! cargo run --release -p silvan-scenario --example recurrence -- SCENARIO [KEY=VALUE...]
 //! ```
 //!
 //! Each run prints a row: the scenario, the number of boundaries (docs/internals.md), the number of those that equal one of the
-//! eight boundaries before, the fields that differ at the other boundaries with the number of boundaries, and the reason why
-//! nothing can be skipped, if there is one. `...` follows a field after which the states were not compared further.
+//! eight boundaries before at which as many operations are repeated, the fields that differ at the other boundaries with the
+//! number of boundaries, and the reason why nothing can be skipped, if there is one. `...` follows a field after which the states
+//! were not compared further.
 
 use std::collections::BTreeMap;
 use std::error::Error;

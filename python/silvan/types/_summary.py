@@ -152,10 +152,9 @@ class SkippedInterval(TypedDict):
 class SkippingSummary(TypedDict):
     """The repeated work that was skipped."""
 
-    #: Number of times that a rank has begun to repeat its program, apart from skipped ones.
+    #: Number of compared states: at times at which a rank has begun to repeat a part of its program.
     boundaries: int
-    #: Number of these boundaries whose state equals that of an earlier boundary of the same sampling
-    #: interval.
+    #: Number of these states that equal an earlier one of the same sampling interval.
     equal: int
     #: Number of skipped periods.
     skipped_periods: int

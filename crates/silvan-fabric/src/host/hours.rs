@@ -50,8 +50,10 @@ impl Spent {
 /// The state of a host since it last settled, and the time spent in each state before that.
 #[derive(Debug, Clone, Copy, Default, Saved)]
 struct HostActivity {
+    #[saved(latest)]
     since: Time,
     /// The end of the current transmission.
+    #[saved(latest)]
     busy_until: Time,
     /// The reason why the host does not send after `busy_until`.
     then: Wait,

@@ -15,15 +15,15 @@ pub(crate) struct JobsAt(Vec<(CallsAt, LogAt)>);
 pub(crate) struct PlannedJobs(Vec<CallsAt>);
 
 impl Jobs {
-    /// Has the run stop whenever the first rank of the first job has begun another repetition of its program. Returns whether
-    /// this program repeats itself.
+    /// Has the run stop whenever a rank of the first job begins to repeat a part of its program. Returns whether a program
+    /// repeats a part.
     pub fn watch_repetitions(&mut self) -> bool {
         self.list.first_mut().is_some_and(super::running::Running::watch_repetitions)
     }
 
-    /// Whether the run has stopped because a repetition begins.
-    pub fn take_boundary(&mut self) -> bool {
-        self.list.first_mut().is_some_and(|job| std::mem::take(&mut job.is_at_boundary))
+    /// If the run has stopped because a repetition begins, the number of operations that are repeated; otherwise zero.
+    pub fn take_boundary(&mut self) -> u32 {
+        self.list.first_mut().map_or(0, |job| std::mem::take(&mut job.boundary))
     }
 
     pub fn progress(&self) -> JobsAt {
@@ -59,6 +59,7 @@ impl Jobs {
         for ((job, (_, log)), calls) in self.list.iter_mut().zip(&earlier.0).zip(planned.0) {
             job.log.repeat(*log, period, periods);
             job.ranks.set_calls(calls);
+            job.pass_boundaries();
         }
     }
 }

@@ -66,9 +66,11 @@ pub(super) struct Running {
     pub ranks: Ranks<Arc<Trace>>,
     /// Messages from this partition, in the order of posting.
     pub log: Log,
-    /// Whether a repetition of the program begins, if repetitions are watched.
-    pub is_at_boundary: bool,
-    /// For each repetition of the program of a rank: its number of operations. `None` if repetitions are not watched.
+    /// If repetitions are watched and the repetition of a part of the program begins, the number of its operations; otherwise
+    /// zero.
+    pub boundary: u32,
+    /// `None` if repetitions are not watched.
+    #[saved(constant)]
     watched: Option<Watched>,
     /// For each flow from this partition, the parcels that have not left completely, in the order of posting.
     pub(super) leaving: FxHashMap<FlowAddress, VecDeque<Travel>>,
@@ -116,17 +118,14 @@ pub(super) struct Running {
 }
 
 /// The rank whose repetitions are watched.
-#[derive(Debug, Clone, Copy, Saved)]
+#[derive(Debug)]
 struct Watched {
     rank: u32,
-    /// Number of operations of a repetition.
-    period: u32,
-    /// A position of the rank that it has reached.
-    #[saved(count)]
-    reached: u32,
-    /// The position at which the next repetition begins.
-    #[saved(count)]
-    next: u32,
+    /// The positions of the rank at which a part of its program begins to repeat itself, with the number of operations of the
+    /// part.
+    repetitions: Vec<(u32, u32)>,
+    /// The number of these that the rank has reached.
+    reached: usize,
 }
 
 /// Collects the messages that ranks post to ranks on other hosts.
@@ -171,7 +170,7 @@ impl Running {
             partition: partition as u16,
             ranks: setup.ranks(partition),
             log: Log::default(),
-            is_at_boundary: false,
+            boundary: 0,
             watched: None,
             leaving: FxHashMap::default(),
             coming: FxHashMap::default(),
@@ -201,23 +200,38 @@ impl Running {
         self.done.is_some() || self.failed.is_some()
     }
 
-    /// Has the run stop at each repetition of the program of the first rank that has one. Returns whether there is such a rank.
+    /// Has the run stop whenever the first rank whose program repeats a part begins with that. Returns whether there is such a
+    /// rank.
     pub fn watch_repetitions(&mut self) -> bool {
         let ranks = 0..self.setup.trace.ranks();
         self.watched = ranks.into_iter().find_map(|rank| {
-            self.ranks.period(rank).map(|period| Watched { rank, period, reached: 0, next: period })
+            let repetitions = self.ranks.repetitions(rank);
+            (!repetitions.is_empty()).then_some(Watched { rank, repetitions, reached: 0 })
         });
+        self.pass_boundaries();
         self.watched.is_some()
     }
 
-    /// Notes whether the watched rank has begun another repetition.
-    fn look_for_boundary(&mut self) {
-        let Some(watched) = &mut self.watched else { return };
-        watched.reached = self.ranks.position(watched.rank, watched.reached);
-        while watched.reached >= watched.next {
-            watched.next += watched.period;
-            self.is_at_boundary = true;
+    /// The number of operations of the longest part of its program that the watched rank has begun to repeat since the last call;
+    /// zero if it has not.
+    fn next_boundaries(&mut self) -> u32 {
+        let Some(watched) = &mut self.watched else { return 0 };
+        let mut longest = 0;
+        let mut position = None;
+        while let Some((begin, period)) = watched.repetitions.get(watched.reached) {
+            let position = *position.get_or_insert_with(|| self.ranks.position(watched.rank));
+            if position < *begin {
+                break;
+            }
+            watched.reached += 1;
+            longest = longest.max(*period);
         }
+        longest
+    }
+
+    /// Passes over the boundaries that a restored state is beyond.
+    pub fn pass_boundaries(&mut self) {
+        self.next_boundaries();
     }
 
     fn fails(&mut self, now: Time, error: TooLong) {
@@ -534,7 +548,7 @@ impl Application for Running {
     }
 
     fn stops_run(&self) -> bool {
-        self.is_at_boundary
+        self.boundary > 0
     }
 
     /// Releases messages of hosts that have finished a message, runs the ranks up to the current time, and passes the
@@ -558,7 +572,7 @@ impl Application for Running {
             self.hand_over(ctx, hosts, parcel, (room, failed), job);
         }
         if self.watched.is_some() {
-            self.look_for_boundary();
+            self.boundary = self.boundary.max(self.next_boundaries());
         }
         if self.ranks.is_done() && !was_done {
             self.partition_finished(ctx.now, hosts);

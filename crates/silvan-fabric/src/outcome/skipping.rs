@@ -22,9 +22,9 @@ pub struct SkippedInterval {
 /// The repeated work that was skipped.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema, Saved)]
 pub struct SkippingSummary {
-    /// Number of times that a rank has begun to repeat its program, apart from skipped ones.
+    /// Number of compared states: at times at which a rank has begun to repeat a part of its program.
     pub boundaries: u64,
-    /// Number of these boundaries whose state equals that of an earlier boundary of the same sampling interval.
+    /// Number of these states that equal an earlier one of the same sampling interval.
     pub equal: u64,
     /// Number of skipped periods.
     pub skipped_periods: u64,

@@ -1,13 +1,16 @@
 //! Exact skipping: a run whose jobs repeat what they did is not simulated again.
 //!
-//! The run stops whenever the program of a rank repeats itself (a *boundary*) and compares its relative state
-//! ([`silvan_engine::repeats`]) with those at earlier boundaries of the same sampling interval. If it equals one of them byte by
+//! The run stops whenever the program of a rank begins to repeat a part (a *boundary*: a round, a collective operation, an
+//! iteration), and compares its relative state ([`silvan_engine::repeats`]) with those at earlier boundaries of the same sampling
+//! interval. If it equals one of them byte by
 //! byte, the run would do the same again, later by the time between the two boundaries (the *period*), until something from
 //! outside happens: the next sample, or programs that are not equal any more. The run then continues after as many periods as
 //! precede that. All results are those of a run without skipping.
 //!
 //! What would act from outside in between prevents skipping from the start ([`obstacle`]). Random numbers need no rule: a
 //! stream that has drawn a number has another state.
+
+use std::collections::BTreeMap;
 
 use silvan_engine::Time;
 use silvan_engine::repeats::{Snapshot, restore};
@@ -17,8 +20,15 @@ use crate::config::{Config, FlowControl};
 use crate::jobs::{Jobs, JobsAt, PlannedJobs};
 use crate::outcome::{SkippedInterval, SkippingSummary};
 
-/// Maximum number of boundaries that are kept.
+/// Maximum number of boundaries that are kept at which the same number of operations begins to be repeated.
 const KEPT: usize = 8;
+
+/// For each part of the program that is repeated, states are taken whose size in bytes is at most this number per event, so
+/// that taking and comparing them takes less time than the events, and additional [`FREE`] states.
+const BYTES_PER_EVENT: u64 = 30;
+
+/// See [`BYTES_PER_EVENT`].
+const FREE: u64 = 16;
 
 /// Maximum memory in bytes of the states of these boundaries.
 const MOST_MEMORY: usize = 1 << 30;
@@ -28,6 +38,8 @@ struct Boundary {
     state: Snapshot,
     jobs: JobsAt,
     events: u64,
+    /// The number of operations of the part of its program that the watched rank begins to repeat.
+    operations: u32,
 }
 
 /// The fields whose values differ between two boundaries, and whether the comparison ended early.
@@ -37,11 +49,24 @@ pub type Differences = Vec<(&'static str, bool)>;
 #[derive(Default)]
 pub(super) struct Skipping {
     kept: Vec<Boundary>,
+    /// For each number of operations that the watched rank begins to repeat, the size of the states at such boundaries.
+    taken: BTreeMap<u32, u64>,
     /// For each boundary, the fields that differ from those of the earlier boundary that differs least, if they are recorded; see
     /// [`Simulation::explain_boundaries`].
     explained: Option<Vec<Differences>>,
     /// Makes all hashes equal, for tests.
     has_equal_hashes: bool,
+}
+
+impl Skipping {
+    /// Whether the state at a boundary at which `operations` operations begin to be repeated can be taken after a number of
+    /// events.
+    fn can_compare(&self, operations: u32, events: u64) -> bool {
+        let size = self.kept.last().map_or(0, |last| last.state.size() as u64);
+        let taken = self.taken.get(&operations).copied().unwrap_or(0);
+        self.explained.is_some()
+            || taken <= events.saturating_mul(BYTES_PER_EVENT).saturating_add(FREE * size)
+    }
 }
 
 /// Why a run can skip nothing, as a clause that follows "because".
@@ -83,7 +108,7 @@ impl Simulation {
         let jobs = partition.jobs.as_mut();
         let mut found = obstacle(&self.config, jobs.as_deref());
         if found.is_none() && !jobs.is_some_and(Jobs::watch_repetitions) {
-            found = Some("the program of no rank of the first job was found to repeat itself");
+            found = Some("the program of no rank of the first job was found to repeat a part twice");
         }
         let obstacle = found.map(str::to_owned);
         self.skipping = Some(SkippingSummary { obstacle, ..SkippingSummary::default() });
@@ -129,29 +154,35 @@ impl Simulation {
     /// If the run has stopped at a boundary, compares its state with those at earlier ones, and skips repeated work before
     /// the next sample.
     pub(super) fn look_for_repetition(&mut self) -> Result<(), ModelError> {
-        let is_boundary = self.network.partitions[0].jobs.as_mut().is_some_and(Jobs::take_boundary);
-        if !is_boundary || self.skipping.is_none() {
+        let operations = self.network.partitions[0].jobs.as_mut().map_or(0, Jobs::take_boundary);
+        if operations == 0 || self.skipping.is_none() {
+            return Ok(());
+        }
+        if !self.boundaries.can_compare(operations, self.events) {
             return Ok(());
         }
         let partition = &self.network.partitions[0];
         let Some(jobs) = &partition.jobs else { return Ok(()) };
         let state = Snapshot::of(partition, self.now.0);
-        let boundary = Boundary { state, jobs: jobs.progress(), events: self.events };
+        let boundary = Boundary { state, jobs: jobs.progress(), events: self.events, operations };
+        *self.boundaries.taken.entry(operations).or_default() += boundary.state.size() as u64;
         let has_equal_hashes = self.boundaries.has_equal_hashes;
         let is_alike = |other: &&Boundary| has_equal_hashes || other.state.hash() == boundary.state.hash();
         let mut kept = std::mem::take(&mut self.boundaries.kept);
-        let mut equal = kept.iter().rev().filter(is_alike);
-        let earlier = equal.find(|other| other.state.equals(&boundary.state));
+        let equal = kept.iter().rev().filter(is_alike).filter(|other| other.state.equals(&boundary.state));
+        let equal: Vec<&Boundary> = equal.collect();
         let summary = self.skipping.get_or_insert_default();
         summary.boundaries += 1;
-        summary.equal += u64::from(earlier.is_some());
+        summary.equal += u64::from(!equal.is_empty());
         if let Some(explained) = &mut self.boundaries.explained {
             let all = kept.iter().map(|other| other.state.differences(&boundary.state));
             let least = all.min_by_key(|found| (found.iter().any(|one| one.ends), found.len()));
             let found = least.unwrap_or_default().into_iter().map(|one| (one.label, one.ends));
             explained.push(found.collect());
-        } else if let Some(earlier) = earlier
-            && let Some(skipped) = self.skip(earlier, &boundary)
+        } else if let Some((earlier, skipped)) = equal
+            .into_iter()
+            .filter_map(|earlier| Some((earlier, self.skip(earlier, &boundary)?)))
+            .max_by_key(|(_, skipped)| skipped.end)
         {
             let Skipped { end, events, bytes, planned, interval } = skipped;
             let periods = interval.periods;
@@ -170,10 +201,17 @@ impl Simulation {
             summary.skipped_periods += periods;
             summary.skipped_ns += interval.to_ns - interval.from_ns;
             summary.intervals.push(interval);
+            // Longer parts may repeat, too, with what was skipped in them.
+            kept.retain(|one| one.operations > operations);
+            self.boundaries.kept = kept;
             return Ok(());
         }
         kept.push(boundary);
-        while kept.len() > KEPT || kept.iter().map(|one| one.state.size()).sum::<usize>() > MOST_MEMORY {
+        if kept.iter().filter(|one| one.operations == operations).count() > KEPT {
+            let oldest = kept.iter().position(|one| one.operations == operations);
+            oldest.map(|at| kept.remove(at));
+        }
+        while kept.iter().map(|one| one.state.size()).sum::<usize>() > MOST_MEMORY {
             kept.remove(0);
         }
         self.boundaries.kept = kept;

@@ -24,8 +24,9 @@ use crate::trace::SWITCH_NIC;
 struct Interface {
     /// The messages that it sends.
     turns: Turns,
-    /// The time at which the packet that is being sent started.
-    #[saved(time)]
+    /// The time at which the packet that is being sent started; without a meaning if there is none. While there is one, `next`
+    /// tells states apart.
+    #[saved(latest)]
     since: u64,
     /// The time at which the next message will be complete, unless another one is posted first.
     #[saved(time)]

@@ -5,17 +5,20 @@
 //! equal, which [`Ranks::most_repetitions`] determines. The times of collective operations are not part of the state:
 //! [`CallsAt`] keeps them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Deref;
 
 use silvan_engine::Time;
 use silvan_engine::saved::{Change, Damaged, Reader, Saved, Writer};
 
 use super::ranks::Ranks;
-use crate::trace::{Trace, When};
+use crate::trace::{Mark, Operation, Trace, When};
 
-/// The programs of larger ranks are not examined for repetition, because that takes 50 bytes per operation.
+/// The programs of larger ranks are not examined for repetition, because that may take 50 bytes per operation.
 const MOST_WATCHED: usize = 1 << 22;
+
+/// The average number of times that an operation of a program is compared with earlier ones.
+const MOST_COMPARED: u64 = 64;
 
 fn put_length(length: usize, to: &mut Writer<'_>) {
     to.put_state(&(length as u64).to_le_bytes());
@@ -107,10 +110,10 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         (window.origin(), window.end())
     }
 
-    /// The position of a rank, if it is at least `from`.
+    /// The position of a rank.
     #[must_use]
-    pub fn position(&self, rank: u32, from: u32) -> u32 {
-        self.waits.window(rank).unfinished(from)
+    pub fn position(&self, rank: u32) -> u32 {
+        self.waits.window(rank).origin()
     }
 
     /// The positions of the ranks and the progress of collective operations.
@@ -125,16 +128,31 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
     /// state equals that at `earlier`.
     #[must_use]
     pub fn most_repetitions(&self, earlier: &CallsAt) -> u64 {
+        let Some(growth) = self.growth(earlier) else { return 0 };
         let of_each = (0..).zip(&earlier.positions).filter_map(|(rank, before)| {
             let (now, touched) = self.window(rank);
             let period = now - before;
             (period > 0).then(|| {
                 let all = self.trace.of_rank(rank).len() as u32;
-                let end = (now..all).find(|at| !self.is_alike(rank, *at, period)).unwrap_or(all);
+                let first = self.trace.first(rank);
+                let is_alike = |at: &u32| {
+                    let (at, before) = (first + *at as usize, first + (*at - period) as usize);
+                    self.is_alike(at, before)
+                        && self.marks_of(before, at).is_none_or(|[one, next]| {
+                            growth.get(&one.comm) == next.number.checked_sub(one.number).as_ref()
+                        })
+                };
+                let end = (now..all).find(|at| !is_alike(at)).unwrap_or(all);
                 u64::from(end.saturating_sub(touched) / period)
             })
         });
-        of_each.min().unwrap_or(0)
+        // A collective operation that each repetition continues must not end in one of them.
+        let calls = earlier.calls.iter().zip(self.outcome.calls.iter().zip(&self.open));
+        let of_calls = calls.filter_map(|((_, _, before), (call, now))| {
+            let each = before.checked_sub(*now).filter(|each| *each > 0)?;
+            (growth.get(&call.comm) == Some(&0)).then(|| now.saturating_sub(1) / each)
+        });
+        of_each.chain(of_calls).min().unwrap_or(0)
     }
 
     /// Whether the positions of all ranks are those at `earlier`.
@@ -143,25 +161,31 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         (0..).zip(&earlier.positions).all(|(rank, before)| self.window(rank).0 == *before)
     }
 
-    /// Whether an operation of a rank equals the one that is `period` operations earlier, with its dependencies and its place
-    /// in a collective operation.
-    fn is_alike(&self, rank: u32, index: u32, period: u32) -> bool {
+    /// The marks of the collective operations of two operations; `None` unless both have one.
+    fn marks_of(&self, before: usize, at: usize) -> Option<[&Mark; 2]> {
+        let marks = self.trace.marks();
+        Some([&marks[self.trace.mark_of(before)?], &marks[self.trace.mark_of(at)?]])
+    }
+
+    /// Whether an operation `at` equals an earlier one of the same rank, with its dependencies and its place: both belong to no
+    /// collective operation, to the same one, or to the same place of two.
+    fn is_alike(&self, at: usize, before: usize) -> bool {
         let trace = &*self.trace;
-        let (at, before) =
-            (trace.first(rank) + index as usize, trace.first(rank) + (index - period) as usize);
+        let period = at - before;
         let same_edges = |when: When| {
             let (own, earlier) = (trace.successors(at, when), trace.successors(before, when));
             own.len() == earlier.len()
-                && own.iter().zip(earlier.iter()).all(|(own, earlier)| *own == earlier + period)
+                && own
+                    .iter()
+                    .zip(earlier.iter())
+                    .all(|(own, earlier)| *own as usize == *earlier as usize + period)
         };
-        let same_marks = || match (trace.mark_of(at), trace.mark_of(before)) {
+        let same_marks = || match (trace.mark_of(before), trace.mark_of(at)) {
             (None, None) => true,
-            (Some(own), Some(earlier)) => {
-                let (own, earlier) = (&trace.marks()[own], &trace.marks()[earlier]);
-                let period = period as usize;
-                own.first == earlier.first + period
-                    && own.end == earlier.end + period
-                    && (own.kind, own.comm) == (earlier.kind, earlier.comm)
+            (Some(before), Some(at)) => {
+                let (earlier, own) = (&trace.marks()[before], &trace.marks()[at]);
+                let is_shifted = own.first == earlier.first + period && own.end == earlier.end + period;
+                before == at || is_shifted && (own.kind, own.comm) == (earlier.kind, earlier.comm)
             }
             _ => false,
         };
@@ -172,7 +196,8 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
             && same_marks()
     }
 
-    /// For each communicator, how much the numbers of its operations grow in a period; `None` if its ranks differ in this.
+    /// For each communicator, how much the numbers of its operations grow in a period; zero if each period continues the same
+    /// operation. `None` if its ranks differ in this.
     fn growth(&self, earlier: &CallsAt) -> Option<HashMap<u32, u32>> {
         let mut growth = HashMap::new();
         for (rank, before) in (0..).zip(&earlier.positions) {
@@ -180,13 +205,12 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
             if now == *before {
                 continue;
             }
-            for at in *before..now {
-                let marks = [at, at + (now - before)].map(|at| {
-                    let at = first + at as usize;
-                    (at < self.trace.of_rank(rank).end).then(|| self.trace.mark_of(at)).flatten()
-                });
-                let [Some(one), Some(next)] = marks else { continue };
-                let (one, next) = (&self.trace.marks()[one], &self.trace.marks()[next]);
+            let period = (now - before) as usize;
+            for at in first + *before as usize..first + now as usize {
+                if at + period >= self.trace.of_rank(rank).end {
+                    break;
+                }
+                let Some([one, next]) = self.marks_of(at, at + period) else { continue };
                 let by = next.number.checked_sub(one.number).filter(|_| next.comm == one.comm)?;
                 if *growth.entry(one.comm).or_insert(by) != by {
                     return None;
@@ -214,6 +238,15 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         let mut planned = now.calls.clone();
         let (mut open_before, mut open_now) = (0, 0);
         for (at, (before, after)) in earlier.calls.iter().zip(&now.calls).enumerate() {
+            if growth.get(&self.outcome.calls[at].comm).is_none_or(|by| *by == 0) {
+                let each = before.2.checked_sub(after.2)?;
+                let is_in_progress = before.0.is_some() && after.2 > 0;
+                if (before.0, before.1) != (after.0, after.1) || each > 0 && !is_in_progress {
+                    return None;
+                }
+                planned[at].2 = after.2.checked_sub(each.checked_mul(periods)?)?;
+                continue;
+            }
             if before.0.is_some() && before.2 > 0 {
                 open_before += 1;
                 let next = now.calls[shifted(at, 1)?];
@@ -233,6 +266,9 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         }
         for (at, after) in now.calls.iter().enumerate().filter(|(_, after)| after.0.is_some() && after.2 > 0)
         {
+            if growth.get(&self.outcome.calls[at].comm).is_none_or(|by| *by == 0) {
+                continue;
+            }
             planned[shifted(at, periods)?] = (later(after.0, periods), later(after.1, periods), after.2);
         }
         Some(CallsAt { positions: now.positions, calls: planned })
@@ -245,27 +281,111 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         }
     }
 
-    /// The number of operations after which the program of a rank repeats itself up to its end, apart from dependencies;
-    /// `None` if it does not, or if it is too long to be examined.
+    /// The positions of a rank at which a part of its program begins to repeat itself, with the number of operations of the part
+    /// (the longest one, if several do). A part is repeated at least twice in a row. Empty if the program is too long to be
+    /// examined.
+    ///
+    /// A part can only repeat itself with a period that is the distance of an operation to the last equal one, or to the last
+    /// one in the same place of a collective operation, so that rounds, collective operations and iterations are found.
     #[must_use]
-    pub fn period(&self, rank: u32) -> Option<u32> {
-        if self.trace.of_rank(rank).len() > MOST_WATCHED {
-            return None;
-        }
-        // The longest proper suffix that is also a prefix (Knuth, Morris and Pratt). Operations of collective operations are
-        // equal if they have the same place in them.
-        let place = |at: usize| self.trace.mark_of(at).map(|mark| at - self.trace.marks()[mark].first);
+    pub fn repetitions(&self, rank: u32) -> Vec<(u32, u32)> {
         let of_rank = self.trace.of_rank(rank);
-        let operations: Vec<_> = of_rank.map(|at| (self.trace.operation(at), place(at))).collect();
-        let mut border = vec![0; operations.len()];
-        for at in 1..operations.len() {
-            let mut length: usize = border[at - 1];
-            while length > 0 && operations[at] != operations[length] {
-                length = border[length - 1];
-            }
-            border[at] = length + usize::from(operations[at] == operations[length]);
+        let (first, all) = (of_rank.start, of_rank.len() as u32);
+        if all as usize > MOST_WATCHED {
+            return Vec::new();
         }
-        let period = operations.len() - border.last()?;
-        (2 * period <= operations.len()).then_some(period as u32)
+        let mut left = MOST_COMPARED * u64::from(all);
+        // The last of the equal operations, in any place and in each place.
+        let mut last: HashMap<(Operation, Option<usize>), u32> = HashMap::new();
+        // The ends of the parts that were examined for each period.
+        let mut examined: HashMap<u32, u32> = HashMap::new();
+        let mut found: BTreeMap<u32, u32> = BTreeMap::new();
+        for index in 0..all {
+            let at = first + index as usize;
+            let operation = self.trace.operation(at);
+            let place = self.trace.mark_of(at).map(|mark| at - self.trace.marks()[mark].first + 1);
+            for before in [
+                last.insert((operation, None), index),
+                last.insert((operation, Some(place.unwrap_or(0))), index),
+            ] {
+                let Some(period) = before.map(|before| index - before) else { continue };
+                if left == 0 || examined.get(&period).is_some_and(|end| index < *end) {
+                    continue;
+                }
+                let differs = |index: &u32| {
+                    left = left.saturating_sub(1);
+                    let at = first + *index as usize;
+                    left == 0 || !self.is_alike(at, at - period as usize)
+                };
+                let end = (index..all).find(differs).unwrap_or(all);
+                examined.insert(period, end.max(index + 1));
+                if end - index >= 2 * period {
+                    for begin in (index - period..=end - period).step_by(period as usize) {
+                        let longest = found.entry(begin).or_default();
+                        *longest = period.max(*longest);
+                    }
+                }
+            }
+        }
+        found.into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::super::Parameters;
+    use super::*;
+    use crate::collective::{Choice, Collective};
+    use crate::generate::{Repeated, Transformer};
+
+    /// The periods that a rank of a trace repeats, each with the number of times that one begins.
+    fn periods(trace: &Trace) -> BTreeMap<u32, usize> {
+        let ranks = Ranks::new(trace, &Parameters::default(), Time::ZERO);
+        let mut found = BTreeMap::new();
+        ranks.repetitions(0).into_iter().for_each(|(_, period)| *found.entry(period).or_default() += 1);
+        found
+    }
+
+    /// The ring of four ranks has six rounds of a send and a receive. The first round has no dependencies, and the last one
+    /// has other successors.
+    #[test]
+    fn rounds_and_operations_are_parts() {
+        let all_reduces = |iterations, compute_ns| {
+            let program = Repeated { ranks: 4, bytes: 4000, iterations, compute_ns, ..Repeated::default() };
+            let mut ring = Choice::default();
+            ring.set("all-reduce", "ring").unwrap();
+            program.trace(&ring, 1 << 20).unwrap()
+        };
+        let of_one = all_reduces(1, 0);
+        assert_eq!(of_one.of_rank(0).len(), 12);
+        assert_eq!(periods(&of_one).into_keys().collect::<Vec<_>>(), [2]);
+        assert_eq!(periods(&all_reduces(2, 0)).into_keys().collect::<Vec<_>>(), [2], "twice is not enough");
+        let of_ten = periods(&all_reduces(10, 5));
+        assert_eq!(of_ten.keys().copied().collect::<Vec<_>>(), [2, 13]);
+        assert!((8..=10).contains(&of_ten[&13]), "{of_ten:?}");
+    }
+
+    /// Two layers with two all-reduces each are equal, and so are two steps.
+    #[test]
+    fn layers_and_steps_are_parts() {
+        let model =
+            Transformer { tensor: 2, pipeline: 1, data: 2, layers: 6, steps: 5, ..Transformer::default() };
+        let trace = model.trace(&Choice::default(), 1 << 20).unwrap();
+        let step = trace.of_rank(0).len() as u32 / 5;
+        let found = periods(&trace);
+        assert_eq!(found.keys().max(), Some(&step), "{found:?}");
+        assert!(found.keys().any(|period| *period < step / 10), "parts of a layer: {found:?}");
+    }
+
+    /// Operations that are equal but belong to different places of collective operations are no repetition.
+    #[test]
+    fn a_part_ends_with_its_collective_operation() {
+        let of = |operation| {
+            let program = Repeated { operation, ranks: 4, bytes: 4000, iterations: 1, ..Repeated::default() };
+            periods(&program.trace(&Choice::default(), 1 << 20).unwrap())
+        };
+        assert!(of(Collective::Broadcast).is_empty());
+        assert!(of(Collective::AllToAll).is_empty(), "each round has another partner");
     }
 }

@@ -37,13 +37,6 @@ impl Window {
         self.values.iter()
     }
 
-    /// The first operation from `from` on that has not finished.
-    pub fn unfinished(&self, from: u32) -> u32 {
-        let skipped = from.saturating_sub(self.origin);
-        let rest = self.values.iter().skip(skipped as usize);
-        from.max(self.origin) + rest.take_while(|value| **value == DONE).count() as u32
-    }
-
     /// The number of unfinished dependencies of an operation that has not finished.
     fn value(&mut self, trace: &Trace, rank: u32, index: u32) -> &mut u32 {
         let (first, place) = (trace.first(rank), (index - self.origin) as usize);
