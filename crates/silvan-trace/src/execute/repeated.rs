@@ -6,16 +6,17 @@
 //! [`CallsAt`] keeps them.
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Deref;
 
 use silvan_engine::Time;
 use silvan_engine::saved::{Change, Damaged, Reader, Saved, Writer};
 
 use super::ranks::Ranks;
-use crate::trace::{Mark, Operation, Trace, When};
+use crate::trace::{Mark, Trace, When};
 
-/// The programs of larger ranks are not examined for repetition, because that may take 50 bytes per operation.
-const MOST_WATCHED: usize = 1 << 22;
+/// The programs of larger ranks are not examined for repetition, because that may take 150 bytes per operation.
+const MOST_WATCHED: usize = 1 << 21;
 
 /// The average number of times that an operation of a program is compared with earlier ones.
 const MOST_COMPARED: u64 = 64;
@@ -281,12 +282,23 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         }
     }
 
+    /// A hash of an operation with its dependencies. It is equal for operations that are alike.
+    fn shape(&self, at: usize) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.trace.operation(at).hash(&mut hasher);
+        self.trace.waits(at).hash(&mut hasher);
+        let index = (at - self.trace.first(self.trace.rank_of(at))) as u32;
+        for when in [When::Finish, When::Start] {
+            let successors = self.trace.successors(at, when);
+            successors.len().hash(&mut hasher);
+            successors.iter().for_each(|successor| successor.wrapping_sub(index).hash(&mut hasher));
+        }
+        hasher.finish()
+    }
+
     /// The positions of a rank at which a part of its program begins to repeat itself, with the number of operations of the part
     /// (the longest one, if several do). A part is repeated at least twice in a row. Empty if the program is too long to be
     /// examined.
-    ///
-    /// A part can only repeat itself with a period that is the distance of an operation to the last equal one, or to the last
-    /// one in the same place of a collective operation, so that rounds, collective operations and iterations are found.
     #[must_use]
     pub fn repetitions(&self, rank: u32) -> Vec<(u32, u32)> {
         let of_rank = self.trace.of_rank(rank);
@@ -295,20 +307,14 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
             return Vec::new();
         }
         let mut left = MOST_COMPARED * u64::from(all);
-        // The last of the equal operations, in any place and in each place.
-        let mut last: HashMap<(Operation, Option<usize>), u32> = HashMap::new();
+        let mut recent = Recent::default();
         // The ends of the parts that were examined for each period.
         let mut examined: HashMap<u32, u32> = HashMap::new();
         let mut found: BTreeMap<u32, u32> = BTreeMap::new();
         for index in 0..all {
             let at = first + index as usize;
-            let operation = self.trace.operation(at);
-            let place = self.trace.mark_of(at).map(|mark| at - self.trace.marks()[mark].first + 1);
-            for before in [
-                last.insert((operation, None), index),
-                last.insert((operation, Some(place.unwrap_or(0))), index),
-            ] {
-                let Some(period) = before.map(|before| index - before) else { continue };
+            let place = self.trace.mark_of(at).map(|mark| at - self.trace.marks()[mark].first);
+            for period in recent.distances(self.shape(at), place) {
                 if left == 0 || examined.get(&period).is_some_and(|end| index < *end) {
                     continue;
                 }
@@ -331,13 +337,54 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
     }
 }
 
+/// Numbers of successive operations whose last occurrence is searched for. Short sequences recur in rounds, and long ones in
+/// iterations.
+const LENGTHS: [u32; 5] = [1, 8, 64, 512, 4096];
+
+/// The last occurrences of sequences of operations in a program.
+#[derive(Default)]
+struct Recent {
+    /// For each number of operations, a polynomial hash of them.
+    sums: Vec<u64>,
+    /// The operations in any place, by their hash.
+    anywhere: HashMap<u64, u32>,
+    /// For each of [`LENGTHS`], the ends of sequences by their hash, which counts the places in collective operations.
+    ends: [HashMap<u64, u32>; LENGTHS.len()],
+}
+
+impl Recent {
+    /// Adds an operation by its hash. It may have a place in a collective operation. Returns the distances to earlier ends of the
+    /// same sequences. Different sequences may have the same hash, so the distances are only likely periods.
+    fn distances(&mut self, operation: u64, place: Option<usize>) -> Vec<u32> {
+        const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
+        let index = self.sums.len() as u32;
+        let mut hasher = DefaultHasher::new();
+        (operation, place).hash(&mut hasher);
+        let before = self.sums.last().copied().unwrap_or(0);
+        self.sums.push(before.wrapping_mul(BASE).wrapping_add(hasher.finish()));
+        let mut earlier: Vec<u32> = self.anywhere.insert(operation, index).into_iter().collect();
+        for (length, ends) in
+            LENGTHS.into_iter().zip(&mut self.ends).filter(|(length, _)| *length <= index + 1)
+        {
+            let sum = |end: u32| end.checked_sub(1).map_or(0, |last| self.sums[last as usize]);
+            let shift = BASE.wrapping_pow(length);
+            let hash = sum(index + 1).wrapping_sub(sum(index + 1 - length).wrapping_mul(shift));
+            earlier.extend(ends.insert(hash, index));
+        }
+        let mut distances: Vec<u32> = earlier.into_iter().map(|earlier| index - earlier).collect();
+        distances.sort_unstable();
+        distances.dedup();
+        distances
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::super::Parameters;
     use super::*;
     use crate::collective::{Choice, Collective};
-    use crate::generate::{Repeated, Transformer};
+    use crate::generate::{Moe, Repeated, Transformer};
 
     /// The periods that a rank of a trace repeats, each with the number of times that one begins.
     fn periods(trace: &Trace) -> BTreeMap<u32, usize> {
@@ -376,6 +423,29 @@ mod tests {
         let found = periods(&trace);
         assert_eq!(found.keys().max(), Some(&step), "{found:?}");
         assert!(found.keys().any(|period| *period < step / 10), "parts of a layer: {found:?}");
+    }
+
+    /// The two layers of a step are equal, apart from the dependencies at its ends.
+    #[test]
+    fn steps_of_equal_layers_are_parts() {
+        let model = Moe { ranks: 8, experts: 16, layers: 2, steps: 6, overlap: true, ..Moe::default() };
+        let trace = model.trace(&Choice::default(), 1 << 20).unwrap();
+        let step = trace.of_rank(0).len() as u32 / 6;
+        assert!((4..=6).contains(&periods(&trace)[&step]), "{:?}", periods(&trace));
+    }
+
+    /// Each operation of a step has an equal one in the same step, but only the steps repeat.
+    #[test]
+    fn steps_with_equal_parts_in_changing_order_are_found() {
+        let mut build = crate::trace::TraceBuilder::new(2, 1 << 20).unwrap();
+        let mut sequence = crate::sequence::Sequence::new(0);
+        for _ in 0..10 {
+            for nanoseconds in [1, 2, 1, 3, 2, 2, 3, 1, 1, 3, 3, 2] {
+                sequence.compute(&mut build, nanoseconds).unwrap();
+            }
+        }
+        let found = periods(&build.finish().unwrap());
+        assert_eq!(found.keys().max(), Some(&12), "{found:?}");
     }
 
     /// Operations that are equal but belong to different places of collective operations are no repetition.
