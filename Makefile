@@ -133,7 +133,7 @@ test-crates-build: toolchain test-crates
 
 # Uses all cores. Idle processes take over tests of other processes, because some tests last 100 times as long as others.
 test-python: $(VENV)/.built test-tools
-	$(BIN)/python -m pytest -rs --numprocesses=$(JOBS) --dist=worksteal -m "not worked_example and not nightly and not playground and not library"
+	$(BIN)/python -m pytest -rs --durations=25 --numprocesses=$(JOBS) --dist=worksteal -m "not worked_example and not nightly and not playground and not library"
 
 # Installs the programs that tests need or compare with, if the package manager provides them.
 test-tools: $(VENV)/.dev-deps

@@ -138,7 +138,7 @@ fn adaptive_routes_spread_flows_that_the_tables_put_on_one_link() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// With any adaptive routing and rates, all packets arrive in order and all invariants hold.
     #[test]

@@ -11,7 +11,7 @@ use silvan_fabric::queueing::Queues;
 use silvan_network::traffic::{Arrivals, Flow, Pattern};
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn invariants_hold_and_all_packets_arrive(

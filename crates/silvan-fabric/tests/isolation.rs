@@ -30,7 +30,7 @@ fn load(config: &mut Config, hosts: usize, flows: &[(usize, usize, u8)], message
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// No packet is reordered, lost or stuck when packets move to special queues, or when these are exhausted
     /// or released. Every CAM line and special queue is free again after the traffic stops.

@@ -73,7 +73,7 @@ fn configurations_that_could_lose_packets_are_rejected() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// No packet is lost, no buffer overflows (debug builds check each packet), and all packets arrive.
     #[test]

@@ -396,7 +396,7 @@ fn a_cycle_of_paused_lanes_is_a_deadlock() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// The derived headroom is always sufficient, and all packets arrive.
     #[test]

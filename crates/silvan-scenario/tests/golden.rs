@@ -26,14 +26,14 @@ fn busy(threads: u16, scheduler: Scheduler, slice: u64) -> Outcome {
 fn the_busy_run_is_the_same_on_any_number_of_threads() {
     let one = busy(1, Scheduler::Binned, 1 << 16);
     let text = |outcome: &Outcome| serde_json::to_string_pretty(&outcome.summary).unwrap();
-    for (threads, slice) in [(2, 1 << 16), (3, 1_000), (5, 77_777), (7, u64::MAX)] {
+    for (threads, slice) in [(2, 1_000), (3, 77_777), (7, u64::MAX)] {
         let other = busy(threads, Scheduler::Binned, slice);
         assert_eq!(text(&other), text(&one), "{threads} threads");
         assert_eq!((&other.tables, &other.account), (&one.tables, &one.account), "{threads} threads");
     }
     let events = busy(1, Scheduler::EventOrdered, 1 << 16).summary.events;
     let one = one.regardless_of_scheduler();
-    for (threads, slice) in [(1, 1 << 16), (2, u64::MAX), (7, 1_000)] {
+    for (threads, slice) in [(1, 1 << 16), (7, 1_000)] {
         let general = busy(threads, Scheduler::EventOrdered, slice);
         assert_eq!(general.summary.events, events, "{threads} threads");
         let general = general.regardless_of_scheduler();
