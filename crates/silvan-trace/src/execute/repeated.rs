@@ -245,7 +245,11 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
                 if (before.0, before.1) != (after.0, after.1) || each > 0 && !is_in_progress {
                     return None;
                 }
-                planned[at].2 = after.2.checked_sub(each.checked_mul(periods)?)?;
+                let left = after.2.checked_sub(each.checked_mul(periods)?)?;
+                if each > 0 && left == 0 {
+                    return None;
+                }
+                planned[at].2 = left;
                 continue;
             }
             if before.0.is_some() && before.2 > 0 {
