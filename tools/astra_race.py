@@ -1,4 +1,4 @@
-r"""Compares networks of ASTRA-sim: its analytical and htsim back ends, and Silvan.
+r"""Compares networks of ASTRA-sim: its analytical, htsim and ns-3 back ends, and Silvan.
 
     python tools/astra_race.py --silvan target/astra/AstraSim_Silvan \
         --analytical build/astra_analytical/build/bin/AstraSim_Analytical_Congestion_Aware
@@ -84,6 +84,59 @@ Downlink_Latency_ns 250
 """
 
 
+#: The configuration file of ns-3: that of ASTRA-sim's example, with other packets.
+NS3_CONFIGURATION = """\
+ENABLE_QCN 1
+USE_DYNAMIC_PFC_THRESHOLD 1
+PACKET_PAYLOAD_SIZE {mtu}
+TOPOLOGY_FILE {folder}/ns3-topology.txt
+FLOW_FILE {folder}/ns3-none.txt
+TRACE_FILE {folder}/ns3-none.txt
+TRACE_OUTPUT_FILE {folder}/ns3-trace.tr
+FCT_OUTPUT_FILE {folder}/ns3-fct.txt
+PFC_OUTPUT_FILE {folder}/ns3-pfc.txt
+QLEN_MON_FILE {folder}/ns3-qlen.txt
+QLEN_MON_START 0
+QLEN_MON_END 20000
+SIMULATOR_STOP_TIME 40000000000000.00
+CC_MODE 12
+ALPHA_RESUME_INTERVAL 1
+RATE_DECREASE_INTERVAL 4
+CLAMP_TARGET_RATE 0
+RP_TIMER 900
+EWMA_GAIN 0.00390625
+FAST_RECOVERY_TIMES 1
+RATE_AI 50Mb/s
+RATE_HAI 100Mb/s
+MIN_RATE 100Mb/s
+DCTCP_RATE_AI 1000Mb/s
+ERROR_RATE_PER_LINK 0.0000
+L2_CHUNK_SIZE 4000
+L2_ACK_INTERVAL 1
+L2_BACK_TO_ZERO 0
+HAS_WIN 1
+GLOBAL_T 0
+VAR_WIN 1
+FAST_REACT 1
+U_TARGET 0.95
+MI_THRESH 0
+INT_MULTI 1
+MULTI_RATE 0
+SAMPLE_FEEDBACK 0
+PINT_LOG_BASE 1.05
+PINT_PROB 1.0
+NIC_TOTAL_PAUSE_TIME 0
+RATE_BOUND 1
+ACK_HIGH_PRIO 0
+LINK_DOWN 0 0 0
+ENABLE_TRACE 0
+KMAX_MAP 1 400000000000 3200
+KMIN_MAP 1 400000000000 800
+PMAX_MAP 1 400000000000 0.2
+BUFFER_SIZE 32
+"""
+
+
 class RaceError(Exception):
     """A program failed."""
 
@@ -95,7 +148,7 @@ class Workload:
     collective: str
     ranks: int
     size: int
-    #: Bytes of a packet of Silvan without its header.
+    #: Bytes of a packet of Silvan and ns-3 without its header.
     mtu: int
 
     def closed_form_ns(self) -> float:
@@ -178,6 +231,12 @@ def write(workload: Workload, folder: Path) -> None:
     (folder / "htsim.topo").write_text(
         HTSIM_TOPOLOGY.format(ranks=workload.ranks, uplinks=workload.ranks // 4)
     )
+    (folder / "ns3.txt").write_text(NS3_CONFIGURATION.format(folder=folder.resolve(), mtu=workload.mtu))
+    (folder / "ns3-none.txt").write_text("0\n")
+    (folder / "ns3-dimensions.json").write_text(json.dumps({"logical-dims": [str(workload.ranks)]}))
+    links = [f"{workload.ranks} {rank} 400Gbps 0.00025ms 0" for rank in range(workload.ranks)]
+    heads = [f"{workload.ranks + 1} 1 {workload.ranks}", str(workload.ranks)]
+    (folder / "ns3-topology.txt").write_text("\n".join([*heads, *links]) + "\n")
     kind, latency = (
         ("Ring", LATENCY_NS) if workload.collective == "all_reduce" else ("Switch", LATENCY_NS / 2)
     )
@@ -189,7 +248,7 @@ def write(workload: Workload, folder: Path) -> None:
 
 def command(network: str, program: Path, folder: Path) -> list[str]:
     """Return the command that simulates the workload of a folder with a network."""
-    file = "silvan.toml" if network == "silvan" else "analytical.yml"
+    file = {"silvan": "silvan.toml", "ns3": "ns3.txt"}.get(network, "analytical.yml")
     words = [
         str(program),
         f"--workload-configuration={folder / 'trace'}",
@@ -199,6 +258,8 @@ def command(network: str, program: Path, folder: Path) -> list[str]:
     ]
     if network == "htsim":
         words += ["--htsim_opts", "-topo", str(folder / "htsim.topo"), "-o", str(folder / "htsim.dat")]
+    if network == "ns3":
+        words.append(f"--logical-topology-configuration={folder / 'ns3-dimensions.json'}")
     return words
 
 
@@ -250,11 +311,11 @@ def rows(options: argparse.Namespace, programs: dict[str, Path]) -> Iterator[str
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    for name in ("silvan", "analytical", "htsim"):
+    for name in ("silvan", "analytical", "htsim", "ns3"):
         parser.add_argument(f"--{name}", type=Path, help="the program; without it, this network is left out")
     parser.add_argument("--ranks", type=int, nargs="+", default=[4, 8, 16, 32, 64])
     parser.add_argument("--size", type=int, default=2**20, help="bytes of each rank")
-    parser.add_argument("--mtu", type=int, default=4096, help="bytes of a packet of Silvan")
+    parser.add_argument("--mtu", type=int, default=4096, help="bytes of a packet of Silvan and ns-3")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--out", type=Path, default=Path("out/astra"))
     return parser.parse_args(words)
@@ -263,10 +324,10 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
 def main(words: Sequence[str] | None = None) -> int:
     """Run the program; return the exit status."""
     options = arguments(words)
-    every = {name: getattr(options, name) for name in ("analytical", "htsim", "silvan")}
+    every = {name: getattr(options, name) for name in ("analytical", "htsim", "ns3", "silvan")}
     programs = {name: path.resolve() for name, path in every.items() if path}
     if not programs:
-        print("name at least one program: --silvan, --analytical or --htsim", file=sys.stderr)
+        print("name at least one program: --silvan, --analytical, --htsim or --ns3", file=sys.stderr)
         return 2
     try:
         for line in rows(options, programs):

@@ -307,10 +307,11 @@ def alone_ns(flow: Flow, header: int) -> float:
     return 2 * (2 + between) * LINK_DELAY_NS + stored + total * 8 / HOST_GBIT_S
 
 
-def measured(command: Sequence[str | Path], log: Path) -> Run:
+def measured(command: Sequence[str | Path], log: Path, cwd: Path | None = None) -> Run:
     """Run a process; its output goes to a file. Raises :class:`RaceError` if it fails."""
+    words = [str(word) for word in command]
     with log.open("w") as output:
-        process = subprocess.Popen([str(word) for word in command], stdout=output, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(words, stdout=output, stderr=subprocess.STDOUT, cwd=cwd)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:

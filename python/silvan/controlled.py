@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable
 from os import PathLike
 
-from silvan import _tables, sharing, steadiness
+from silvan import _tables, scenarios
 from silvan._core import Controlled, Scenario
-from silvan.results import Result, of_keywords, of_run
+from silvan.results import Result, add_notes, of_keywords, of_run
 
 Callback = Callable[[], object]
 
@@ -39,6 +39,7 @@ class ControlledRun:
             self._scenario = scenario.with_overrides(given) if given else scenario
         else:
             self._scenario = Scenario.load_controlled(scenario, given)
+        self._file, self._given = scenario, given
         self._started = time.time()
         self._run = Controlled(self._scenario)
         self._is_running = False
@@ -149,6 +150,11 @@ class ControlledRun:
         result = of_run(self._scenario, self._started, done, columns)
         if is_own:
             # As in `silvan.run`. The messages of a program have no steady state.
-            sharing.add(result)
-            steadiness.add(result)
+            add_notes(result, self._as_run())
         return result
+
+    def _as_run(self) -> Scenario:
+        """Return the scenario as `silvan.run` reads it, without values that the mechanism has set."""
+        if isinstance(self._file, Scenario):
+            return self._scenario
+        return scenarios.load(self._file, self._given)

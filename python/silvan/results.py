@@ -316,15 +316,20 @@ def run(
     if checkpoints is not None:
         checkpoints.prepare()
     result = _run(scenario, progress, viewer, checkpoints, resume, resume_other_build)
+    add_notes(result, scenario)
+    if alone:
+        _alone.add(result, lambda own: _run(own, progress))
+    return result
+
+
+def add_notes(result: Result, scenario: Scenario) -> None:
+    """Add sentences to the account of a finished run: what its tables and its settings imply."""
     sharing.add(result)
     steadiness.add(result)
     if note := _presets.note(scenario):
         result.account.append(note)
     if note := _calibrated.note(result.scenario_toml):
         result.account.append(note)
-    if alone:
-        _alone.add(result, lambda own: _run(own, progress))
-    return result
 
 
 def of_keywords(overrides: Mapping[str, object]) -> dict[str, object]:

@@ -3,6 +3,7 @@
 use silvan_fabric::RunRecord;
 use silvan_fabric::config::{FlowControl, Scheduler};
 use silvan_fabric::outcome::{Outcome, Table as Rows, Values};
+use silvan_scenario::jobs::Program;
 use silvan_scenario::{Scenario, Threads};
 use toml::Table;
 
@@ -28,7 +29,7 @@ impl Failure {
 }
 
 /// All checks by name.
-pub const CHECKS: [&str; 31] = [
+pub const CHECKS: [&str; 32] = [
     "panic",
     "broken",
     "deadlock",
@@ -48,6 +49,7 @@ pub const CHECKS: [&str; 31] = [
     "jobs",
     "skip",
     "skipped",
+    "stored",
     "rdma",
     "ecmp",
     "sources",
@@ -416,12 +418,29 @@ fn jobs(with: &Table, wanted: &Wanted<'_>, findings: &mut Findings) {
     if wanted.has("resume") {
         resumed(&base, &jobs, Scheduler::BinnedIfPossible, findings);
     }
+    stored(&base, &jobs, findings);
     if let Ok(Ok(plain)) = read(&variants::plain(with, &jobs)) {
         let only = Wanted { only: wanted.only.map(|_| "engine"), skip: wanted.skip };
         schedulers(&run(&plain), &plain, &only, findings);
     }
     let only = Wanted { only: Some("threads"), skip: wanted.skip };
     schedulers(&base, &jobs, &only, findings);
+}
+
+/// Compares with the same run, in which the traces of jobs are in a temporary file.
+fn stored(base: &Run, scenario: &Scenario, findings: &mut Findings) {
+    let mut other = scenario.clone();
+    let mut are_stored = false;
+    for job in &mut other.spec.job {
+        if let Program::Trace { in_memory, .. } = &mut job.program {
+            *in_memory = Some(0);
+            are_stored = true;
+        }
+    }
+    if are_stored {
+        findings.made.push("stored");
+        same(base, &run(&other), "stored", findings);
+    }
 }
 
 /// Checks a variant with a job that repeats itself: skipping repeated work does not change results.

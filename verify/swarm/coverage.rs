@@ -121,7 +121,7 @@ mod tests {
     /// Keys and choices that are not generated. The checks `threads` and `engine` run every relevant scenario
     /// with several numbers of threads and both schedulers, and the check `measure` switches the forest off.
     /// Without these keys, older builds can read the generated scenarios.
-    const EXEMPT: [&str; 34] = [
+    const EXEMPT: [&str; 35] = [
         // Refused: credit belongs to queue pairs.
         "congestion.reaction.nscc.level=destination",
         // The check `skip` compares the results.
@@ -129,6 +129,8 @@ mod tests {
         "engine.skip",
         "engine.skip=false",
         "engine.skip=true",
+        // The check `stored` compares the results.
+        "job.program.in_memory",
         "threads",
         "threads=auto",
         "scheduler",

@@ -17,7 +17,7 @@ use silvan_trace::collective::{
 use silvan_trace::execute::Parameters;
 use silvan_trace::generate::{Dispatch, Inference, Kernels, Moe, Repeated, Transformer};
 use silvan_trace::read::{Format, Options, read};
-use silvan_trace::trace::MAX_ITEMS;
+use silvan_trace::trace::{MAX_ITEMS, MAX_KEPT};
 
 use crate::error::Fault;
 use crate::estimate;
@@ -221,6 +221,10 @@ pub enum Program {
         /// Total size of the operation, for algorithms of MSCCL: that of all chunks.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bytes: Option<Bytes>,
+        /// Number of operations and dependencies, 33,554,432 by default, above which a GOAL or Chakra trace is stored in a
+        /// temporary file during the run. Results do not depend on it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        in_memory: Option<u64>,
     },
     /// A collective operation, repeated.
     Collective {
@@ -472,6 +476,7 @@ impl JobSpec {
                 host_bandwidth,
                 ranks,
                 bytes,
+                in_memory,
             } => {
                 let options = Options {
                     format: *format,
@@ -482,10 +487,20 @@ impl JobSpec {
                     ranks: *ranks,
                     bytes: bytes.map(|bytes| bytes.0),
                     algorithms,
+                    in_memory: in_memory.unwrap_or(MAX_KEPT),
                     ..Options::default()
                 };
                 let made = read(&base.join(file), &options);
-                Ok(made.map_err(|error| Fault::new(format!("{at}.program.file"), error.to_string()))?.trace)
+                let made =
+                    made.map_err(|error| Fault::new(format!("{at}.program.file"), error.to_string()))?;
+                let may_be_stored = matches!(made.format, Format::Goal | Format::GoalBinary | Format::Chakra);
+                ensure(in_memory.is_none() || may_be_stored, &format!("{at}.program.in_memory"), || {
+                    format!(
+                        "has no effect: a trace of the format \"{}\" is always in memory",
+                        made.format.name()
+                    )
+                })?;
+                Ok(made.trace)
             }
             Program::Collective { operation, ranks, groups, bytes, iterations, compute } => {
                 let (ranks, groups, iterations) = (*ranks, *groups, *iterations);

@@ -254,7 +254,7 @@ fn ranks_finish_in_the_table_and_messages_add_up() {
 }
 
 /// Invalid scenarios: the lines after `[[job]]`, and a part of the error message.
-const WRONG: [(&str, &str); 47] = [
+const WRONG: [(&str, &str); 48] = [
     ("", "job.0.program: missing, and needed"),
     ("program = 3", "job.0.program"),
     ("program = { kind = \"mpi\" }", "must be one of `trace`, `collective`, `hpc-challenge`"),
@@ -265,6 +265,7 @@ const WRONG: [(&str, &str); 47] = [
     ("program = { kind = \"trace\", file = \"x\", compute_scale = inf }", "must be 0 to 1e12"),
     ("program = { kind = \"trace\", file = \"x\", host_flops = 0 }", "must be 1 or more"),
     ("program = { kind = \"trace\", file = \"x\", ranks = 0 }", "must be 1 or more"),
+    ("program = { kind = \"trace\", file = \"x\", in_memory = -1 }", "job.0.program.in_memory"),
     ("program = { kind = \"collective\", ranks = 4, bytes = \"1 KiB\" }", "operation: missing"),
     ("program = { kind = \"collective\", operation = \"all-reduce\", bytes = \"1 KiB\" }", "ranks: missing"),
     ("program = { kind = \"collective\", operation = \"all-reduce\", ranks = 4 }", "bytes"),
@@ -423,6 +424,35 @@ fn a_trace_that_deadlocks_is_rejected_with_the_blocked_ranks() {
         error.contains("job `stuck`") && error.contains("rank 0, operation 0: receive 8 bytes from rank 1"),
         "{error}"
     );
+}
+
+#[test]
+fn a_trace_in_a_file_gives_the_results_of_one_in_memory() {
+    let program = ping_pong();
+    let of = |in_memory: u64| {
+        let program = program.replace(" }", &format!(", in_memory = {in_memory} }}"));
+        outcome(&format!("{STAR}[[job]]\n{program}"))
+    };
+    let stored = of(0);
+    takes(&stored.summary.jobs[0], 10.0 * (LATENCY + bytes(100_000)));
+    // The trace has 20 operations and 18 dependencies.
+    assert_eq!(stored, of(37));
+    assert_eq!(stored, of(38));
+    assert_eq!(stored, outcome(&format!("{STAR}[[job]]\n{program}")));
+}
+
+#[test]
+fn a_limit_has_no_effect_on_traces_that_are_always_in_memory() {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("two.txt");
+    std::fs::write(&file, "0 init\n1 init\n0 send 1 0 8\n1 recv 0 0 8\n").unwrap();
+    let text = format!(
+        "{STAR}[[job]]\nprogram = {{ kind = \"trace\", file = \"{}\", in_memory = 5 }}\n",
+        file.display()
+    );
+    let built = scenario(&text).simulation().map(|_| ());
+    let expected =
+        "job.0.program.in_memory = 5: has no effect: a trace of the format \"ti\" is always in memory";
+    assert!(built.unwrap_err().to_string().contains(expected));
 }
 
 #[test]
